@@ -5,15 +5,16 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from frazil.formats.mapped import Mapped
 from frazil.formats.open import is_known, map_schema
 from frazil.model.errors import IncompatibleSchemaError, SubjectMissingError
 from frazil.model.plan import TopicFacts
 from frazil.model.schemas import RegisteredSchema
-from frazil.model.spec import SCHEMA_TYPES
+from frazil.model.spec import CONFLUENT, SCHEMA_TYPES, WireFormat
 from frazil.model.spelling import plural
-from frazil.peek import PeekedRecord, plain_format_of
+from frazil.peek import PeekedRecord, plain_format_of, wire_format_of
 from frazil.ports import SchemaRegistry
 from frazil.specs import table_keys as keys
 from frazil.specs.inferred_fields import inferred_fields
@@ -55,7 +56,8 @@ def draft(
     `taken` are names of tables and files that the new one must not have. Raises SubjectMissingError if nothing tells
     the format of the values, and IncompatibleSchemaError if this release cannot make a table of them.
     """
-    values = _values(registry, facts.topic, sample)
+    wire_format = wire_format_of([each.raw for each in sample])
+    values = _values(registry, facts.topic, sample, _subject_of(facts.topic, "value", wire_format))
     name = safe_name(facts.topic)
     free = _free(name, taken)
     lines = [
@@ -68,7 +70,8 @@ def draft(
         *_entry(keys.VALUE, values.word, notes=values.notes),
         *(_entry(keys.SUBJECT, values.subject) if values.word in SCHEMA_TYPES else _fields_entry(values, sample)),
         *(_entry(keys.MESSAGE, values.message) if values.message else ()),
-        *_key_entry(registry, facts.topic, sample),
+        *([] if wire_format == CONFLUENT else _entry(keys.WIRE_FORMAT, wire_format)),
+        *_key_entry(registry, facts.topic, sample, _subject_of(facts.topic, "key", wire_format)),
         *_entry(keys.PARTITION_BY, None, default="[day(kafka_timestamp)]"),
         *(line for key in _DEFAULTS for line in _entry(key, None)),
     ]
@@ -80,11 +83,15 @@ _DEFAULTS: tuple[Key[object], ...] = (
 )  # fmt: skip
 
 
-def _values(registry: SchemaRegistry | None, topic: str, sample: Sequence[PeekedRecord]) -> _Values:
+def _subject_of(topic: str, part: Literal["value", "key"], wire_format: WireFormat) -> str:
+    return topic if wire_format == "glue" and part == "value" else f"{topic}-{part}"
+
+
+def _values(registry: SchemaRegistry | None, topic: str, sample: Sequence[PeekedRecord], subject: str) -> _Values:
     """Return the format of the values: that of the subject named after the topic, else that of the newest records."""
-    latest = None if registry is None else registry.latest(f"{topic}-value")
+    latest = None if registry is None else registry.latest(subject)
     if latest is not None:
-        return _by_schema(topic, latest, f"the newest of the subject {topic}-value", None)
+        return _by_schema(topic, latest, f"the newest of the subject {subject}", None)
     decoded = [each.schema_id for each in sample if each.schema_id is not None and each.reject is None]
     schema = registry.by_id(decoded[-1]) if decoded and registry is not None else None
     if schema is not None and registry is not None:
@@ -93,7 +100,7 @@ def _values(registry: SchemaRegistry | None, topic: str, sample: Sequence[Peeked
     word = plain_format_of([each.raw for each in sample])
     if word is None:
         raise SubjectMissingError(
-            f"{topic}: the schema registry has no subject {topic}-value, and no newest record names a schema",
+            f"{topic}: the schema registry has no subject {subject}, and no newest record names a schema",
             hint=f"run `frazil peek {topic}` to see records; a producer registers the schema with its first record",
         )
     return _Values(word, None, (_PLAIN[word], "All of them become the column `value`."))
@@ -140,10 +147,12 @@ def _mapped(topic: str, schema: RegisteredSchema) -> Mapped:
 _REGISTER = "register a schema without these fields, then run `frazil init` again"
 
 
-def _key_entry(registry: SchemaRegistry | None, topic: str, sample: Sequence[PeekedRecord]) -> Iterator[str]:
-    schema = None if registry is None else registry.latest(f"{topic}-key")
+def _key_entry(
+    registry: SchemaRegistry | None, topic: str, sample: Sequence[PeekedRecord], subject: str
+) -> Iterator[str]:
+    schema = None if registry is None else registry.latest(subject)
     if schema is not None and schema.format in FORMAT_NAMES and is_known(schema):
-        note = f"Schema {schema.id}, the newest of the subject {topic}-key."
+        note = f"Schema {schema.id}, the newest of the subject {subject}."
         yield from _entry(keys.KEY, FORMAT_NAMES[schema.format], notes=[note])
         return
     given = [each.raw.key for each in sample if each.raw.key is not None]

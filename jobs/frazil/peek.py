@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from frazil.formats.decoder import Decoder
 from frazil.formats.framing import group_by_schema_id
+from frazil.formats.glue_framing import group_by_version_id
 from frazil.formats.header_framing import VALUE_HEADER
 from frazil.formats.open import grouping_by_schema, guessed_plain_format, is_known, open_decoder, open_plain
 from frazil.formats.python_values import python_values
@@ -152,7 +153,7 @@ class Peeker:
         if not is_known(schema):
             detail = f"schema {schema_id} is {schema.format}, which this release does not decode"
             return Reject(0, Reason.WRONG_SCHEMA_TYPE, detail)
-        return open_decoder(schema, settings)
+        return open_decoder(schema, settings, self.wire_format)
 
 
 def _plain(raw: RawRecord, decoder: Decoder) -> PeekedRecord:
@@ -224,6 +225,9 @@ def plain_format_of(records: Sequence[RawRecord]) -> str | None:
 
 
 def wire_format_of(records: Sequence[RawRecord]) -> WireFormat:
-    """Return where these records name their schemas: in headers, if any of them has one."""
+    """Return where these records name their schemas: in headers if any of them has one, as AWS Glue does if all do."""
+    values = binary([raw.value for raw in records if raw.value])
+    if len(values) and not group_by_version_id(values).unframed:
+        return "glue"
     in_headers = any(raw.headers.last(VALUE_HEADER.encode()).null_count == 0 for raw in records)
     return "confluent_headers" if in_headers else CONFLUENT

@@ -35,6 +35,7 @@ from frazil.model.progress import TableState
 from frazil.model.receipt import Receipt
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings, RegistrySettings, Settings, TableSpec
+from frazil.ports import SchemaRegistry
 from frazil.specs.load import load_settings
 from tests.fakes.in_process import InProcessRunner
 from tests.made_topics import make_topic
@@ -115,6 +116,13 @@ class Place:
             producer.produce(topic, value, key, partition=partition, **more)
         assert producer.flush(WAIT_SECONDS) == 0
 
+    @property
+    def registry_section(self) -> dict[str, object]:
+        return {"url": self.services.schema_registry_url}
+
+    def opened(self) -> SchemaRegistry:
+        return registry_of(self.services)
+
     # --- tables
 
     def settings(self, *specs: str) -> Settings:
@@ -127,7 +135,7 @@ class Place:
             (tables / f"t{number:02d}.yaml").write_text(text, encoding="utf-8")
         written = {
             "kafka": {"bootstrap.servers": self.services.bootstrap_servers},
-            "schema_registry": {"url": self.services.schema_registry_url},
+            "schema_registry": self.registry_section,
             "catalog": self.catalog,
             "database": self.name,
         }
@@ -140,7 +148,7 @@ class Place:
         known = Clients(
             lake=IcebergLake(settings.catalog),
             topics=KafkaTopics({**QUIET, **settings.kafka}),
-            registry=registry_of(self.services),
+            registry=self.opened(),
             runner=InProcessRunner(),
             kafka={**QUIET, **settings.kafka},
             registry_settings=settings.registry,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import boto3
 import pytest
-from breadth import QUIET, Place, Table, catch_up, record_of
+from breadth import QUIET, REGION, Place, Table, catch_up, encode, record_of
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -21,8 +25,15 @@ from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import open_registry
 from frazil.dead_letters import Chosen, list_dead_letters
 from frazil.local.supervisor import LocalServices
-from frazil.model.schemas import schema_id_of
-from frazil.model.spec import RegistrySettings
+from frazil.model.errors import RegistryError
+from frazil.model.schemas import (
+    UNREGISTERED,
+    RegisteredSchema,
+    SchemaDefinition,
+    SubjectVersion,
+    schema_id_of,
+)
+from frazil.model.spec import GlueSource, RegistrySettings
 from frazil.peek import peek
 from frazil.ports import SchemaRegistry
 from frazil.proof.verification import Verification
@@ -146,3 +157,133 @@ def test_peek_reads_headers_before_there_is_a_spec(place: Place, registry_url: s
     (record,) = peek(KafkaReader(kafka), registry, facts, 1)
 
     assert record.columns == {"n": 7}
+
+
+# --- AWS Glue
+
+PROTO = 'syntax = "proto3"; package shop; message Order { int64 n = 1; } message Box { int32 b = 1; }'
+
+
+@pytest.fixture
+def glue_place(services: LocalServices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GluePlace:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "local")
+    place = GluePlace(services, tmp_path)
+    place.client.create_registry(RegistryName=place.name)
+    return place
+
+
+@dataclass(slots=True)
+class GluePlace(Place):
+    """A place whose registry is AWS Glue's."""
+
+    @property
+    def client(self) -> Any:
+        return boto3.client("glue", region_name=REGION, endpoint_url=self.services.aws_endpoint_url)
+
+    @property
+    def registry_section(self) -> dict[str, object]:
+        url = self.services.aws_endpoint_url
+        return {"type": "glue", "region": REGION, "registry_name": self.name, "url": url}
+
+    def version(self, name: str, text: str, data_format: str = "AVRO") -> UUID:
+        """Register a version of a schema, as a producer does, and return its id."""
+        try:
+            made = self.client.create_schema(
+                RegistryId={"RegistryName": self.name},
+                SchemaName=name,
+                DataFormat=data_format,
+                Compatibility="NONE",
+                SchemaDefinition=text,
+            )
+        except self.client.exceptions.AlreadyExistsException:
+            schema = {"RegistryName": self.name, "SchemaName": name}
+            made = self.client.register_schema_version(SchemaId=schema, SchemaDefinition=text)
+        return UUID(made["SchemaVersionId"])
+
+    def opened(self) -> SchemaRegistry:
+        source = GlueSource(self.name, REGION)
+        return open_registry(RegistrySettings(self.services.aws_endpoint_url, glue=source))
+
+
+def in_glue(version: UUID, data: bytes, *, is_compressed: bool = False) -> bytes:
+    return bytes([3, 5 if is_compressed else 0]) + version.bytes + (zlib.compress(data) if is_compressed else data)
+
+
+def avro(schema: dict[str, Any], record: dict[str, Any]) -> bytes:
+    (value,) = encode(schema, 0, record)
+    return value[5:]
+
+
+def test_records_of_glue_become_rows(glue_place: GluePlace) -> None:
+    place, topic = glue_place, glue_place.topic()
+    one = place.version(topic, json.dumps(ORDER))
+    place.send(topic, in_glue(one, avro(ORDER, {"n": 0})))
+    place.send(topic, in_glue(one, avro(ORDER, {"n": 1}), is_compressed=True))
+    two = place.version(topic, json.dumps(WIDER))
+    place.send(topic, in_glue(two, avro(WIDER, {"n": 2, "why": "x"}), is_compressed=True))
+    other = UUID(int=7)
+    place.send(topic, in_glue(other, b"\0"), b"\0\0\0\0\1\2", in_glue(one, b"")[:1] + b"\5" + one.bytes + b"no zlib")
+    place.send(topic, None)
+
+    table = place.materialize(f"topic: {topic}\nwire_format: glue")
+
+    found = table.rows("n", "why", "kafka_schema_id", "kafka_schema_uuid")
+    assert found == [
+        {"n": 0, "why": None, "kafka_schema_id": None, "kafka_schema_uuid": str(one)},
+        {"n": 1, "why": None, "kafka_schema_id": None, "kafka_schema_uuid": str(one)},
+        {"n": 2, "why": "x", "kafka_schema_id": None, "kafka_schema_uuid": str(two)},
+        dict.fromkeys(found[0]),
+    ]
+    assert table.dead_letters("reason", "schema_id", "schema_uuid") == [
+        {"reason": "unknown_schema_id", "schema_id": None, "schema_uuid": str(other)},
+        {"reason": "not_framed", "schema_id": None, "schema_uuid": None},
+        {"reason": "bad_compression", "schema_id": None, "schema_uuid": str(one)},
+    ]
+    assert set(table.state.schema_ids) == {one, two}
+    assert verify(table).findings == ()
+
+
+def test_protobuf_of_glue_becomes_rows(glue_place: GluePlace) -> None:
+    place, topic = glue_place, glue_place.topic()
+    version = place.version(topic, PROTO, "PROTOBUF")
+    place.send(topic, in_glue(version, b"\1\x08\7"), in_glue(version, b"\1\x08\1", is_compressed=True))
+    place.send(topic, in_glue(version, b"\0\x08\7"))
+
+    table = place.materialize(f"topic: {topic}\nvalue: protobuf\nwire_format: glue")
+
+    assert [row["n"] for row in table.rows()] == [7, 1]
+    assert table.dead_letters("reason") == [{"reason": "wrong_message"}]
+    assert verify(table).findings == ()
+
+
+def test_the_registry_of_glue_answers_as_the_port_says(glue_place: GluePlace) -> None:
+    place, registry = glue_place, glue_place.opened()
+    first = place.version("orders", json.dumps(ORDER))
+    second = place.version("orders", json.dumps(WIDER))
+    place.version("other", PROTO, "PROTOBUF")
+
+    latest, older, by_id = registry.latest("orders"), registry.version("orders", 1), registry.by_id(first)
+    assert latest == RegisteredSchema(second, "AVRO", json.dumps(WIDER))
+    assert older == by_id == RegisteredSchema(first, "AVRO", json.dumps(ORDER))
+    proto = registry.latest("other")
+    assert proto is not None and proto.format == "PROTOBUF"
+    assert (registry.latest("none"), registry.version("orders", 9), registry.by_id(12)) == (None, None, None)
+    versions = place.client.list_schema_versions(SchemaId={"RegistryName": place.name, "SchemaName": "orders"})
+    assert [each["VersionNumber"] for each in versions["Schemas"]] == [1, 2]
+    assert not registry.remembers_missing(UUID(int=9))
+    assert registry.by_id(UUID(int=9)) is None
+    assert registry.remembers_missing(UUID(int=9))
+    assert sorted(registry.subjects_under("o")) == ["orders", "other"]
+    assert registry.resolve(SchemaDefinition("AVRO", '"long"')).id == UNREGISTERED
+    with pytest.raises(RegistryError, match="no references"):
+        registry.resolve(SchemaDefinition("AVRO", '"long"', (SubjectVersion("a", "b", 1),)))
+    registry.close()
+
+
+def test_a_registry_of_glue_that_does_not_answer_is_no_missing_schema(glue_place: GluePlace) -> None:
+    source = GlueSource("r", REGION)
+    with closing(open_registry(RegistrySettings("http://127.0.0.1:9", glue=source))) as registry:
+        with pytest.raises(RegistryError, match="the schema registry r of AWS Glue in us-east-1"):
+            registry.by_id(UUID(int=1))
+        assert not registry.remembers_missing(UUID(int=1))

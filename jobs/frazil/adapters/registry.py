@@ -11,6 +11,7 @@ from json import JSONDecodeError
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar, cast
 from uuid import UUID
 
+from frazil.adapters.glue_registry import GlueRegistry
 from frazil.model.errors import LocalServicesError, RegistryError, SettingError
 from frazil.model.schemas import UNREGISTERED, Reference, RegisteredSchema, SchemaDefinition, SchemaId
 from frazil.model.spec import NOT_RUNNING_HOST, RegistrySettings, revealed
@@ -37,9 +38,11 @@ _IS_IT_THE_REGISTRY = "correct `schema_registry.url` in frazil.yaml: another ser
 Answer = TypeVar("Answer")
 
 
-def open_registry(settings: RegistrySettings | None) -> ConfluentRegistry | NoRegistry:
+def open_registry(settings: RegistrySettings | None) -> Registry:
     """Return the registry that the settings name."""
-    return NoRegistry() if settings is None else ConfluentRegistry(settings)
+    if settings is None:
+        return NoRegistry()
+    return ConfluentRegistry(settings) if settings.glue is None else GlueRegistry(settings.glue, settings)
 
 
 class NoRegistry:
@@ -208,6 +211,10 @@ class ConfluentRegistry:
             f"the schema registry at {self._url} could not {what}: {_answered(problem) or problem}",
             hint=_hint(problem),
         )
+
+
+Registry = ConfluentRegistry | GlueRegistry | NoRegistry
+"""A registry that an adapter opened."""
 
 
 def _hint(problem: Exception) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from frazil.adapters.registry import ConfluentRegistry
+from frazil.adapters.registry import open_registry
 from frazil.doctor.addresses import registry_address, tls_of_registry
 from frazil.doctor.asking import Asking
 from frazil.doctor.configuration import lacks_a_secret
@@ -34,7 +34,7 @@ def ask_registry(registry: RegistrySettings | None, specs: Sequence[TableSpec], 
     elif found[0].verdict == "failed":
         yield from _not_asked(subjects, "it cannot be reached")
     else:
-        yield from ask_subjects(ConfluentRegistry(registry), subjects, asking)
+        yield from ask_subjects(open_registry(registry), subjects, asking)
 
 
 def subjects_of(specs: Sequence[TableSpec]) -> tuple[str, ...]:

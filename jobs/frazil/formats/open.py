@@ -18,6 +18,7 @@ from frazil.formats.declared import declared_row
 from frazil.formats.decoder import Decoder
 from frazil.formats.format import Format, PlainFormat
 from frazil.formats.framing import Grouping, group_by_schema_id, one_group
+from frazil.formats.glue_framing import group_by_version_id
 from frazil.formats.header_framing import group_by_header
 from frazil.formats.json_schema.format import JSON_SCHEMA
 from frazil.formats.json_values import open as json_values
@@ -26,7 +27,7 @@ from frazil.formats.mapped import Mapped
 from frazil.formats.masks.arrays import MaskedDecoder
 from frazil.formats.masks.columns import Masked, mask_columns
 from frazil.formats.plain import PLAIN_FORMATS, PlainDecoder
-from frazil.formats.protobuf.format import PROTOBUF
+from frazil.formats.protobuf.format import PROTOBUF, open_glue_decoder
 from frazil.model.columns import Column
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import RegisteredSchema, SchemaType
@@ -50,14 +51,17 @@ def map_schema(schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETT
     return _after_policies(FORMATS[schema.format].map_schema(schema, settings), settings)
 
 
-def open_decoder(schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETTINGS) -> Decoder:
+def open_decoder(
+    schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETTINGS, wire_format: WireFormat = CONFLUENT
+) -> Decoder:
     """Return the fastest decoder for payloads of a writer schema.
 
     Raises IncompatibleSchemaError with every finding if the schema cannot become columns. `is_known(schema)` must be
     true.
     """
     known = FORMATS[schema.format]
-    decoder = known.open_decoder(schema, settings)
+    numbered = wire_format == "glue" and schema.format == "PROTOBUF"
+    decoder = open_glue_decoder(schema, settings) if numbered else known.open_decoder(schema, settings)
     return _masking(decoder, known.map_schema(schema, settings), settings) if settings.policies else decoder
 
 
@@ -148,5 +152,7 @@ def grouping_by_schema(word: str | None, wire_format: WireFormat, *, of_key: boo
             return group_by_schema_id
         case "confluent_headers":
             return group_by_header(word, of_key=of_key)
+        case "glue":
+            return group_by_version_id
         case _:
             assert_never(wire_format)

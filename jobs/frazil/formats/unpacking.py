@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.formats.decoder import Decoded, Decoder
 from frazil.formats.framing import Group
+from frazil.model.dead_letter import Reason, Reject
+from frazil.model.spelling import plural
+from frazil.records import binary, value_ends
+
+MOST_INFLATED = 32 * 2**20
+"""The most bytes that one payload may inflate to; decoding ends early once all of a call inflate to more."""
 
 
 def decode_group(decoder: Decoder, payloads: pa.LargeBinaryArray, group: Group) -> Decoded:
     """Decode payloads of the group, none of them null, with the decoder of its schema."""
+    if group.is_compressed:
+        return _decode_inflated(decoder, _inflated(payloads, group.header_bytes))
     return decoder.decode(_with_indexes(payloads, group.message), skip=group.header_bytes)
 
 
@@ -20,3 +33,60 @@ def _with_indexes(payloads: pa.LargeBinaryArray, indexes: bytes) -> pa.LargeBina
         return payloads
     before, nothing = (pa.scalar(each, pa.large_binary()) for each in (indexes, b""))
     return pc.binary_join_element_wise(before, payloads, nothing)
+
+
+@dataclass(slots=True)
+class _Inflated:
+    """The data of the payloads `kept`, by their indexes, of the first `taken` payloads; the others are rejects."""
+
+    data: list[bytes] = field(default_factory=list)
+    kept: list[int] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    taken: int = 0
+
+
+def _inflated(payloads: pa.LargeBinaryArray, skip: int) -> _Inflated:
+    found, size = _Inflated(), 0
+    held, ends = memoryview(payloads.buffers()[2] or b""), value_ends(payloads).tolist()
+    for index, (start, end) in enumerate(pairwise(ends)):
+        if size > MOST_INFLATED:
+            break
+        data = _inflate(held[start + skip : end], index)
+        found.taken = index + 1
+        if isinstance(data, Reject):
+            found.rejects.append(data)
+        else:
+            size += len(data)
+            found.data.append(data)
+            found.kept.append(index)
+    return found
+
+
+def _inflate(data: memoryview, index: int) -> bytes | Reject:
+    """Return the data of one zlib stream. Not more than the limit is ever held, whatever the stream expands to."""
+    stream = zlib.decompressobj()
+    try:
+        found = stream.decompress(data, MOST_INFLATED + 1)
+    except zlib.error as problem:
+        return Reject(index, Reason.BAD_COMPRESSION, f"not a zlib stream: {problem}")
+    if len(found) > MOST_INFLATED:
+        return Reject(index, Reason.TOO_LARGE, f"the data inflates to more than {plural(MOST_INFLATED, 'byte')}")
+    if not stream.eof:
+        return Reject(index, Reason.BAD_COMPRESSION, "the data ends inside the zlib stream")
+    if stream.unused_data:
+        left = plural(len(stream.unused_data), "byte")
+        return Reject(index, Reason.BAD_COMPRESSION, f"{left} after the end of the zlib stream")
+    return found
+
+
+def _decode_inflated(decoder: Decoder, inflated: _Inflated) -> Decoded:
+    decoded = decoder.decode(binary(inflated.data))
+    ended_early = decoded.taken < len(inflated.kept)
+    taken = inflated.kept[decoded.taken] if ended_early else inflated.taken
+    rejects = [reject for reject in inflated.rejects if reject.index < taken]
+    rejects += [replace(reject, index=inflated.kept[reject.index]) for reject in decoded.rejects]
+    return replace(decoded, rejects=_in_order(rejects))
+
+
+def _in_order(rejects: Sequence[Reject]) -> tuple[Reject, ...]:
+    return tuple(sorted(rejects, key=lambda reject: reject.index))

@@ -15,8 +15,8 @@ ValueFormat = Literal["avro", "protobuf", "json_schema", "json", "string", "byte
 KeyFormat = Literal["none", "bytes", "string", "json", "avro", "protobuf", "json_schema"]
 SCHEMA_TYPES: Mapping[str, SchemaType] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
 """The registry's schema type for each format that is decoded by a schema."""
-WireFormat = Literal["confluent", "confluent_headers"]
-"""Where records have the id of their writer schema: in 5 bytes before the payload, or in a header."""
+WireFormat = Literal["confluent", "confluent_headers", "glue"]
+"""Where records have the id of their writer schema: before the payload, in a header, or before it as AWS Glue does."""
 CONFLUENT: WireFormat = "confluent"
 StringFormats = Literal["typed", "text"]
 WriteMode = Literal["append"]
@@ -98,9 +98,20 @@ class CatalogSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class GlueSource:
+    """A registry of AWS Glue, by its name."""
+
+    registry_name: str
+    region: str
+
+
+@dataclass(frozen=True, slots=True)
 class RegistrySettings:
+    """A registry with Confluent's API, or AWS Glue if `glue` is given; `url` is then Glue's endpoint."""
+
     url: str
     properties: Mapping[str, SettingValue] = field(default_factory=dict)
+    glue: GlueSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +229,16 @@ class SubjectSettings:
 
     naming: SubjectNaming = "topic"
     override: str | None = None
+    suffixed: bool = True
+    """Whether the subject of a topic ends with its part; schemas in AWS Glue have the name of the topic."""
 
     def of(self, topic: str, part: Literal["value", "key"]) -> str | None:
         """Return the subject of a topic's values or keys; None if the subject depends on the record's type."""
         if self.override is not None:
             return self.override
-        return f"{topic}-{part}" if self.naming == "topic" else None
+        if self.naming != "topic":
+            return None
+        return f"{topic}-{part}" if self.suffixed else topic
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from frazil.model.spec import CatalogSettings, RegistrySettings, Secret, SettingValue
+from frazil.model.spec import CatalogSettings, GlueSource, RegistrySettings, Secret, SettingValue, TableSpec
 from frazil.specs import kafka_keys, settings_keys
 from frazil.specs.keys import Key, Values
-from frazil.specs.problems import Problem
+from frazil.specs.problems import Position, Problem
 from frazil.specs.shapes import absolute
 
 JDBC_WAREHOUSE = ".frazil/warehouse"
@@ -26,8 +26,16 @@ def kafka_of(values: Values) -> Mapping[str, SettingValue]:
 def registry_of(values: Values | None) -> RegistrySettings | None:
     if values is None:
         return None
-    rest = [key for key in settings_keys.REGISTRY_KEYS if key is not settings_keys.REGISTRY_URL]
-    return RegistrySettings(values[settings_keys.REGISTRY_URL], _given(values, tuple(rest)))
+    url = values.get(settings_keys.REGISTRY_URL) or ""
+    if values[settings_keys.REGISTRY_TYPE] == "confluent":
+        return RegistrySettings(url, _given(values, settings_keys.CONFLUENT_KEYS))
+    source = GlueSource(values[settings_keys.REGISTRY_NAME], values.get(settings_keys.REGISTRY_REGION) or "")
+    return RegistrySettings(url or glue_endpoint(source.region), glue=source)
+
+
+def glue_endpoint(region: str) -> str:
+    """Return the address of AWS Glue in a region."""
+    return f"https://glue.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
 
 
 def catalog_of(values: Values, folder: Path) -> CatalogSettings:
@@ -102,11 +110,36 @@ def _ssl_problems(values: Values) -> Iterator[Problem]:
 
 
 def _registry_problems(values: Values) -> Iterator[Problem]:
-    if "@" in values[settings_keys.REGISTRY_URL].split("//", 1)[-1].split("/", 1)[0]:
+    yield from _registry_type_problems(values)
+    if "@" in (values.get(settings_keys.REGISTRY_URL) or "").split("//", 1)[-1].split("/", 1)[0]:
         hint = "move user and password to schema_registry: basic.auth.user.info"
         yield Problem(
             values.place_of(settings_keys.REGISTRY_URL), "logs show the URL, so it must not contain a password", hint
         )
+
+
+def _registry_type_problems(values: Values) -> Iterator[Problem]:
+    is_glue = values[settings_keys.REGISTRY_TYPE] == "glue"
+    needed = settings_keys.REGISTRY_REGION if is_glue else settings_keys.REGISTRY_URL
+    if not values.is_given(needed):
+        what = f"required key is missing: {needed.name}"
+        hint = "add region: eu-west-1, or where the registry is" if is_glue else "add url: https://…"
+        yield Problem(values.place, what, hint)
+    others = settings_keys.CONFLUENT_KEYS if is_glue else settings_keys.GLUE_KEYS
+    for key in others:
+        if values.is_given(key) and key is not settings_keys.REGISTRY_TYPE:
+            what = f"no effect, because type is {values[settings_keys.REGISTRY_TYPE]}"
+            yield Problem(values.place_of(key), what, f"remove {key.name}, or set type")
+
+
+def wire_problems(registry: RegistrySettings, specs: Sequence[TableSpec], place: Position) -> Iterator[Problem]:
+    """Yield the tables whose records name their schemas as those of another type of registry are named."""
+    kind = "confluent" if registry.glue is None else "glue"
+    for spec in specs:
+        if spec.needs_registry and (spec.wire_format == "glue") != (kind == "glue"):
+            what = f"{spec.identifier} has wire_format: {spec.wire_format}, and the registry has type: {kind}"
+            hint = "set wire_format: glue" if kind == "glue" else "set type: glue in schema_registry, with its region"
+            yield Problem(place, what, f"{hint}, or correct the other (the table's spec is {spec.source_file})")
 
 
 def _warehouse_problems(values: Values) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from frazil.model.spec import CatalogSettings, Settings, TableSpec
 from frazil.specs import settings_keys
 from frazil.specs.across import problems_across
-from frazil.specs.cluster import catalog_of, cluster_problems, kafka_of, registry_of
+from frazil.specs.cluster import catalog_of, cluster_problems, kafka_of, registry_of, wire_problems
 from frazil.specs.document import MapNode, Mark, Node, UnreadableError, parse, scalars
 from frazil.specs.keys import Key, NoSecrets, Section, Values, default_of
 from frazil.specs.placeholders import LocalAddress, PlaceholderSources, SecretSource, no_local_services, secrets_in
@@ -119,7 +119,12 @@ class _Loading:
     def _check_registry(self, values: Values | None, specs: Sequence[TableSpec], root: Node, at: At) -> None:
         """Note a problem if a table needs a registry and none is given."""
         first = next((spec for spec in specs if spec.needs_registry), None)
-        if values is None or first is None or values.is_given(settings_keys.REGISTRY_KEY):
+        if values is None or first is None:
+            return
+        registry = registry_of(values.get(settings_keys.REGISTRY_KEY))
+        if registry is not None:
+            for problem in wire_problems(registry, specs, values.place_of(settings_keys.REGISTRY_KEY)):
+                self.problems.add(problem)
             return
         at.under(settings_keys.REGISTRY_KEY.name).reject(
             root.mark,

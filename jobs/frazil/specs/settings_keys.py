@@ -12,9 +12,16 @@ from frazil.specs.snowflake_keys import SNOWFLAKE
 NONE = Derived("none")
 TABLES_FOLDER = "tables"
 
-REGISTRY_URL = Key("url", URL, "The URL of the registry, which must have Confluent's REST API.", Required())
-REGISTRY_KEYS: tuple[Key[object], ...] = (
-    REGISTRY_URL,
+REGISTRY_TYPE = Key("type", Choice(("confluent", "glue")),
+                    "The registry: confluent is any with Confluent's REST API, glue is AWS Glue's.",
+                    "confluent")  # fmt: skip
+REGISTRY_URL = Key("url", URL, "The URL of the registry; for glue another endpoint, such as that of a VPC.",
+                   Derived("required for confluent; for glue, the endpoint of the region"))  # fmt: skip
+REGISTRY_REGION = Key("region", TEXT, "For glue, the AWS region of the registry.",
+                      Derived("none; required for glue"))  # fmt: skip
+REGISTRY_NAME = Key("registry_name", TEXT, "For glue, the name of the registry.", "default-registry")
+GLUE_KEYS: tuple[Key[object], ...] = (REGISTRY_TYPE, REGISTRY_REGION, REGISTRY_NAME)
+CONFLUENT_KEYS: tuple[Key[object], ...] = (
     Key("basic.auth.user.info", SecretText(), "User and password, or API key and secret, separated by a colon.", NONE),
     Key("ssl.ca.location", FilePath(), "The CA certificates that verify the registry, in PEM.",
         Derived("the system's")),
@@ -23,7 +30,7 @@ REGISTRY_KEYS: tuple[Key[object], ...] = (
     Key("ssl.key.password", SecretText(), "The password of the private key.", NONE),
 )  # fmt: skip
 REGISTRY = Section(
-    REGISTRY_KEYS,
+    (*GLUE_KEYS, REGISTRY_URL, *CONFLUENT_KEYS),
     refused=(
         Refused("bearer.auth.*", "bearer tokens are not supported in this release", "use basic.auth.user.info"),
         Refused("basic.auth.credentials.source", "only basic.auth.user.info is supported", "remove the key"),
@@ -46,7 +53,7 @@ WAREHOUSE = Key(
 CATALOG = Section((CATALOG_TYPE, WAREHOUSE), handed_on=("glue.", "s3.", "client."))
 
 KAFKA_KEY = Key("kafka", KAFKA, "The Kafka cluster, as librdkafka settings.", Required())
-REGISTRY_KEY = Key("schema_registry", REGISTRY, "The Confluent-compatible schema registry.",
+REGISTRY_KEY = Key("schema_registry", REGISTRY, "The schema registry: Confluent's, a compatible one, or AWS Glue's.",
                    Derived("none; required if a table has values or keys with registered schemas"))  # fmt: skip
 CATALOG_KEY = Key("catalog", CATALOG, "The Iceberg catalog.", "{}")
 DATABASE = Key("database", TABLE_NAME, "The default database of tables.", "lake")

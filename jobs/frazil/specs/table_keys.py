@@ -85,7 +85,8 @@ WIRE_FORMAT = Key(
     "wire_format",
     Choice(get_args(WireFormat)),
     "Where records name the schemas of their values and keys: confluent, by an id in the 5 bytes before the data;"
-    " confluent_headers, by a GUID in the headers `__value_schema_id` and `__key_schema_id`.",
+    " confluent_headers, by a GUID in the headers `__value_schema_id` and `__key_schema_id`; glue, by the id of a"
+    " schema version in the 18 bytes before the data.",
     CONFLUENT,
 )
 WRITE = Key(

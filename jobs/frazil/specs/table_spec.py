@@ -24,6 +24,7 @@ from frazil.model.spec import (
     Reader,
     StartOffsets,
     StringFormats,
+    SubjectSettings,
     TableFormat,
     TableSpec,
     ValueFormat,
@@ -66,14 +67,19 @@ def spec_of(values: Values, source_file: str, default_database: str) -> TableSpe
         maintain=values[keys.MAINTAIN],
         start=values[keys.START],
         metadata=metadata,
-        value_subject=values[keys.SUBJECT],
-        key_subject=values[keys.KEY_SUBJECT],
+        value_subject=subject_of(values, keys.SUBJECT),
+        key_subject=subject_of(values, keys.KEY_SUBJECT),
         value_settings=replace(format_settings(values, keys.MESSAGE), fields=values.get(keys.FIELDS) or ""),
         key_settings=format_settings(values, keys.KEY_MESSAGE),
         formats=cast("tuple[TableFormat, ...]", values[keys.FORMATS]),
         wire_format=cast("WireFormat", values[keys.WIRE_FORMAT]),
     )
     return policed(spec, policies, hash_key=None, dead_letter_key=None)
+
+
+def subject_of(values: Values, key: Key[SubjectSettings]) -> SubjectSettings:
+    """Return a subject. Schemas in AWS Glue have the name of the topic."""
+    return replace(values[key], suffixed=values[keys.WIRE_FORMAT] != "glue")
 
 
 def format_settings(values: Values, message: Key[str]) -> FormatSettings:
@@ -187,7 +193,7 @@ def _wire_problems(values: Values) -> Iterator[Problem]:
         yield _problem(values.place_of(keys.WIRE_FORMAT), what, "remove wire_format")
     if metadata.is_given(keys.KEEP) and "schema_uuid" in metadata[keys.KEEP] and not names_schemas_by_uuid(values):
         what = "records name no schema of their values by a UUID"
-        hint = "set wire_format: confluent_headers, or remove schema_uuid from the list"
+        hint = "set wire_format: confluent_headers or glue, or remove schema_uuid from the list"
         yield _problem(metadata.place_of(keys.KEEP), what, hint)
 
 

@@ -92,8 +92,8 @@ def open_redecoder(
         _context(_judging(spec, purpose), at, dead_letters),
         row_schema=schemas[0],
         dead_letter_schema=schemas[1],
-        values=TaskDecoders(spec.value, values, unknown, excluded.values, spec.value_settings),
-        keys=TaskDecoders(spec.key, keys, unknown, excluded.keys, spec.key_settings),
+        values=TaskDecoders(spec.value, values, unknown, excluded.values, spec.value_settings, spec.wire_format),
+        keys=TaskDecoders(spec.key, keys, unknown, excluded.keys, spec.key_settings, spec.wire_format),
         now=now_utc,
         place_values=placed,
     )

@@ -444,7 +444,7 @@ class Crowded:
 def test_a_chunk_that_takes_too_much_memory_is_decoded_in_parts(
     read: Any, monkeypatch: pytest.MonkeyPatch, values: Sequence[int]
 ) -> None:
-    monkeypatch.setattr(decoders, "open_decoder", lambda schema, _: Crowded(open_decoder(schema)))
+    monkeypatch.setattr(decoders, "open_decoder", lambda schema, *_: Crowded(open_decoder(schema)))
     sent = [old(0), b"bad", old(1), old(2), None, new(3), new(4), old(5), new(6), unknown(9)]
 
     got = read(*((b"k", value) for value in sent), wanted=spec(on_tombstone="skip"), values=values)
@@ -473,7 +473,9 @@ def test_a_crowded_group_of_records_does_not_make_the_parts_after_it_small(
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Any:
     def on(*payloads: bytes, **how: Any) -> None:
-        monkeypatch.setattr(decoders, "open_decoder", lambda schema, _: Failing(open_decoder(schema), *payloads, **how))
+        monkeypatch.setattr(
+            decoders, "open_decoder", lambda schema, *_: Failing(open_decoder(schema), *payloads, **how)
+        )
 
     return on
 

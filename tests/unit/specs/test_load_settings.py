@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from config_files import GOOD, KAFKA, Load
 
-from frazil.model.errors import SettingError
+from frazil.model.errors import FrazilError, SettingError
 from frazil.model.spec import (
     BadRecordLimit,
     CatalogSettings,
+    GlueSource,
     Maintain,
     MetadataColumns,
     RegistrySettings,
@@ -189,6 +190,49 @@ def test_relative_paths_start_at_the_configuration(load: Load, tmp_path: Path) -
     assert settings.kafka["ssl.ca.location"] == str(tmp_path.parent / "ca.pem")
     assert settings.registry == RegistrySettings("https://r", {"ssl.ca.location": "/etc/ca.pem"})
     assert settings.catalog.warehouse == str(tmp_path / "data/lake")
+
+
+GLUE = "kafka: {bootstrap.servers: b}\nschema_registry: {type: glue, region: eu-west-1}\n"
+
+
+def test_a_registry_of_glue_is_at_the_endpoint_of_its_region(load: Load) -> None:
+    settings = load(GLUE, "{topic: orders, wire_format: glue}")
+
+    source = GlueSource("default-registry", "eu-west-1")
+    assert settings.registry == RegistrySettings("https://glue.eu-west-1.amazonaws.com", glue=source)
+    (spec,) = settings.tables
+    assert spec.value_subject.of("orders", "value") == "orders"
+    assert spec.metadata.keep[-1] == "schema_uuid"
+
+
+def test_the_uuid_of_schemas_is_kept_where_records_have_one(load: Load) -> None:
+    headers, plain, chosen = load(
+        GOOD,
+        "{topic: a, wire_format: confluent_headers}",
+        "topic: b",
+        "{topic: c, wire_format: confluent_headers, metadata: {keep: [timestamp]}}",
+    ).tables
+
+    assert ["schema_uuid" in each.metadata.keep for each in (headers, plain, chosen)] == [True, False, False]
+    assert headers.value_subject.of("a", "value") == "a-value"
+
+
+@pytest.mark.parametrize(
+    ("configuration", "spec", "expected"),
+    [
+        (GLUE, "topic: a", "has wire_format: confluent, and the registry has type: glue"),
+        (GOOD, "{topic: a, wire_format: glue}", "has wire_format: glue, and the registry has type: confluent"),
+        (GOOD, "{topic: a, value: json, wire_format: confluent_headers}", "no registered schema decodes them"),
+        (GOOD, "{topic: a, metadata: {keep: [schema_uuid]}}", "name no schema of their values by a UUID"),
+        (GLUE.replace("region: eu-west-1", "url: http://r"), "{topic: a, wire_format: glue}", "missing: region"),
+        (GLUE.replace("type: glue, ", ""), "topic: a", "missing: url"),
+    ],
+)
+def test_a_wire_format_fits_the_registry_and_the_formats(
+    load: Load, configuration: str, spec: str, expected: str
+) -> None:
+    with pytest.raises(FrazilError, match=expected):
+        load(configuration, spec)
 
 
 def test_a_glue_catalog_gets_its_further_keys(load: Load) -> None:

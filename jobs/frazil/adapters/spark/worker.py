@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark import TaskContext as SparkTask
 
 from frazil.adapters.kafka.reader import KafkaReader
-from frazil.adapters.registry import ConfluentRegistry, NoRegistry, open_registry
+from frazil.adapters.registry import Registry, open_registry
 from frazil.adapters.spark.task_progress import FOLDER_PROPERTY, CountingReader
 from frazil.formats.native import native_available
 from frazil.materialize.ingest.task import ingest
@@ -23,7 +23,7 @@ from frazil.ports import RecordReader
 _Key = tuple[tuple[str, SettingValue], ...]
 
 _readers: dict[_Key, KafkaReader] = {}
-_registries: dict[_Key, ConfluentRegistry | NoRegistry] = {}
+_registries: dict[_Key, Registry] = {}
 """The last one opened of each: what was opened with a secret that has changed since is closed.
 
 A reader is also closed after a failure: its connections may be what failed.
@@ -64,15 +64,19 @@ def _reader(settings: Mapping[str, SettingValue]) -> KafkaReader:
     return _readers[key]
 
 
-def _registry(settings: RegistrySettings | None) -> ConfluentRegistry | NoRegistry:
-    key = () if settings is None else _key({"url": settings.url, **settings.properties})
+def _registry(settings: RegistrySettings | None) -> Registry:
+    key = () if settings is None else _key({"url": settings.url, **_glue(settings), **settings.properties})
     if key not in _registries:
         _close_all(_registries)
         _registries[key] = open_registry(settings)
     return _registries[key]
 
 
-def _close_all(opened: dict[_Key, KafkaReader] | dict[_Key, ConfluentRegistry | NoRegistry]) -> None:
+def _glue(settings: RegistrySettings) -> Mapping[str, str]:
+    return {} if settings.glue is None else {"registry_name": settings.glue.registry_name}
+
+
+def _close_all(opened: dict[_Key, KafkaReader] | dict[_Key, Registry]) -> None:
     while opened:
         opened.popitem()[1].close()
 

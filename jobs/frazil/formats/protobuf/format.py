@@ -26,6 +26,14 @@ def open_decoder(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
     return decoders.open_decoder(_parsed(schema, settings))
 
 
+def open_glue_decoder(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
+    """Return the decoder of payloads that AWS Glue's serializers wrote."""
+    from frazil.formats.protobuf.glue_index import GlueIndexDecoder  # noqa: PLC0415
+    from frazil.formats.protobuf.schema import paths_by_name  # noqa: PLC0415
+
+    return GlueIndexDecoder(open_decoder(schema, settings), paths_by_name(schema.text))
+
+
 def _parsed(schema: RegisteredSchema, settings: FormatSettings) -> ProtobufSchema:
     from frazil.formats.protobuf.schema import parse_schema  # noqa: PLC0415
 

@@ -185,6 +185,21 @@ def _names(
         yield from _names(message.nested_type, name, (*path, index), with_entries=with_entries)
 
 
+def paths_by_name(text: str) -> tuple[MessagePath, ...]:
+    """Return the path of each message of the file, sorted by full name, with the entries of maps among them.
+
+    An entry of a map has a path that no message has.
+    """
+    root = descriptor_of(text)
+    paths = {name: path for path, name in _names(root.message_type, root.package, with_entries=False)}
+    names = [name for _, name in _names(root.message_type, root.package, with_entries=True)]
+    return tuple(paths.get(name, NO_MESSAGE) for name in sorted(names))
+
+
+NO_MESSAGE: MessagePath = (2**30,)
+"""A path that no message of a file has."""
+
+
 def _check_unambiguous(root: Any, path: MessagePath, message: str) -> None:
     """Raise IncompatibleSchemaError if clients give the message different paths.
 

@@ -8,7 +8,7 @@ from frazil.formats.decoder import Decoder
 from frazil.formats.open import open_decoder, open_plain
 from frazil.model.dead_letter import Reason
 from frazil.model.schemas import RegisteredSchema, SchemaId
-from frazil.model.spec import DEFAULT_SETTINGS, SCHEMA_TYPES, FormatSettings
+from frazil.model.spec import CONFLUENT, DEFAULT_SETTINGS, SCHEMA_TYPES, FormatSettings, WireFormat
 from frazil.ports import SchemaRegistry
 
 LOOKUPS_PER_TASK = 100
@@ -75,11 +75,13 @@ class TaskDecoders:
         unknown: UnknownIds,
         excluded: frozenset[SchemaId] = frozenset(),
         settings: FormatSettings = DEFAULT_SETTINGS,
+        wire_format: WireFormat = CONFLUENT,
     ) -> None:
         self._schema_type = SCHEMA_TYPES.get(word)
         self._plain = open_plain(word, settings)
         self._excluded = excluded
         self._settings = settings
+        self._wire_format = wire_format
         self._known = known
         self._unknown = unknown
         self._decoders: dict[SchemaId, Decoder | Reason] = {}
@@ -101,7 +103,7 @@ class TaskDecoders:
         if schema_id in self._excluded:
             return Reason.REFUSED_SCHEMA
         schema = self._known.get(schema_id)
-        return self._met(schema_id) if schema is None else open_decoder(schema, self._settings)
+        return self._met(schema_id) if schema is None else open_decoder(schema, self._settings, self._wire_format)
 
     def _met(self, schema_id: SchemaId) -> Reason:
         schema = self._unknown.look_up(schema_id)

@@ -33,9 +33,16 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         row_schema=rows.arrow_schema,
         dead_letter_schema=dead_letters.arrow_schema,
         values=TaskDecoders(
-            spec.value, dict(context.schemas.values), unknown, context.excluded.values, spec.value_settings
+            spec.value,
+            dict(context.schemas.values),
+            unknown,
+            context.excluded.values,
+            spec.value_settings,
+            spec.wire_format,
         ),
-        keys=TaskDecoders(spec.key, dict(context.schemas.keys), unknown, context.excluded.keys, spec.key_settings),
+        keys=TaskDecoders(
+            spec.key, dict(context.schemas.keys), unknown, context.excluded.keys, spec.key_settings, spec.wire_format
+        ),
         now=now_utc,
     )
     work = _Work(decoder, rows, dead_letters)

@@ -1,0 +1,149 @@
+"""AWS Glue's schema registry (`ports.SchemaRegistry`).
+
+Its subjects are the names of schemas, its ids those of schema versions.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+from uuid import UUID
+
+from frazil.model.errors import RegistryError
+from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaDefinition, SchemaId
+from frazil.model.spec import GlueSource, RegistrySettings
+
+UNKNOWN_FOR_SECONDS = 60.0
+"""How long an id that the registry does not know is remembered as unknown."""
+
+PATIENCE = {"connect_timeout": 5, "read_timeout": 8, "retries": {"total_max_attempts": 2}}
+"""boto3 would wait for minutes. More attempts are the caller's: `materialize` tries a whole step again."""
+
+READABLE = ("AVAILABLE", "DELETING")
+"""States of a version that records may have been written with."""
+
+_NOT_FOUND = "EntityNotFoundException"
+_DENIED = ("AccessDeniedException", "UnrecognizedClientException", "ExpiredTokenException")
+
+
+class GlueRegistry:
+    """A registry of AWS Glue. Known ids are kept as long as the process lives."""
+
+    def __init__(
+        self, source: GlueSource, settings: RegistrySettings, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._source = source
+        self._url = settings.url
+        self._clock = clock
+        self._known: dict[SchemaId, RegisteredSchema] = {}
+        self._unknown_since: dict[SchemaId, float] = {}
+        self._opened: Any = None
+        self._opening = threading.Lock()
+
+    @property
+    def _client(self) -> Any:
+        """The client, opened by the first request: its import is slow, and most tasks ask nothing."""
+        import boto3  # type: ignore[import-untyped]  # noqa: PLC0415
+        from botocore.config import Config  # type: ignore[import-untyped]  # noqa: PLC0415
+
+        with self._opening:
+            if self._opened is None:
+                self._opened = boto3.client(
+                    "glue", region_name=self._source.region, endpoint_url=self._url, config=Config(**PATIENCE)
+                )
+            return self._opened
+
+    def close(self) -> None:
+        """Let go of its connections."""
+        if self._opened is not None:
+            self._opened.close()
+
+    def by_id(self, schema_id: SchemaId) -> RegisteredSchema | None:
+        if schema_id in self._known:
+            return self._known[schema_id]
+        if isinstance(schema_id, int) or self.remembers_missing(schema_id):
+            return None
+        found = self._version(f"look up the schema version {schema_id}", SchemaVersionId=str(schema_id))
+        if found is None:
+            self._unknown_since[schema_id] = self._clock()
+        return found
+
+    def remembers_missing(self, schema_id: SchemaId) -> bool:
+        return self._clock() - self._unknown_since.get(schema_id, float("-inf")) < UNKNOWN_FOR_SECONDS
+
+    def latest(self, subject: str) -> RegisteredSchema | None:
+        """Return the newest version that may be used: a version that failed its compatibility check may not."""
+        what, schema = f"look up the schema {subject}", self._named(subject)
+        found = self._ask(what, "get_schema_version", SchemaId=schema, SchemaVersionNumber={"LatestVersion": True})
+        if found is None or found["Status"] == "AVAILABLE":
+            return None if found is None else self._remember(found)
+        pages = self._ask(what, "list_schema_versions", SchemaId=schema) or {}
+        usable = [each["VersionNumber"] for each in pages.get("Schemas", ()) if each["Status"] == "AVAILABLE"]
+        return self.version(subject, max(usable)) if usable else None
+
+    def version(self, subject: str, number: int) -> RegisteredSchema | None:
+        what = f"look up version {number} of the schema {subject}"
+        return self._version(what, SchemaId=self._named(subject), SchemaVersionNumber={"VersionNumber": number})
+
+    def resolve(self, definition: SchemaDefinition) -> RegisteredSchema:
+        if definition.references:
+            raise RegistryError(
+                "schemas in AWS Glue have no references, and this one refers to"
+                f" {', '.join(each.subject for each in definition.references)}",
+                hint="give a schema that contains all its types",
+            )
+        return RegisteredSchema(UNREGISTERED, definition.format, definition.text)
+
+    def subjects_under(self, prefix: str) -> Collection[str]:
+        names: list[str] = []
+        more: dict[str, str] = {}
+        while True:
+            registry = {"RegistryName": self._source.registry_name}
+            page = self._ask(f"list the schemas {prefix}*", "list_schemas", RegistryId=registry, **more) or {}
+            names += [each["SchemaName"] for each in page.get("Schemas", ()) if each["SchemaName"].startswith(prefix)]
+            if not page.get("NextToken"):
+                return names
+            more = {"NextToken": page["NextToken"]}
+
+    def _named(self, subject: str) -> dict[str, str]:
+        return {"RegistryName": self._source.registry_name, "SchemaName": subject}
+
+    def _version(self, what: str, **which: Any) -> RegisteredSchema | None:
+        """Return a version, or None if there is none. Raises RegistryError for one whose check is not finished."""
+        found = self._ask(what, "get_schema_version", **which)
+        if found is not None and found["Status"] == "PENDING":
+            raise RegistryError(
+                f"{self} could not {what}: its compatibility is still being checked",
+                hint="wait: AWS Glue finishes the check within seconds",
+            )
+        return self._remember(found) if found is not None and found["Status"] in READABLE else None
+
+    def _remember(self, found: Mapping[str, Any]) -> RegisteredSchema:
+        schema_id = UUID(found["SchemaVersionId"])
+        self._known[schema_id] = RegisteredSchema(schema_id, found["DataFormat"], found["SchemaDefinition"])
+        return self._known[schema_id]
+
+    def _ask(self, what: str, operation: str, **given: Any) -> Mapping[str, Any] | None:
+        """Return the answer, or None if AWS Glue reports «not found». Other failures are a RegistryError."""
+        from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
+
+        try:
+            answer: Mapping[str, Any] = getattr(self._client, operation)(**given)
+        except ClientError as refused:
+            code = refused.response["Error"]["Code"]
+            if code == _NOT_FOUND:
+                return None
+            raise self._failed(what, refused, is_denied=code in _DENIED) from refused
+        except BotoCoreError as problem:
+            raise self._failed(what, problem, is_denied="credentials" in str(problem)) from problem
+        return answer
+
+    def _failed(self, what: str, problem: Exception, *, is_denied: bool) -> RegistryError:
+        allow = "allow this role glue:GetSchemaVersion on the registry and its schemas, and check its credentials"
+        wait = "check `schema_registry` in frazil.yaml and that AWS Glue can be reached; no record is lost"
+        return RegistryError(f"{self} could not {what}: {problem}", hint=allow if is_denied else wait)
+
+    def __str__(self) -> str:
+        return f"the schema registry {self._source.registry_name} of AWS Glue in {self._source.region}"
