@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import fastavro
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from policed_tables import DROP, HASH, REDACT, masked, truncate
@@ -22,8 +24,10 @@ from whole_batches import World, framed
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.cli.clients import delta_logs_of
 from frazil.dead_letters import list_dead_letters
+from frazil.materialize.ingest.payloads import Part
 from frazil.materialize.outcome import Published
 from frazil.materialize.preview.explain import explain, lines
+from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import BadRecordLimitError, FrazilError
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import BadRecordLimit, CatalogSettings, MetadataColumns, TableSpec
@@ -181,3 +185,22 @@ def test_errors_of_libraries_are_not_quoted(run: Run, monkeypatch: pytest.Monkey
 
     assert MARK not in json.dumps([str(failed.value), failed.value.hint])
     assert failed.value.__suppress_context__
+
+
+def test_an_error_does_not_say_what_was_wrong_with_a_value(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Details may quote values: this decoder's does."""
+    quoting = Reject(0, Reason.BAD_FORMAT, f"{MARK} is no date", "email")
+    monkeypatch.setattr(
+        "frazil.materialize.ingest.decode.decode_framed", lambda *given, **more: _refusing(quoting, more)
+    )
+    run.world.values = [GOOD]
+
+    for table, quotes in ((masked({"email": HASH}), False), (spec(table="plain"), True)):
+        with pytest.raises(BadRecordLimitError) as stopped:
+            run.world.table(replace(table, on_bad_record="stop")).batch()
+        assert (MARK in str(stopped.value)) is quotes
+
+
+def _refusing(reject: Reject, asked: Any) -> Part:
+    arrays = [pa.nulls(0, each.type) for each in asked["target"]]
+    return Part(arrays, np.empty(0, np.int64), (reject,), pa.array([], pa.int32()))
