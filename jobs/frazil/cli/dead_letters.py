@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +15,7 @@ from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, schema_id_
 from frazil.cli.screen import print_lines
 
 if TYPE_CHECKING:
-    from frazil.dead_letters import Chosen, DeadLetter, DeadLetterGroup, DeadLetterList
+    from frazil.dead_letters import Chosen, DeadLetter, DeadLetterList
     from frazil.model.spec import Settings, TableSpec
     from frazil.peek import PeekedRecord, Peeker
 
@@ -69,7 +69,7 @@ def list_newest(
     found = _found(settings, _spec(settings, table), limit, chosen, pending=pending)
     if as_json:
         newest = [letter.to_json() for letter in found.newest]
-        groups = [_group_to_json(group) for group in found.groups]
+        groups = [asdict(group) for group in found.groups]
         value = {"total": found.total, "by_reason": found.by_reason, "groups": groups, "newest": newest}
         print(json.dumps(value, indent=2))
         return
@@ -169,8 +169,8 @@ def _letter(letter: DeadLetter) -> Iterator[str]:
 
 def _head(letter: DeadLetter) -> Iterator[str]:
     from frazil.cli.text import moment  # noqa: PLC0415
+    from frazil.model.dead_letter import described  # noqa: PLC0415
 
-    where = f" at {letter.path}" if letter.path else ""
     written = "no timestamp" if letter.timestamp is None else f"written {moment(letter.timestamp)}"
     named = letter.schema_uuid or letter.schema_id
     schema = "names no schema" if named is None else f"schema {named}"
@@ -178,7 +178,7 @@ def _head(letter: DeadLetter) -> Iterator[str]:
     detail = (
         letter.detail if sealed is None else f"encrypted with the key {sealed}; `frazil dead-letters show` needs it"
     )
-    yield f"{letter.record}  {letter.reason}{where}: {detail}"
+    yield f"{letter.record}  {described(letter.reason, detail, letter.path)}"
     yield f"  {schema}, {written}, read {moment(letter.read_at)} in batch {letter.batch_id}"
 
 
@@ -208,8 +208,7 @@ def _peeked(peeker: Peeker, letter: DeadLetter) -> PeekedRecord | str:
         return problem.what
     if peeked.reject is None:
         return peeked
-    where = f" at {peeked.reject.path}" if peeked.reject.path else ""
-    return f"{peeked.reject.reason.value}{where}: {peeked.reject.detail}"
+    return str(peeked.reject)
 
 
 def _shown(found: DeadLetterList, decoded: list[PeekedRecord | str]) -> Iterator[str]:
@@ -250,16 +249,6 @@ def _dump(name: str, content: bytes | None) -> Iterator[str]:
         yield f"    {start:08x}  {part.hex(' '):<{3 * BYTES_A_LINE - 1}}  {text}"
     if len(content) > most:
         yield f"    and {plural(len(content) - most, 'more byte')}: --json prints them all"
-
-
-def _group_to_json(group: DeadLetterGroup) -> dict[str, Any]:
-    return {
-        "reason": group.reason,
-        "schema_id": group.schema_id,
-        "schema_uuid": group.schema_uuid,
-        "count": group.count,
-        "newest": group.newest,
-    }
 
 
 def _to_json(letter: DeadLetter, now: PeekedRecord | str) -> dict[str, Any]:

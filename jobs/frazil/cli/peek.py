@@ -101,8 +101,7 @@ def _preview(content: bytes | None) -> str:
 
 def _reason(each: PeekedRecord) -> str:
     assert each.reject is not None  # noqa: S101 - called only with a reject
-    where = f" at {each.reject.path}" if each.reject.path else ""
-    return f"{each.reject.reason.value}{where}: {each.reject.detail}"
+    return str(each.reject)
 
 
 def summary(facts: TopicFacts, found: Sequence[PeekedRecord], specs: Sequence[TableSpec]) -> str:

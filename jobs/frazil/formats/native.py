@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Protocol
+from typing import Literal, Protocol
 
 import pyarrow as pa
 
-from frazil.formats.decoder import Decoded
+from frazil.formats.decoder import Decoded, Decoder
 from frazil.model.dead_letter import Reason, Reject
+from frazil.model.errors import MissingToolError
+
+Engine = Literal["native", "fallback"]
 
 
 @cache
@@ -42,3 +46,20 @@ class NativeDecoder:
         rows, faults, truncated_nanos, undeclared = self._core.decode(payloads, skip)
         rejects = tuple(Reject(index, Reason(reason), detail, path) for index, reason, detail, path in faults)
         return Decoded(rows, rejects, truncated_nanos, undeclared)
+
+
+def choose_decoder(
+    engine: Engine | None, native: Callable[[], Decoder | None], fallback: Callable[[], Decoder], *, uncovered: str
+) -> Decoder:
+    """Return the native decoder if it is built and supports what it should decode, else the fallback.
+
+    `engine` requests one, and `uncovered` says that the native one does not support this. Raises MissingToolError if
+    the native decoder is requested and not available.
+    """
+    found = None if engine == "fallback" else native()
+    if found is None and engine == "native":
+        raise MissingToolError(
+            uncovered if native_available() else "it is not built",
+            hint="run `make setup`, or do not choose a decoder.",
+        )
+    return found or fallback()

@@ -37,7 +37,7 @@ from frazil.model.partitioning import partition_field
 from frazil.model.plan import TopicFacts
 from frazil.model.progress import ForeignChanges, TableState
 from frazil.model.reader_rules import refused_columns, refused_partition_source
-from frazil.model.schemas import RegisteredSchema, SchemaFinding, listed
+from frazil.model.schemas import RegisteredSchema, SchemaFinding, listed_findings
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import StartOffsets, TableSpec
 from frazil.model.summary import store
@@ -154,7 +154,7 @@ def _adopt(
     findings = adoption_findings(spec, view, latest)
     if findings:
         raise IncompatibleSchemaError(
-            f"{spec.identifier}: the table cannot be adopted, {listed(findings)}",
+            f"{spec.identifier}: the table cannot be adopted, {listed_findings(findings)}",
             hint="change the table's columns, or materialize into another `table`; nothing was changed",
         )
     for problem in delta_problems(spec, view.columns):

@@ -59,6 +59,11 @@ class Reason(StrEnum):
     """An unexpected error in Frazil on this record, at every attempt."""
 
 
+def described(reason: str, detail: str, path: str) -> str:
+    """Return why a record could not become a row, with the path in it, if there is one."""
+    return f"{reason} at {path}: {detail}" if path else f"{reason}: {detail}"
+
+
 @dataclass(frozen=True, slots=True)
 class Reject:
     """One payload that a decoder rejected. `index` is its position among the payloads of the call.
@@ -70,3 +75,6 @@ class Reject:
     reason: Reason
     detail: str
     path: str = ""
+
+    def __str__(self) -> str:
+        return described(self.reason.value, self.detail, self.path)

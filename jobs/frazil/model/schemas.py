@@ -115,10 +115,10 @@ class SchemaFinding:
 
 def unsafe_change(table: str, schema: str, findings: Sequence[SchemaFinding]) -> str:
     """Return why a table cannot hold a schema, which messages call `schema`."""
-    return f"{table}: {schema} is not a safe change for the table, {listed(findings)}"
+    return f"{table}: {schema} is not a safe change for the table, {listed_findings(findings)}"
 
 
-def listed(findings: Sequence[SchemaFinding]) -> str:
+def listed_findings(findings: Sequence[SchemaFinding]) -> str:
     """Return the findings one below the other, after how many there are."""
     return f"{plural(len(findings), 'finding')}:\n" + "\n".join(f"  - {finding}" for finding in findings)
 

@@ -10,7 +10,7 @@ from pyroaring import BitMap64
 from frazil.model.progress import ForeignChanges, PartitionProgress
 from frazil.model.spelling import plural
 from frazil.proof.tally import Tallies, Tally, TopicPartition, absent, missing_one
-from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed
+from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed_offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class _Judged:
         tally = self.tally
         if tally.doubled:
             offsets = first_named(tally.doubled)
-            what = f"{tally.surplus:,} duplicate rows: {listed(offsets, len(tally.doubled))}"
+            what = f"{tally.surplus:,} duplicate rows: {listed_offsets(offsets, len(tally.doubled))}"
             yield Discrepancy(FindingKind.DOUBLED_ROWS, self.name, what, offsets)
 
     def _outside(self) -> Iterator[Discrepancy]:
@@ -181,7 +181,7 @@ class _Judged:
         if tally.outside:
             offsets = tuple(tally.named_outside)
             what = (
-                f"{plural(tally.outside, 'row')} with {listed(offsets, tally.outside)},"
+                f"{plural(tally.outside, 'row')} with {listed_offsets(offsets, tally.outside)},"
                 f" expected all in [{tally.origin}, {tally.next})"
             )
             yield Discrepancy(FindingKind.OUT_OF_BOUNDS, self.name, what, offsets)
@@ -195,8 +195,8 @@ class _Judged:
         offsets, all_of, certain = self._which()
         what = f"missing: {self.lost:,} of {plural(self.progress.counts.rows, 'row')}: "
         if certain:
-            return Discrepancy(FindingKind.LOST_ROWS, self.name, what + listed(offsets, self.lost), offsets)
-        what += f"among {listed(offsets, all_of)}, which are neither rows nor dead letters"
+            return Discrepancy(FindingKind.LOST_ROWS, self.name, what + listed_offsets(offsets, self.lost), offsets)
+        what += f"among {listed_offsets(offsets, all_of)}, which are neither rows nor dead letters"
         return Discrepancy(FindingKind.LOST_ROWS, self.name, what, offsets)
 
     def _which(self) -> tuple[tuple[int, ...], int, bool]:
@@ -220,5 +220,5 @@ class _Judged:
         offsets = first_named(gone)
         what = "the row count is right, but the offset sums are not: some rows were changed or replaced"
         if gone:
-            what += f"; neither rows nor dead letters are {listed(offsets, len(gone))}"
+            what += f"; neither rows nor dead letters are {listed_offsets(offsets, len(gone))}"
         yield Discrepancy(FindingKind.ALTERED_OFFSETS, self.name, what, offsets)

@@ -131,7 +131,7 @@ def first_named(offsets: Iterable[int]) -> tuple[int, ...]:
     return tuple(named)
 
 
-def listed(offsets: Sequence[int], count: int) -> str:
+def listed_offsets(offsets: Sequence[int], count: int) -> str:
     """`offset 7`, `offsets 7, 8` or `offsets 7, 8, … (1,024 in all)`."""
     text = ", ".join(str(offset) for offset in offsets)
     if count == 1 and len(offsets) == 1:

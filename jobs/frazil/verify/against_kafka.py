@@ -24,7 +24,7 @@ from frazil.model.spec import NamedKey, TableSpec
 from frazil.model.spelling import plural
 from frazil.ports import RecordReader, SchemaRegistry, Topics
 from frazil.proof.tally import TopicPartition
-from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed
+from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed_offsets
 from frazil.records import Records
 from frazil.verify.dead import visible_snapshot
 from frazil.verify.decode import open_redecoder
@@ -346,7 +346,7 @@ def _explained(then: int, *, removed: bool) -> str:
 
 
 def _missing(found: Compared) -> str:
-    offsets = listed(first_named(found.missing), len(found.missing))
+    offsets = listed_offsets(first_named(found.missing), len(found.missing))
     missing = plural(len(found.missing), "record")
     return f"missing: {missing} in Kafka (not a row, a dead letter or skipped): {offsets}"
 
@@ -354,7 +354,7 @@ def _missing(found: Compared) -> str:
 def _not_in_kafka(name: str, found: Compared, result: _Result, *, proven: bool, excused: bool) -> None:
     offsets = first_named(found.not_in_kafka)
     what = f"{len(found.not_in_kafka):,} rows or dead letters without a record in Kafka: "
-    what += listed(offsets, len(found.not_in_kafka))
+    what += listed_offsets(offsets, len(found.not_in_kafka))
     if proven:
         result.notes.append(
             f"{name}: {what}; the table's sums prove that they were read, and Kafka has compacted them since"

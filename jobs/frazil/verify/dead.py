@@ -20,7 +20,7 @@ from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spelling import plural
 from frazil.model.summary import BATCH_ID, EPOCH, ROWS_UUID
 from frazil.proof.tally import Tallies, Tally, TopicPartition
-from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed
+from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed_offsets
 from frazil.verify.changed_columns import columns_made_again, columns_of_other_types, fate_of
 from frazil.verify.files import check_files
 from frazil.verify.scan import DEAD_LETTER_SOURCE, Watch, add_batch, progress_by_source
@@ -177,11 +177,12 @@ def _of_partition(name: str, expected: int, tally: Tally, *, rolled_back: bool) 
         yield Discrepancy(FindingKind.DEAD_LETTER_COUNT, name, what)
     if tally.outside and not rolled_back:
         offsets = tuple(tally.named_outside)
-        what = f"dead letters with {listed(offsets, tally.outside)}, expected all in [{tally.origin}, {tally.next})"
+        outside = listed_offsets(offsets, tally.outside)
+        what = f"dead letters with {outside}, expected all in [{tally.origin}, {tally.next})"
         yield Discrepancy(FindingKind.OUT_OF_BOUNDS, name, what, offsets)
     if tally.doubled:
         offsets = first_named(tally.doubled)
-        what = f"{plural(tally.surplus, 'duplicate dead letter')}: {listed(offsets, len(tally.doubled))}"
+        what = f"{plural(tally.surplus, 'duplicate dead letter')}: {listed_offsets(offsets, len(tally.doubled))}"
         yield Discrepancy(FindingKind.DOUBLED_DEAD_LETTERS, name, what, offsets)
 
 
@@ -189,5 +190,5 @@ def _both(name: str, dead: Tally, rows: Tally) -> Iterator[Discrepancy]:
     both = dead.seen & rows.seen
     if both:
         offsets = first_named(both)
-        what = f"{listed(offsets, len(both))} are in both the table and its dead letters"
+        what = f"{listed_offsets(offsets, len(both))} are in both the table and its dead letters"
         yield Discrepancy(FindingKind.ROW_AND_DEAD_LETTER, name, what, offsets)

@@ -6,7 +6,8 @@ from typing import Any
 
 from google.protobuf.message_factory import GetMessageClass
 
-from frazil.formats.protobuf.open import Engine, open_decoder
+from frazil.formats.native import Engine
+from frazil.formats.protobuf.open import open_decoder
 from frazil.formats.protobuf.schema import ProtobufSchema, parse_schema
 from frazil.formats.python_values import python_values
 from frazil.model.dead_letter import Reject

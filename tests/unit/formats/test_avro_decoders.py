@@ -34,8 +34,9 @@ from frazil.adapters.iceberg.types import to_schema
 from frazil.formats.arrow import arrow_schema
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.native import native_decoder
-from frazil.formats.avro.open import Engine, open_decoder
+from frazil.formats.avro.open import open_decoder
 from frazil.formats.avro.shape import shape_of
+from frazil.formats.native import Engine
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.records import binary
 from tests.sampling import examples

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from avro_samples import Json, held, parsed, record_of, zigzag
 
-from frazil.formats.avro.open import Engine, open_decoder
+from frazil.formats.avro.open import open_decoder
 from frazil.formats.avro.rules import MOST_EMPTY_ITEMS, MOST_LEVELS, examine
 from frazil.formats.faults import Fault
 from frazil.formats.limits import MOST_SLOTS
+from frazil.formats.native import Engine
 from frazil.model.dead_letter import Reason, Reject
 from frazil.records import binary
 

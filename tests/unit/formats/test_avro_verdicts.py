@@ -15,10 +15,10 @@ import fastavro
 import pytest
 
 from frazil.formats.avro.mapping import map_schema
-from frazil.formats.avro.open import Engine, open_decoder
+from frazil.formats.avro.open import open_decoder
 from frazil.formats.avro.schema import parse_schema
 from frazil.formats.avro.verdicts import VERDICTS
-from frazil.formats.native import native_available
+from frazil.formats.native import Engine, native_available
 from frazil.model.errors import MissingToolError
 from frazil.records import binary
 

@@ -14,8 +14,9 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from frazil.adapters.iceberg.types import to_schema
 from frazil.formats.arrow import arrow_schema
-from frazil.formats.json_values.open import Engine, open_decoder
+from frazil.formats.json_values.open import open_decoder
 from frazil.formats.json_values.shape import columns_of
+from frazil.formats.native import Engine
 from frazil.records import binary
 from tests.sampling import examples
 

@@ -8,9 +8,10 @@ from decimal import Decimal
 import pytest
 from json_samples import CONNECT, Json, fields, row_of
 
-from frazil.formats.json_values.open import Engine, open_decoder
+from frazil.formats.json_values.open import open_decoder
 from frazil.formats.json_values.rules import MOST_LEVELS
 from frazil.formats.limits import MOST_SLOTS
+from frazil.formats.native import Engine
 from frazil.records import binary
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"

@@ -9,7 +9,8 @@ import pytest
 from protobuf_samples import FIRST, proto3, rejects, rows, sized, tagged, varint
 
 from frazil.formats.limits import MOST_SLOTS
-from frazil.formats.protobuf.open import Engine, open_decoder
+from frazil.formats.native import Engine
+from frazil.formats.protobuf.open import open_decoder
 from frazil.formats.protobuf.schema import parse_schema
 from frazil.formats.protobuf.wire import MOST_LEVELS
 from frazil.model.dead_letter import Reason, Reject

@@ -12,10 +12,10 @@ from google.protobuf import descriptor_pb2
 from protobuf_samples import message, payload, proto3, rows, text_of
 
 from frazil.formats.limits import MAX_COLUMNS, MAX_NESTING
+from frazil.formats.native import Engine
 from frazil.formats.protobuf.builtin import BUILT_IN
 from frazil.formats.protobuf.cursor import MOST_LEVELS
 from frazil.formats.protobuf.mapping import map_schema
-from frazil.formats.protobuf.open import Engine
 from frazil.formats.protobuf.parser import MOST_TEXT
 from frazil.formats.protobuf.schema import ProtobufSchema, descriptor_of, parse_schema
 from frazil.formats.protobuf.shape import MAX_SYMBOLS

@@ -12,8 +12,9 @@ import pytest
 from google.protobuf.message_factory import GetMessageClass
 from protobuf_samples import message, payload, proto3, rows, text_of
 
+from frazil.formats.native import Engine
 from frazil.formats.protobuf.mapping import map_schema
-from frazil.formats.protobuf.open import Engine, open_decoder
+from frazil.formats.protobuf.open import open_decoder
 from frazil.formats.protobuf.schema import parse_schema
 from frazil.formats.protobuf.verdicts import REFUSED, VERDICTS
 from frazil.model.errors import IncompatibleSchemaError, MissingToolError

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from frazil.formats.avro.fallback import FallbackDecoder
 from frazil.formats.avro.native import native_decoder
 from frazil.formats.avro.room import extra_slots
@@ -11,11 +9,8 @@ from frazil.formats.avro.schema import refuse
 from frazil.formats.avro.shape import shape_of
 from frazil.formats.avro.types import AvroSchema
 from frazil.formats.decoder import Decoder
-from frazil.formats.native import native_available
+from frazil.formats.native import Engine, choose_decoder
 from frazil.formats.parts import in_parts
-from frazil.model.errors import MissingToolError
-
-Engine = Literal["native", "fallback"]
 
 
 def open_decoder(schema: AvroSchema, engine: Engine | None = None) -> Decoder:
@@ -27,10 +22,10 @@ def open_decoder(schema: AvroSchema, engine: Engine | None = None) -> Decoder:
     shape, findings = shape_of(schema)
     if findings:
         raise refuse(findings)
-    native = None if engine == "fallback" else native_decoder(shape)
-    if native is None and engine == "native":
-        raise MissingToolError(
-            "the native Avro decoder does not cover this schema" if native_available() else "it is not built",
-            hint="run `make setup`, or do not choose a decoder.",
-        )
-    return in_parts(native or FallbackDecoder(schema, shape), extra_slots(shape))
+    decoder = choose_decoder(
+        engine,
+        lambda: native_decoder(shape),
+        lambda: FallbackDecoder(schema, shape),
+        uncovered="the native Avro decoder does not cover this schema",
+    )
+    return in_parts(decoder, extra_slots(shape))
