@@ -64,6 +64,8 @@ def test_references_are_read_from_the_registry(orders: Place, capsys: Said) -> N
     assert app.run(["plan-schema", "orders", "--schema", "request.json"]) == 0
 
     assert "  add column item: struct<sku: string>\n" in capsys.readouterr().out
+    assert app.run(["plan-schema", "orders", "--schema", "request.json", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["changes"][0]["path"] == "item"
     write({"schema": json.dumps(OF_ITEMS), "references": [{**uses[0], "version": 9}]}, "request.json")
     assert app.run(["plan-schema", "orders", "--schema", "request.json"]) == 1
     assert f"has no version 9 of {orders.name}.item" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from typing import Any
 from frazil.formats.open import map_schema
 from frazil.materialize.schema.compare import aliases_of, compare
 from frazil.materialize.schema.notices import differences
+from frazil.materialize.schema.strictness import strict_findings
 from frazil.model.columns import Column
 from frazil.model.schemas import RegisteredSchema, SchemaFinding
 
@@ -23,12 +24,17 @@ Avro record before and after, and what the table does, found by comparing the tw
 safe changes by itself before it reads the records that need them. A refused change pauses the table, with every finding
 and its path. `frazil explain TABLE` shows both beforehand.
 
+The last column has what [`evolution: strict`](tables.md#keys) refuses as well: what Confluent's compatibility checker
+for Iceberg tables refuses. It compares a schema with those that were registered just before and just after it, by the
+names of fields, their order and whether they are required; a default value makes no difference. It judges changes, and
+not what one schema alone may hold. Schemas that the table has columns for already are not judged again.
+
 Three rules explain the rows. Every column is optional, so a field may become required or optional at any time. Nothing
 is taken from a table: a column that writers no longer have stays. Each record is decoded with the schema that it was
 written with, so older and newer writers may take turns.
 
-| The writer's schema | for example | the table |
-|---|---|---|
+| The writer's schema | for example | the table | with `evolution: strict` |
+|---|---|---|---|
 """
 
 Fields = Mapping[str, Any]
@@ -147,7 +153,9 @@ EXAMPLES = (
 
 def page() -> str:
     """Return the content of docs/reference/evolution.md."""
-    return HEAD + "".join(f"| {each.change} | {_shown(each)} | {outcome(each)} |\n" for each in EXAMPLES)
+    return HEAD + "".join(
+        f"| {each.change} | {_shown(each)} | {outcome(each)} | {if_strict(each)} |\n" for each in EXAMPLES
+    )
 
 
 def outcome(example: Example) -> str:
@@ -163,6 +171,15 @@ def outcome(example: Example) -> str:
         return "changes: " + ", ".join(str(each) for each in evolution.changes)
     notes = tuple(differences(after, before, evolution.former_names))
     return f"stays as it is: {_listed(notes)}" if notes else "stays as it is"
+
+
+def if_strict(example: Example) -> str:
+    """Return what the table does with `evolution: strict`: `the same`, or why it is paused."""
+    before, after = _columns(example.before, {}), _columns(example.after, example.aliases)
+    if isinstance(before, str) or isinstance(after, str) or compare(after, before, aliases_of(before)).findings:
+        return "the same"
+    findings = tuple(strict_findings(before, after))
+    return _paused(findings) if findings else "the same"
 
 
 def _paused(findings: Sequence[SchemaFinding]) -> str:

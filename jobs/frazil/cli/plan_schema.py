@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frazil.cli.options import DEFAULT_CONFIG, Config, example, settings_from
+from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, settings_from
 from frazil.cli.screen import print_lines
 from frazil.model.errors import Misuse, SubjectMissingError
 
@@ -37,6 +38,7 @@ def register(app: typer.Typer) -> None:
     examples = (
         "frazil plan-schema orders --schema order.avsc",
         "frazil plan-schema lake.orders --subject-version 7",
+        "frazil plan-schema orders --schema order.avsc --json",
     )
     app.command("plan-schema", epilog=example(*examples))(plan_schema)
 
@@ -47,6 +49,7 @@ def plan_schema(
     subject_version: Version = None,
     subject: Subject = None,
     key: OfKey = False,
+    as_json: Json = False,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Show what a writer schema would change in a table.
@@ -73,7 +76,10 @@ def plan_schema(
             of = subject or _subject_of(spec, of_key=key)
             called, candidate = f"version {subject_version} of {of}", _registered(registry, of, subject_version)
         plan = plan_for(IcebergLake(settings.catalog), registry, spec, candidate, of_key=key)
-    print_lines(lines(plan), sys.stdout)
+    if as_json:
+        print(json.dumps(plan.to_json(), indent=2))
+    else:
+        print_lines(lines(plan), sys.stdout)
     refusal = plan.refusal(called)
     if refusal is not None:
         raise refusal

@@ -1,7 +1,7 @@
 """The columns of a table, independent of the format of the records and of the library that writes the table.
 
 The types are Iceberg's (specification, "Schemas and Data Types", format version 2). Every column of a table is
-optional, so nullability is not modelled.
+optional; only those of a writer's schema may be `required`.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ class Column:
     `aliases` are its names in earlier writer schemas, according to the newest one; they cause a rename. `doc` is the
     description in the writer's schema, and `tags` are those that it gives the field or its type. `is_json`: the column
     is JSON text, with what is declared nowhere. `mask` is what a policy does to the values; it is not compared.
+    `required` says that each record of the writer has a value; a table's columns are optional, so it is not compared.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Column:
     tags: tuple[str, ...] = field(default=(), compare=False)
     is_json: bool = field(default=False, compare=False)
     mask: str = field(default="", compare=False)
+    required: bool = field(default=False, compare=False)
 
     @property
     def described(self) -> str:

@@ -23,6 +23,7 @@ WriteMode = Literal["append"]
 OnBadRecord = Literal["dead_letter", "skip", "stop"]
 OnTombstone = Literal["row", "skip", "dead_letter"]
 OnIncompatibleSchema = Literal["pause", "dead_letter"]
+SchemaEvolution = Literal["lenient", "strict"]
 Reader = Literal["snowflake", "athena", "duckdb", "spark"]
 TableFormat = Literal["iceberg", "delta"]
 ICEBERG_ALONE: tuple[TableFormat, ...] = ("iceberg",)
@@ -291,6 +292,7 @@ class TableSpec:
     policies: Policies = NO_POLICIES
     dead_letter_key: NamedKey | None = None
     """The key that encrypts dead letters, for a spec with policies."""
+    evolution: SchemaEvolution = "lenient"
 
     @property
     def value_type(self) -> SchemaType | None:

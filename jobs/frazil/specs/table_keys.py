@@ -18,6 +18,7 @@ from frazil.model.spec import (
     OnIncompatibleSchema,
     OnTombstone,
     Reader,
+    SchemaEvolution,
     Start,
     StartEarliest,
     StartLatest,
@@ -134,6 +135,13 @@ ON_SCHEMA = Key(
     "What happens when a writer's schema requires a change that is unsafe for the table: pause it, or make dead letters"
     " of the records with this schema.",
     "pause",
+)
+EVOLUTION = Key(
+    "evolution",
+    Choice(get_args(SchemaEvolution)),
+    "Which changes of a writer's schema are accepted: with lenient, all that the table can hold; with strict, only"
+    " those that Confluent's compatibility checker for Iceberg tables accepts as well.",
+    "lenient",
 )
 EVERY = Key("every", DURATION, "The time between the starts of two batches.", "60s", "s, m, h or d")
 ROWS = Key("rows", COUNT, "The number of waiting records that starts a batch, and the most that one reads.", "5000000",
@@ -258,6 +266,7 @@ TABLE_SECTION = Section(
         LIMIT,
         ON_TOMBSTONE,
         ON_SCHEMA,
+        EVOLUTION,
         TRIGGER,
         MAINTAIN,
         FORMATS,

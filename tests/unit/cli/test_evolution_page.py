@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from frazil.cli.evolution_page import EXAMPLES, Example, outcome, schema_of
+from frazil.cli.evolution_page import EXAMPLES, Example, if_strict, outcome, schema_of
 from frazil.formats.arrow import arrow_schema, project
 from frazil.formats.open import map_schema
 from frazil.materialize.schema.compare import aliases_of, applied, compare
@@ -49,6 +49,27 @@ OUTCOMES = {
     "exchanges two names": "is paused: `a` takes the name of a field that the same schema renames",
     "has a name that differs only in case": "is paused: total and Total differ only in case",
 }
+
+
+IF_STRICT = {
+    "has a new required field": "is paused: `b` is a new required field",
+    "has a new field in a record": "is paused: `a.y` is a new required field",
+    "has a new field in a record in an array or a map": "is paused: `a[].y` is a new required field",
+    "lacks a field": "is paused: `b` is gone",
+    "has its fields in another order": "is paused: `a` comes before a field that it followed",
+    "has a required field that was optional": "is paused: `a` is required, and was optional",
+    "has an int that was a long": "is paused: `a` is int, and was long",
+    "lacks a type in a union": "is paused: `a.double` is gone",
+    "renames a field, with an alias": "is paused: `b` is a new required field: make it optional; `a` is gone",
+    "renames a field, without an alias": "is paused: `b` is a new required field: make it optional; `a` is gone",
+    "renames and widens a field": "is paused: `b` is a new required field: make it optional; `a` is gone",
+}
+"""What is refused in addition to what every table refuses; all other examples have the same outcome."""
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.change)
+def test_strict_evolution_refuses_what_the_page_says(example: Example) -> None:
+    assert if_strict(example).startswith(IF_STRICT.get(example.change, "the same"))
 
 
 def columns_of(example: Example, *, after: bool) -> tuple[Column, ...]:

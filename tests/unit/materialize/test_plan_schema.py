@@ -72,6 +72,35 @@ def test_the_changes_are_those_that_the_next_batch_makes(world: World) -> None:
     assert shown(world, renamed)[1:] == ["  no change of the table", "  snowflake, athena: no change"]
 
 
+def test_json_has_the_changes_and_what_readers_see(world: World) -> None:
+    filled(world)
+    accepted = planned(world, record(a_field("m", "long", "n"), a_field("k", "int")))
+    refused = planned(world, record(a_field("n", "string")))
+
+    found = json.loads(json.dumps(accepted.to_json()))
+
+    assert found == {
+        "table": "lake.orders",
+        "exists": True,
+        "refused": False,
+        "if_refused": None,
+        "changes": [
+            {"change": "rename", "path": "n", "new_name": "m"},
+            {"change": "add", "path": "k", "type": "int", "doc": None},
+        ],
+        "findings": [],
+        "notes": [],
+        "readers": [
+            {"readers": ["snowflake", "athena"], "sees": "n only under the name m; k as int, null in existing rows"}
+        ],
+        "without_this_schema": {"changes": [], "obstacles": []},
+    }
+    assert refused.to_json()["findings"] == [
+        {"path": "n", "problem": "is string in the writer's schema, the table has long"}
+    ]
+    assert (refused.to_json()["refused"], refused.to_json()["changes"]) == (True, [])
+
+
 def test_a_field_that_is_gone_keeps_its_column(world: World) -> None:
     filled(world)
 

@@ -101,6 +101,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "on_incompatible_schema": [
         applied("on_incompatible_schema", "on_incompatible_schema: pause", "on_incompatible_schema: dead_letter"),
     ],
+    "evolution": [applied("evolution", "evolution: lenient", "evolution: strict", "for schemas that are met")],
     "fields": [
         refused("fields", "value: json", "value: json\nfields: {id: long}", "existing rows were read with"),
         refused("fields", DECLARED, f"{DECLARED[:-1]}, m: int}}", "`_extra` has the fields that are not declared"),

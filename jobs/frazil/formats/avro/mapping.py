@@ -55,7 +55,15 @@ def _column(member: Member) -> Column:
     if known is not None:
         return known
     kind, is_json = column_type(member.shape), _has_text(member.shape)
-    column = Column(member.name, kind, member.aliases, member.doc, tags=member.tags, is_json=is_json)
+    column = Column(
+        member.name,
+        kind,
+        member.aliases,
+        member.doc,
+        required=_is_required(member.shape),
+        tags=member.tags,
+        is_json=is_json,
+    )
     return _COLUMNS.put(member, column) if member.is_shared else column
 
 
@@ -68,6 +76,20 @@ def _has_text(shape: Shape) -> bool:
             return len(shape.values()) == 1 and _has_text(shape.values()[0].shape)
         case _:
             return isinstance(shape, Cut)
+
+
+def _branch(member: Member) -> Column:
+    """Return the column of a branch of a union: most values have another branch."""
+    return replace(_column(member), required=False)
+
+
+def _is_required(shape: Shape) -> bool:
+    """Return whether a field always has a value. An array or a map counts as optional: it may be empty."""
+    match shape:
+        case Choice(branches):
+            return None not in branches
+        case _:
+            return not isinstance(shape, Items | Entries)
 
 
 def column_type(shape: Shape) -> ColumnType:
@@ -83,7 +105,7 @@ def column_type(shape: Shape) -> ColumnType:
         case Choice():
             values = shape.values()
             return (
-                column_type(values[0].shape) if len(values) == 1 else Struct(tuple(map(_column, values)), is_union=True)
+                column_type(values[0].shape) if len(values) == 1 else Struct(tuple(map(_branch, values)), is_union=True)
             )
         case Cut():
             return Scalar("string")

@@ -7,7 +7,8 @@ it. Recursion is cut off, so the tree is finite.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from frazil.formats.json_schema.conjunction import Conjunction, Conjunctions
 from frazil.formats.json_schema.documents import Documents, Node
@@ -187,7 +188,12 @@ class _Expansion:
         for node, given in schema.with_keyword("properties"):
             for name, raw in given.items() if isinstance(given, dict) else ():
                 declared.setdefault(name, []).append(node.child(raw))
-        found = [member for name, nodes in _in_order(declared) for member in self._member(name, nodes, path, inside)]
+        required = {name for _, given in schema.with_keyword("required") if isinstance(given, list) for name in given}
+        found = [
+            replace(member, is_required=name in required and not any(_allows_null(node.raw) for node in nodes))
+            for name, nodes in _in_order(declared)
+            for member in self._member(name, nodes, path, inside)
+        ]
         self._note_names(found, path)
         return Members(tuple(found))
 
@@ -256,3 +262,11 @@ def column_name(key: str) -> str:
     """Return the column of a property: characters other than letters, digits and `_` become `_`."""
     name = "".join(character if f"_{character}".isidentifier() else "_" for character in key)
     return name if name.isidentifier() else f"_{name}"
+
+
+def _allows_null(raw: Any) -> bool:
+    """Return whether a property's own schema names null, as its type or as an alternative."""
+    if not isinstance(raw, dict):
+        return False
+    types, branches = raw.get("type"), [*raw.get("oneOf", ()), *raw.get("anyOf", ())]
+    return types == "null" or (isinstance(types, list) and "null" in types) or any(map(_allows_null, branches))

@@ -6,7 +6,7 @@ A shape comes from a schema or from a list of columns; decoders need nothing els
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, ScalarName, Struct
@@ -93,6 +93,7 @@ class Member:
     shape: Shape
     doc: str | None = None
     tags: tuple[str, ...] = ()
+    is_required: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,14 @@ def column_type(shape: Shape) -> ColumnType:
 
 def _columns(members: Members) -> tuple[Column, ...]:
     return tuple(
-        Column(each.name, column_type(each.shape), doc=each.doc, tags=each.tags, is_json=_has_text(each.shape))
+        Column(
+            each.name,
+            column_type(each.shape),
+            doc=each.doc,
+            required=each.is_required,
+            tags=each.tags,
+            is_json=_has_text(each.shape),
+        )
         for each in members.with_data()
     )
 

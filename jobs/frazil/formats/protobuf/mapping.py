@@ -14,6 +14,7 @@ from frazil.formats.protobuf.shape import (
     Json,
     Known,
     Leaf,
+    Member,
     Members,
     Shape,
     Wrapper,
@@ -34,7 +35,12 @@ def map_schema(schema: ProtobufSchema) -> Mapped:
 
 
 def columns_of(shape: Members) -> tuple[Column, ...]:
-    return tuple(Column(each.name, column_type(each.shape)) for each in shape.fields)
+    return tuple(Column(each.name, column_type(each.shape), required=_is_required(each)) for each in shape.fields)
+
+
+def _is_required(member: Member) -> bool:
+    """Return whether the column of an absent field has the type's default value: that of a plain scalar of proto3."""
+    return not member.is_optional and not isinstance(member.shape, Items | Entries)
 
 
 def column_type(shape: Shape) -> ColumnType:

@@ -338,6 +338,7 @@ RULES: Mapping[str, Callable[[_Judged], Iterator[SpecChange]]] = {
     "bad_record_limit": _bad_record_limit,
     "on_tombstone": _at_once("on_tombstone"),
     "on_incompatible_schema": _at_once("on_incompatible_schema"),
+    "evolution": _at_once("evolution", "for schemas that are met from the next batch on"),
     "trigger.every": _at_once("trigger.every", "from the next start of `frazil materialize` on"),
     "trigger.rows": _at_once("trigger.rows"),
     "trigger.bytes": _at_once("trigger.bytes"),

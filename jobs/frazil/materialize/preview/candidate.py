@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from frazil.delta.expressible import inexpressible
 from frazil.materialize.changed_spec.applied_spec import ever_kept
@@ -52,12 +53,39 @@ class SchemaPlan:
     notes: tuple[SchemaFinding, ...] = ()
     readers: tuple[ReaderView, ...] = ()
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan for programs."""
+        return {
+            "table": self.table,
+            "exists": self.exists,
+            "refused": bool(self.findings),
+            "if_refused": self.if_refused if self.findings else None,
+            "changes": list(map(_change_to_json, self.changes)),
+            "findings": list(map(asdict, self.findings)),
+            "notes": list(map(asdict, self.notes)),
+            "readers": [{"readers": list(each.readers), "sees": each.sees} for each in self.readers],
+            "without_this_schema": {
+                "changes": list(map(_change_to_json, self.pending)),
+                "obstacles": [{"error": type(each).__name__, "what": each.what} for each in self.obstacles],
+            },
+        }
+
     def refusal(self, called: str) -> IncompatibleSchemaError | None:
         """Return the error if the schema, which messages call so, is refused."""
         if not self.findings:
             return None
         what = unsafe_change(self.table, called, self.findings)
         return IncompatibleSchemaError(what, hint=HINT, findings=self.findings)
+
+
+def _change_to_json(change: Change) -> dict[str, str | None]:
+    match change:
+        case AddColumn(path, column_type, doc):
+            return {"change": "add", "path": path, "type": str(column_type), "doc": doc}
+        case WidenType(path, from_type, to_type):
+            return {"change": "widen", "path": path, "from_type": str(from_type), "type": str(to_type)}
+        case RenameColumn(path, new_name):
+            return {"change": "rename", "path": path, "new_name": new_name}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from frazil.materialize.schema.columns_of import given_columns, key_column, reco
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
 from frazil.materialize.schema.former_names import FormerNames
 from frazil.materialize.schema.notices import notes_of_keys, notes_of_values
-from frazil.materialize.schema.succession import NONE_ACCEPTED, Accepted, OtherMessage, other_message
+from frazil.materialize.schema.succession import NONE_ACCEPTED, Accepted, OtherMessage, other_message, refused_if_strict
 from frazil.model.columns import Column
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import RegisteredSchema, SchemaFinding, SchemaId
@@ -31,6 +31,7 @@ class RequiredColumns:
     held: bool = False
     """Whether the table had these columns before: another writer has changed them since, or the spec has changed."""
     other_message: OtherMessage | None = None
+    if_strict: tuple[SchemaFinding, ...] = ()
 
     @property
     def of_key(self) -> bool:
@@ -63,6 +64,7 @@ def of_values(spec: TableSpec, schema: RegisteredSchema, accepted: Accepted = NO
         notes=notes_of_values(spec, schema),
         held=schema.id in accepted.stored,
         other_message=other_message(spec, schema, accepted, of_key=False),
+        if_strict=refused_if_strict(spec, schema, accepted, of_key=False),
     )
 
 
@@ -74,6 +76,7 @@ def of_keys(spec: TableSpec, schema: RegisteredSchema, accepted: Accepted = NONE
         notes=notes_of_keys(spec, schema),
         held=schema.id in accepted.stored,
         other_message=other_message(spec, schema, accepted, of_key=True),
+        if_strict=refused_if_strict(spec, schema, accepted, of_key=True),
     )
 
 
@@ -105,6 +108,5 @@ def needed(
         SchemaFinding(n, "a partition field has this name, now or earlier") for n in sorted(after & partition_names)
     )
     found = () if wanted.other_message is None else (wanted.other_message.finding,)
-    return replace(
-        evolution, findings=(*found, *evolution.findings, *clashes, *taken, *newly_unreadable(have, changed, spec))
-    )
+    unreadable = newly_unreadable(have, changed, spec)
+    return replace(evolution, findings=(*found, *evolution.findings, *wanted.if_strict, *clashes, *taken, *unreadable))

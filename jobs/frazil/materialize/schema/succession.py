@@ -7,11 +7,21 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from frazil.formats.open import map_schema
-from frazil.model.schemas import RegisteredSchema, SchemaFinding, SchemaId, in_order
+from frazil.materialize.schema.strictness import strict_findings
+from frazil.model.columns import Column, Struct
+from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaFinding, SchemaId, id_order, in_order
 from frazil.model.spec import FormatSettings, TableSpec
 
 NEWEST = 16
 """The number of accepted schemas that a new one's messages are compared with: those with the largest ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The accepted schemas on both sides of one, by the order in which they were registered."""
+
+    before: RegisteredSchema | None
+    after: RegisteredSchema | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +40,25 @@ class Accepted:
         known: dict[SchemaId, RegisteredSchema] = {each.id: each for each in schemas}
         return Accepted(stored, find=known.get)
 
+    def around(self, schema: RegisteredSchema, is_meant: Callable[[RegisteredSchema], bool]) -> Neighbours:
+        """Return the accepted schemas that were registered last before this one, and first after it.
+
+        Only those that are meant count; a few are looked at. A schema that is not registered comes after all others.
+        """
+        here = (3, 0) if schema.id == UNREGISTERED else id_order(schema.id)
+        ids = [each for each in in_order((*self.stored, *self.since)) if each != schema.id]
+        before = [each for each in reversed(ids) if id_order(each) < here]
+        after = [each for each in ids if id_order(each) > here]
+        first = (next(filter(is_meant, self._found(each[:NEWEST])), None) for each in (before, after))
+        return Neighbours(*first)
+
     def newest(self) -> Iterator[RegisteredSchema]:
         """Yield the accepted schemas with the largest ids, the largest first."""
-        for schema_id in in_order((*self.stored, *self.since))[: -NEWEST - 1 : -1]:
-            schema = self.since.get(schema_id) or self.find(schema_id)
-            if schema is not None:
-                yield schema
+        return self._found(in_order((*self.stored, *self.since))[: -NEWEST - 1 : -1])
+
+    def _found(self, ids: Iterable[SchemaId]) -> Iterator[RegisteredSchema]:
+        found = (self.since.get(schema_id) or self.find(schema_id) for schema_id in ids)
+        return (schema for schema in found if schema is not None)
 
 
 NONE_ACCEPTED = Accepted()
@@ -83,3 +106,47 @@ def _messages(schema: RegisteredSchema, settings: FormatSettings) -> tuple[str, 
     """Return the full names of the message that makes the rows, and of all messages of the schema."""
     mapped = map_schema(schema, settings)
     return mapped.record or "", frozenset({mapped.record or "", *mapped.other_records})
+
+
+def refused_if_strict(
+    spec: TableSpec, schema: RegisteredSchema, accepted: Accepted, *, of_key: bool
+) -> tuple[SchemaFinding, ...]:
+    """Return what `evolution: strict` refuses in a schema that the table does not know yet.
+
+    It is compared with the accepted schemas that were registered just before and just after it. If records of several
+    types may be in the topic, only schemas of the same record type are compared.
+    """
+    if spec.evolution != "strict" or schema.id in accepted.stored:
+        return ()
+    settings = spec.key_settings if of_key else spec.value_settings
+    mapped = map_schema(schema, settings)
+
+    def is_successive(other: RegisteredSchema) -> bool:
+        known = map_schema(other, settings) if other.format == schema.format else None
+        return (
+            known is not None and not known.findings and (_one_subject(spec, of_key) or known.record == mapped.record)
+        )
+
+    def columns(each: RegisteredSchema) -> tuple[Column, ...]:
+        found = map_schema(each, settings)
+        if not of_key:
+            return found.columns
+        is_struct = found.record is not None or not found.columns
+        return (Column(f"{spec.metadata.prefix}key", Struct(found.columns) if is_struct else found.columns[0].type),)
+
+    beside = accepted.around(schema, is_successive)
+    found: list[SchemaFinding] = []
+    if beside.before is not None:
+        found += _said(strict_findings(columns(beside.before), columns(schema)), "after", beside.before.id)
+    if beside.after is not None:
+        found += _said(strict_findings(columns(schema), columns(beside.after)), "before", beside.after.id)
+    return tuple(found)
+
+
+def _one_subject(spec: TableSpec, of_key: bool) -> bool:
+    subject = spec.key_subject if of_key else spec.value_subject
+    return len(spec.topics) == 1 and subject.of(spec.topics[0], "key" if of_key else "value") is not None
+
+
+def _said(found: Iterable[SchemaFinding], where: str, other: SchemaId) -> Iterator[SchemaFinding]:
+    return (SchemaFinding(each.path, f"{each.problem}: `evolution: strict`, {where} schema {other}") for each in found)

@@ -1,0 +1,147 @@
+"""`evolution: strict`: whole batches over a topic in memory, and the rules that need more than one schema."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from values_of_tables import spec
+from whole_batches import World, framed
+
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.formats.open import map_schema
+from frazil.materialize.outcome import Again, Published
+from frazil.materialize.preview.candidate import plan_schema
+from frazil.materialize.schema.strictness import strict_findings
+from frazil.model.errors import IncompatibleSchemaError
+from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaType
+from frazil.model.spec import CatalogSettings, SubjectSettings
+from tests.fakes.clients_in_memory import a_field, record
+
+SPEC = spec(evolution="strict")
+FIRST = record(a_field("n"), a_field("m"))
+WITHOUT_M = record(a_field("n"))
+WITH_NOTE = record(a_field("n"), a_field("m"), a_field("note", ["null", "string"]))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+    made.registry.register("orders-value", FIRST)
+    made.values.append(framed(1, FIRST, {"n": 1, "m": 2}))
+    assert isinstance(made.table(SPEC).batch(), Published)
+    return made
+
+
+def refused(world: World) -> str:
+    with pytest.raises(IncompatibleSchemaError) as error:
+        table = world.table(SPEC)
+        while isinstance(table.batch(), Again):
+            pass
+    return error.value.what
+
+
+def test_a_schema_that_lacks_a_field_pauses_the_table_and_is_accepted_without_the_setting(world: World) -> None:
+    world.registry.register("orders-value", WITHOUT_M)
+    world.values.append(framed(2, WITHOUT_M, {"n": 3}))
+
+    (checked,) = world.check(SPEC)
+    what = refused(world)
+
+    assert "1 finding:\n  - m: is gone: `evolution: strict`, after schema 1" in what
+    assert checked.what == what
+    world.lake.set_properties(SPEC.identifier, put={}, remove=["frazil.paused"])
+    assert isinstance(world.table(replace(SPEC, evolution="lenient")).batch(), Published)
+    assert isinstance(world.table(replace(SPEC, evolution="lenient")).batch(), object)
+
+
+def test_a_safe_change_is_followed(world: World) -> None:
+    world.registry.register("orders-value", WITH_NOTE)
+    world.values.append(framed(2, WITH_NOTE, {"n": 3, "m": 4, "note": None}))
+
+    outcome = world.table(SPEC).batch()
+
+    assert isinstance(outcome, Published)
+    assert list(outcome.receipt.schema_changes) == ["add column note: string"]
+
+
+def test_records_of_an_older_schema_are_compared_with_the_one_that_followed(world: World) -> None:
+    """The table is made from the newest schema, and meets the others from the oldest on."""
+    older = world.registry.register("another", record(a_field("n"), a_field("m"), a_field("gone"))).id
+    world.registry.register("orders-value", WITH_NOTE)
+    world.values.append(framed(3, WITH_NOTE, {"n": 3, "m": 4, "note": None}))
+    assert isinstance(world.table(SPEC).batch(), Published)
+    text = world.registry.schemas[older].text
+    world.values.append(framed(older, text, {"n": 3, "m": 4, "gone": 5}))
+
+    said = refused(world).splitlines()[1:]
+
+    assert said == [
+        "  - gone: is a new required field: make it optional: `evolution: strict`, after schema 1",
+        "  - gone: is gone: `evolution: strict`, before schema 3",
+    ]
+
+
+def test_records_of_other_types_are_not_compared(world: World) -> None:
+    several = replace(SPEC, value_subject=SubjectSettings("record"))
+    other = record(a_field("o"), name="Other")
+    world.registry.register("Other", other)
+    world.values.append(framed(2, other, {"o": 1}))
+    table = world.table(several)
+    outcome = table.batch()
+    while isinstance(outcome, Again):
+        outcome = table.batch()
+
+    assert isinstance(outcome, Published)
+
+
+def test_plan_schema_refuses_the_same(world: World) -> None:
+    plan = plan_schema(
+        world.lake, world.registry, SPEC, RegisteredSchema(UNREGISTERED, "AVRO", WITHOUT_M), of_key=False
+    )
+
+    assert [str(each) for each in plan.findings] == ["m: is gone: `evolution: strict`, after schema 1"]
+
+
+PROTO = 'syntax = "proto3"; message Row { int32 a = 1; %s }'
+
+
+def an_object(required: str, **properties: object) -> str:
+    return json.dumps({"type": "object", "properties": properties, "required": [required]})
+
+
+@pytest.mark.parametrize(
+    ("schema_type", "before", "after", "found"),
+    [
+        ("PROTOBUF", PROTO % "", PROTO % "int32 b = 2;", ["b: is a new required field: make it optional"]),
+        ("PROTOBUF", PROTO % "", PROTO % "optional int32 b = 2;", []),
+        ("PROTOBUF", PROTO % "", PROTO % "repeated int32 b = 2; map<string, int32> c = 3; Row d = 4;", []),
+        ("PROTOBUF", PROTO % "", PROTO % "oneof o { int32 b = 2; }", []),
+        (
+            "JSON",
+            an_object("a", a={"type": "integer"}),
+            an_object("b", a={"type": "integer"}, b={"type": "integer"}),
+            ["b: is a new required field: make it optional"],
+        ),
+        (
+            "JSON",
+            an_object("a", a={"type": "integer"}),
+            an_object("b", a={"type": "integer"}, b={"type": ["null", "integer"]}),
+            [],
+        ),
+        (
+            "JSON",
+            an_object("a", a={"type": ["null", "integer"]}),
+            an_object("a", a={"type": "integer"}),
+            ["a: is required, and was optional in the former schema"],
+        ),
+    ],
+)
+def test_each_format_says_which_fields_are_required(
+    schema_type: SchemaType, before: str, after: str, found: list[str]
+) -> None:
+    old, new = (map_schema(RegisteredSchema(1, schema_type, text)).columns for text in (before, after))
+
+    assert [str(each) for each in strict_findings(old, new)] == found
