@@ -287,6 +287,7 @@ def dead_letters(
             "batch_id": [batch_id] * count,
             "read_at": pa.array([NOON + timedelta(minutes=epoch)] * count, pa.timestamp("us", "UTC")),
             "table_uuid": pa.array([table_uuid] * count, pa.string()),
+            "schema_uuid": pa.nulls(count, pa.string()),
         }
     )
 

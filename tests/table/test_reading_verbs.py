@@ -207,7 +207,9 @@ def test_dead_letters_of_one_reason_or_schema(config: str, capsys: Captured) -> 
     for chosen in (["--reason", "bad_utf8"], ["--schema-id", "7"]):
         assert run(["dead-letters", "list", "orders", *chosen, "--json", "--config", config]) == 0
         value = json.loads(capsys.readouterr().out)
-        assert value["groups"] == [{"reason": "bad_utf8", "schema_id": 7, "count": 1, "newest": "orders-0@21"}]
+        assert value["groups"] == [
+            {"reason": "bad_utf8", "schema_id": 7, "schema_uuid": None, "count": 1, "newest": "orders-0@21"}
+        ]
         assert [letter["record"] for letter in value["newest"]] == ["orders-0@21"]
     assert run(["dead-letters", "list", "orders", "--reason", "truncated", "--config", config]) == 0
     assert capsys.readouterr().err == "lake.orders has no dead letters with the reason truncated\n"
