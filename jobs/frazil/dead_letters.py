@@ -52,10 +52,6 @@ class DeadLetter:
     value: bytes | None
     headers: Headers
     schema_uuid: str | None = None
-    replayed_at: datetime | None = None
-    replayed_epoch: int | None = None
-    replayed_batch_id: str | None = None
-    replayed_snapshot_id: int | None = None
 
     @property
     def encrypted_with(self) -> str | None:
@@ -69,7 +65,7 @@ class DeadLetter:
     def to_json(self) -> dict[str, Any]:
         """Bytes as hexadecimal digits, whole."""
         value = {name: getattr(self, name) for name in COLUMNS}
-        for name in ("timestamp", "read_at", "replayed_at"):
+        for name in ("timestamp", "read_at"):
             value[name] = None if value[name] is None else rfc3339(value[name])
         for name in ("key", "value"):
             value[name] = _hex(value[name])
@@ -120,12 +116,11 @@ class DeadLetterGroup:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterList:
-    """The newest, and the groups of all, largest first. `replayed` is how many more are rows by now."""
+    """The newest, and the groups of all, largest first."""
 
     table: str
     newest: tuple[DeadLetter, ...]
     groups: tuple[DeadLetterGroup, ...]
-    replayed: int = 0
 
     @property
     def total(self) -> int:
@@ -141,17 +136,9 @@ class DeadLetterList:
 
 
 def list_dead_letters(
-    lake: Lake,
-    spec: TableSpec,
-    *,
-    limit: int,
-    chosen: Chosen = EVERY,
-    pending: bool = False,
-    replayed: bool = False,
+    lake: Lake, spec: TableSpec, *, limit: int, chosen: Chosen = EVERY, pending: bool = False
 ) -> DeadLetterList:
     """Read the chosen dead letters once, and hold the newest `limit` of them.
-
-    Those that a replay turned into rows are only counted, unless `replayed` is true.
 
     `pending` ones are those of a batch that was not published, because too many of its records were bad.
 
@@ -167,17 +154,12 @@ def list_dead_letters(
     check_columns(view)
     newest: pa.Table | None = None
     groups: pa.Table | None = None
-    rows_by_now = 0
     for scan in _scans(view, chosen, pending=pending):
         for batch in scan.slices():
             letters = _with_added(pa.Table.from_batches([batch]))
-            if not replayed:
-                unmarked = letters.filter(pc.is_null(letters.column("replayed_epoch")))
-                rows_by_now += len(letters) - len(unmarked)
-                letters = unmarked
             newest = _together(newest, letters).sort_by(NEWEST_FIRST).slice(0, limit)
             groups = _grouped(_together(groups, letters.select(GROUPED).append_column("count", _ones(letters))))
-    return DeadLetterList(spec.identifier, _letters(newest), _groups(groups), rows_by_now)
+    return DeadLetterList(spec.identifier, _letters(newest), _groups(groups))
 
 
 def _scans(view: TableView, chosen: Chosen, *, pending: bool) -> Iterator[TableScan]:

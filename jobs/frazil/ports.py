@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import datetime
 from typing import Protocol
 
-import pyarrow as pa
-
 from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.delta import DeltaLog, FileShape, LogWrite, TableFile, TableFiles
@@ -144,26 +142,6 @@ class Lake(Protocol):
 
     def added_files(self, view: TableView, snapshot_id: int) -> Sequence[WrittenFile]:
         """The data files that a snapshot added."""
-        ...
-
-    def read(
-        self,
-        view: TableView,
-        *,
-        columns: Sequence[str],
-        equal: Mapping[str, object],
-        between: tuple[str, int, int] | None = None,
-        snapshot_id: int | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a snapshot in small batches, in the current schema; `*` means all columns.
-
-        `equal` are values that columns must have; `between` is a numeric column and the range `[start, end)` of its
-        values.
-        """
-        ...
-
-    def write(self, view: TableView, batches: Iterable[pa.RecordBatch], *, prefix: str) -> Sequence[WrittenFile]:
-        """Write rows in the table's columns to data files that no snapshot has; their names begin with `prefix`."""
         ...
 
     def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str]) -> None:

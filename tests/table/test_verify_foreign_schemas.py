@@ -197,9 +197,7 @@ def test_a_field_that_others_added_to_the_headers_of_dead_letters_is_not_compare
         update.add_column(("headers", "element", "theirs"), StringType())
     lake.restart()
 
-    scan = dead_letter_scan(
-        lake.dead_view, ("orders", 0), generation=0, rows_uuid=lake.view.uuid, snapshot_id=None, epoch=0
-    )
+    scan = dead_letter_scan(lake.dead_view, ("orders", 0), generation=0, rows_uuid=lake.view.uuid, snapshot_id=None)
     side = _side(list(scan.between("offset", 0, 1_000)), "offset", DEAD_LETTER_BYTES)
 
     assert side.offsets.tolist() == [10, 21]

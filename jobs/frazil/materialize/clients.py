@@ -12,20 +12,12 @@ from frazil.model.receipt import Receipt
 from frazil.model.spec import RegistrySettings, SettingValue
 from frazil.ports import DeltaLogs, Lake, SchemaRegistry, Snowflake, TaskRunner, Topics
 
-BatchStep = Literal[
+Step = Literal[
     "create", "create_dead_letters", "recover", "follow_spec", "evolve", "repartition",
     "plan", "ingest", "prepare", "stage", "publish", "reveal", "announce",
 ]  # fmt: skip
-ReplayStep = Literal[
-    "replay_choose", "replay_decode", "replay_stage", "replay_prepare", "replay_publish", "replay_reveal"
-]
-STEPS: tuple[BatchStep, ...] = get_args(BatchStep)
+STEPS: tuple[Step, ...] = get_args(Step)
 """The steps of a batch in their order; docs/architecture.md says what a crash between two of them leaves behind."""
-
-REPLAY_STEPS: tuple[ReplayStep, ...] = get_args(ReplayStep)
-"""The steps of a replay, which come between `repartition` and `plan` if there is a request for one."""
-
-Step = BatchStep | ReplayStep
 
 Observer = Callable[[Literal["before", "after"], Step], None]
 

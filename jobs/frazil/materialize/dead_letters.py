@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import takewhile
 
-from frazil.materialize.beginning import Beginning
 from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, given_up, stage_on_branch
 from frazil.materialize.dead_letter_checks import check_dead_letters
-from frazil.materialize.dead_letter_marks import Parent, Replayed, Rewrite, regions_in, regions_text
 from frazil.materialize.layout import ADDED_DEAD_LETTER_COLUMNS, DEAD_LETTER_COLUMNS, TABLE_PROPERTIES
 from frazil.materialize.state import CHECKPOINT_TAG, Standing
-from frazil.model.changes import AddColumn
 from frazil.model.errors import (
     CommitError,
     CommitRejectedError,
@@ -39,12 +36,6 @@ LOG = logging.getLogger(__name__)
 PREPARED_PREFIX = "frazil_prepared_"
 NO_BATCH = ""
 
-REPLAYED_SNAPSHOT = "frazil.replayed-snapshot"
-"""A summary key of the marks of a replay: the snapshot of the table of rows that they name."""
-
-REWRITES = "frazil.rewrites"
-"""A summary key: the regions whose letters the added files have, as JSON."""
-
 
 def ensure_dead_letters(lake: Lake, spec: TableSpec, here: Standing) -> TableView:
     """The spec's dead-letter table, made if it is missing and the table of rows counts no dead letters.
@@ -57,7 +48,7 @@ def ensure_dead_letters(lake: Lake, spec: TableSpec, here: Standing) -> TableVie
         try:
             view = lake.create(
                 spec.dead_letters_identifier,
-                (*DEAD_LETTER_COLUMNS, *ADDED_DEAD_LETTER_COLUMNS),
+                DEAD_LETTER_COLUMNS + ADDED_DEAD_LETTER_COLUMNS,
                 partition_by=(),
                 properties=TABLE_PROPERTIES,
                 summary=_summary(spec.pipeline.name, epoch=0, batch_id=NO_BATCH),
@@ -66,60 +57,68 @@ def ensure_dead_letters(lake: Lake, spec: TableSpec, here: Standing) -> TableVie
         except CommitRejectedError:
             view = _load(lake, spec.dead_letters_identifier)
             check_dead_letters(view, spec, here)
-    return _with_added_columns(lake, view)
+    return view
 
 
-def _with_added_columns(lake: Lake, view: TableView) -> TableView:
-    """Return the table with the columns that an earlier release did not make. Raises as `reveal`."""
-    reason: Exception = CommitRejectedError("not tried")
-    for _ in range(ATTEMPTS):
-        there = {column.name for column in view.columns}
-        lacking = [each for each in ADDED_DEAD_LETTER_COLUMNS if each.name not in there]
-        if not lacking:
-            return view
-        added = [AddColumn(each.name, each.type, each.doc) for each in lacking]
-        try:
-            return lake.change_schema(view, added, {})
-        except CommitError as failed:
-            reason = failed
-        view = _load(lake, view.identifier)
-    raise given_up(view.identifier, "add columns for replays", reason) from reason
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The start of a batch: generation by topic, and offsets by topic and partition.
+
+    Visible dead letters of the same table of rows with these offsets, or later ones, are of batches that were taken
+    back.
+    """
+
+    rows_uuid: str
+    sources: Mapping[str, tuple[int, Mapping[int, int]]]
+
+    @staticmethod
+    def after(state: TableState, rows_uuid: str) -> Beginning:
+        """Return the start of the batch that follows a state."""
+        nexts = {s.topic: (s.generation, {n: p.next for n, p in s.partitions.items()}) for s in state.sources}
+        return Beginning(rows_uuid, nexts)
+
+    @staticmethod
+    def of_last(state: TableState, rows_uuid: str) -> Beginning:
+        """Return the start of the batch that a state ends with."""
+        starts = {s.topic: (s.generation, {n: p.start for n, p in s.partitions.items()}) for s in state.sources}
+        return Beginning(rows_uuid, starts)
+
+    @property
+    def condition(self) -> str:
+        """Return a filter in Iceberg's language for dead letters from here on."""
+        of_table = f"table_uuid = '{self.rows_uuid}'"
+        if not self.sources:
+            return of_table
+        known = ", ".join(f"'{topic}'" for topic in sorted(self.sources))
+        of_known = [_from_here_on(topic, *each) for topic, each in sorted(self.sources.items())]
+        return f"{of_table} AND ({' OR '.join([*of_known, f'topic NOT IN ({known})'])})"
 
 
-def prepare(
-    lake: Lake,
-    identifier: str,
-    *,
-    plan: BatchPlan,
-    writer: str,
-    files: Sequence[WrittenFile],
-    replayed: Replayed | None = None,
-) -> None:
-    """Stage a batch's dead letters, or the marks of a replay, on a branch that no reader sees, unless they are staged.
+def _from_here_on(topic: str, generation: int, offsets: Mapping[int, int]) -> str:
+    behind = [f"(partition = {number} AND offset >= {offset})" for number, offset in sorted(offsets.items())]
+    known = ", ".join(str(number) for number in sorted(offsets))
+    new = [f"partition NOT IN ({known})"] if known else ["partition >= 0"]
+    here = f"(generation = {generation} AND ({' OR '.join(behind + new)}))"
+    return f"(topic = '{topic}' AND (generation > {generation} OR {here}))"
+
+
+def prepare(lake: Lake, identifier: str, *, plan: BatchPlan, writer: str, files: Sequence[WrittenFile]) -> None:
+    """Stage a batch's dead letters on a branch that no reader sees, unless they are already staged.
 
     Raises StateLostError if the table was dropped, and CommitError if every attempt to commit failed.
     """
     view = _load(lake, identifier)
-    place = parent_for(view, plan.epoch, plan.table_uuid)
-    nothing_to_change = not files and replayed is None and place.whole and place.base == view.head
+    place = _parent_for(view, plan.epoch, plan.table_uuid)
+    nothing_to_change = not files and place.whole and place.base == view.head
+    if nothing_to_change or _prepared_of(view, plan.batch_id) is not None:
+        return
+    names = branch_names(PREPARED_PREFIX, writer + "_" + plan.batch_id)
     summary = {
         **_summary(plan.state.pipeline, epoch=plan.epoch, batch_id=plan.batch_id),
         ROWS_UUID: plan.table_uuid,
-        **({} if replayed is None else {REPLAYED_SNAPSHOT: str(replayed.snapshot_id)}),
     }
-    if nothing_to_change or _is_prepared(view, summary):
-        return
-    names = branch_names(PREPARED_PREFIX, writer + "_" + plan.batch_id)
-    unused = (name for name in names if name not in view.branches)
-    rewrite = Rewrite(lake, Beginning.after(plan.state, plan.table_uuid), plan.epoch, replayed=replayed)
-    _stage(lake, view, names=unused, files=files, summary=summary, rewrite=rewrite)
-
-
-def _is_prepared(view: TableView, summary: Mapping[str, str]) -> bool:
-    """Return whether the batch is prepared for this epoch and, if it is a replay, for this snapshot of the rows."""
-    prepared = _prepared_of(view, summary[BATCH_ID])
-    there = {} if prepared is None else view.snapshots[prepared.snapshot_id].summary
-    return all(there.get(name) == text for name, text in summary.items())
+    beginning = Beginning.after(plan.state, plan.table_uuid)
+    _stage(lake, view, names=names, files=files, summary=summary, beginning=beginning)
 
 
 def keep_pending(lake: Lake, spec: TableSpec, *, plan: BatchPlan, writer: str, files: Sequence[WrittenFile]) -> None:
@@ -146,8 +145,8 @@ def reveal(lake: Lake, identifier: str, *, state: TableState, rows_uuid: str) ->
         prepared = _prepared_of(view, state.batch_id)
         if prepared is None or _carries(view, state.batch_id):
             return view
-        if prepared.base != parent_for(view, state.epoch, rows_uuid).base:
-            _stage_again(lake, view, prepared, Rewrite(lake, Beginning.of_last(state, rows_uuid), state.epoch))
+        if prepared.base != _parent_for(view, state.epoch, rows_uuid).base:
+            _stage_again(lake, view, prepared, Beginning.of_last(state, rows_uuid))
             continue
         drop = list(_branches_of(view, state.batch_id))
         try:
@@ -183,13 +182,12 @@ def drop_others(lake: Lake, identifier: str, *, epoch: int, batch_id: str, rows_
         return  # Whoever publishes next drops them.
 
 
-def _stage_again(lake: Lake, view: TableView, prepared: Staged, rewrite: Rewrite) -> None:
+def _stage_again(lake: Lake, view: TableView, prepared: Staged, beginning: Beginning) -> None:
     """Stage the same files on the current head, because the table changed since (a compaction, for example)."""
     kept = {n: text for n, text in view.snapshots[prepared.snapshot_id].summary.items() if n.startswith("frazil.")}
     names = branch_names(f"{prepared.branch}_on_{view.head}_", "")
     files = lake.added_files(view, prepared.snapshot_id)
-    already = regions_in(kept.get(REWRITES, "[]"))
-    _stage(lake, view, names=names, files=files, summary=kept, rewrite=replace(rewrite, already=already))
+    _stage(lake, view, names=names, files=files, summary=kept, beginning=beginning)
 
 
 def _stage(
@@ -199,23 +197,14 @@ def _stage(
     names: Iterator[str],
     files: Sequence[WrittenFile],
     summary: Mapping[str, str],
-    rewrite: Rewrite,
+    beginning: Beginning,
 ) -> None:
+    change = BatchChange(files, figures={})
     for _ in range(ATTEMPTS):
-        place = parent_for(view, int(summary[EPOCH]), rewrite.beginning.rows_uuid)
-        regions = rewrite.regions(view, place)
-        more = rewrite.files(view, place, regions, f"{summary[BATCH_ID]}-{int(summary[EPOCH]):08d}")
-        every = (*rewrite.already, *regions)
+        place = _parent_for(view, int(summary[EPOCH]), beginning.rows_uuid)
+        without = None if place.whole else beginning.condition
         try:
-            stage_on_branch(
-                lake,
-                view,
-                base=place.base,
-                names=names,
-                change=BatchChange((*files, *more), figures={}),
-                summary={**summary, REWRITES: regions_text(every)} if every else summary,
-                without=rewrite.without(place, every),
-            )
+            stage_on_branch(lake, view, base=place.base, names=names, change=change, summary=summary, without=without)
         except BaseExpiredError as expired:
             view, reason = _load(lake, view.identifier), expired
         else:
@@ -223,7 +212,15 @@ def _stage(
     raise given_up(view.identifier, "prepare dead letters", reason) from reason
 
 
-def parent_for(view: TableView, epoch: int, rows_uuid: str) -> Parent:
+@dataclass(frozen=True, slots=True)
+class _Parent:
+    """The parent snapshot of new dead letters. If it is not `whole`, some of its dead letters must be removed first."""
+
+    base: int
+    whole: bool
+
+
+def _parent_for(view: TableView, epoch: int, rows_uuid: str) -> _Parent:
     """Return the parent for dead letters of an epoch: the head, or the snapshot before a batch that was rolled back.
 
     The table of rows was rolled back if dead letters of this epoch, or of a later one, and of the same table are
@@ -236,13 +233,13 @@ def parent_for(view: TableView, epoch: int, rows_uuid: str) -> Parent:
     later = [snapshot for snapshot in known if _epoch(snapshot) >= epoch]
     if not later:
         all_known = bool(known) or not carriers or not carriers[-1].summary[BATCH_ID]
-        return Parent(view.head, whole=all_known)
+        return _Parent(view.head, whole=all_known)
     taken_back = list(takewhile(lambda snapshot: snapshot in later, carriers))
     if len(taken_back) < len(later):
-        return Parent(view.head, whole=False)
+        return _Parent(view.head, whole=False)
     oldest = taken_back[-1]
     before = oldest.parent_id
-    return Parent(before, whole=True) if before in view.snapshots and before else Parent(oldest.id, whole=False)
+    return _Parent(before, whole=True) if before in view.snapshots and before else _Parent(oldest.id, whole=False)
 
 
 def _tagged(view: TableView) -> list[Snapshot]:

@@ -55,21 +55,10 @@ DEAD_LETTER_COLUMNS: tuple[Column, ...] = (
 )
 """Final: what reads dead letters rests on these names. They are the columns of the first release."""
 
-MARK_COLUMNS: tuple[Column, ...] = (
-    Column("replayed_at", Scalar("timestamptz"), doc="When a replay turned it into a row; null if none did."),
-    Column("replayed_epoch", Scalar("long"), doc="The epoch of that replay."),
-    Column("replayed_batch_id", Scalar("string"), doc="The batch of that replay."),
-    Column("replayed_snapshot_id", Scalar("long"), doc="The snapshot of the table of rows that made it visible."),
-)
-"""The mark of a dead letter that became a row: all are null, or none is."""
-
 ADDED_DEAD_LETTER_COLUMNS: tuple[Column, ...] = (
     Column("schema_uuid", Scalar("string"), doc="The UUID of the writer schema; null where the record names none."),
-    Column("timestamp_type", Scalar("string"), doc="The timestamp's type, if the table of rows keeps it."),
-    Column("leader_epoch", Scalar("int"), doc="The leader epoch, if the table of rows keeps it."),
-    *MARK_COLUMNS,
 )
-"""Columns of later releases: a run adds them to older tables. Until then they are read as null. Additions go last."""
+"""Columns of later releases. Older tables lack them: a reader takes them for null. Additions go at the end."""
 
 
 def metadata_columns(spec: TableSpec, key: Column | None) -> tuple[Column, ...]:

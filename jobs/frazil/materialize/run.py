@@ -11,7 +11,7 @@ from functools import partial
 
 from frazil.materialize.account import Ingested
 from frazil.materialize.announce import Announcing
-from frazil.materialize.branches import STAGE_PREFIX, BaseExpiredError, Staged, branch_names
+from frazil.materialize.branches import STAGE_PREFIX, Staged, branch_names
 from frazil.materialize.changed_spec.applied_spec import naming_topics
 from frazil.materialize.changed_spec.follow_spec import follow_partitioning, follow_spec
 from frazil.materialize.clients import Clients, ClientSource, Step
@@ -25,16 +25,13 @@ from frazil.materialize.pause.bad_records import pause_above_limit
 from frazil.materialize.pause.excluding_by_run import exclude_refused
 from frazil.materialize.pause.fenced_pause import Pauser
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, accepted_through
-from frazil.materialize.plan import check_not_paused, plan_batch, replaced_since
+from frazil.materialize.plan import plan_batch, replaced_since
 from frazil.materialize.publish import publish
-from frazil.materialize.replay.answer import answer
-from frazil.materialize.replay.perform import Performed, Replay
-from frazil.materialize.replay.request import ReplayRequest, open_requests
 from frazil.materialize.schema.fitted import fitted
 from frazil.materialize.sources import added_topics, describe_topics
 from frazil.materialize.stage import ReadBatch
 from frazil.materialize.state import Standing, standing
-from frazil.materialize.verdicts import OvertakenError, new_base
+from frazil.materialize.verdicts import OvertakenError
 from frazil.materialize.warn_once import WarnOnce
 from frazil.model.errors import CountMismatchError, IncompatibleSchemaError, RecordsLostError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, Plan, WriterSchemas
@@ -79,9 +76,6 @@ class TableRun:
         """
         self.seconds = {}
         here, dead_letters = self._made_ready()
-        replayed = self._replayed(here, dead_letters)
-        if replayed is not None:
-            return replayed
         planned_at = self.clients.now()
         with self._step("plan"):
             plan = self._plan(here)
@@ -94,9 +88,9 @@ class TableRun:
         batch = self._read_batch(plan, here, got, planned_at)
         try:
             with self._step("prepare"):
-                self._prepare(batch, plan)
+                self._prepare(batch)
             with self._step("stage"):
-                staged = self._staged(batch, here)
+                staged = batch.stage_on(here)
             with self._step("publish"):
                 view = publish(batch.lake, plan, staged, stage_on=partial(self._staged_again, batch))
         except OvertakenError:
@@ -198,56 +192,6 @@ class TableRun:
         pause_above_limit(self.pauser, self.clients, plan, got, writer=self.writer, accepted=accepted)
         return None if replaced_since(plan, describe_topics(self.clients.topics, self.spec)) else got
 
-    def replay(self, request: ReplayRequest) -> Performed:
-        """Perform a replay, alone or beside a running driver. Raises PausedError, and what a batch raises."""
-        while True:
-            self.seconds = {}
-            here, dead_letters = self._made_ready()
-            check_not_paused(self.spec, here.view.properties)
-            try:
-                return self._perform(request, here, dead_letters)
-            except OvertakenError:
-                continue
-
-    def _perform(self, request: ReplayRequest, here: Standing, dead_letters: TableView) -> Performed:
-        replay = Replay(
-            spec=self.spec,
-            clients=self.clients,
-            writer=self.writer,
-            names=self.stage_names,
-            schemas=self.absorbed.as_writer_schemas,
-            evolved=self._evolved_for,
-            step=self._step,
-            seconds=self.seconds,
-        )
-        performed = replay.perform(request, here, dead_letters)
-        for receipt in performed.receipts:
-            self.clients.on_receipt(receipt)
-        if performed.receipts:
-            self.state = performed.here.state
-            self.announcing.announce(self.clients, performed.here.view)
-        return performed
-
-    def _evolved_for(self, here: Standing, met: WriterSchemas) -> tuple[Standing, WriterSchemas]:
-        """Return the table with columns for schemas that dead letters name, and all schemas that it has columns for."""
-        self.met = met
-        return self._evolved(here), self.absorbed.as_writer_schemas()
-
-    def _replayed(self, here: Standing, dead_letters: TableView) -> Outcome | None:
-        """Perform the requests to replay dead letters; None if there was nothing to replay."""
-        if PAUSED_PROPERTY in here.view.properties:
-            return None
-        for request in open_requests(here.view.properties):
-            try:
-                performed = self._perform(request, here, dead_letters)
-            except OvertakenError:
-                return Again()
-            answer(self.clients.lake, self.spec.identifier, request, performed.result, now=self.clients.now())
-            here = performed.here
-            if performed.receipts:
-                return Published(performed.receipts[-1], here, None)
-        return None
-
     def _read_batch(self, plan: BatchPlan, here: Standing, got: Ingested, planned_at: datetime) -> ReadBatch:
         return ReadBatch(
             lake=self.clients.lake,
@@ -261,31 +205,20 @@ class TableRun:
             fitted=fitted(self.spec, here.view, plan.schemas),
         )
 
-    def _prepare(self, batch: ReadBatch, plan: BatchPlan) -> None:
+    def _prepare(self, batch: ReadBatch) -> None:
         """Stage the dead letters, invisible to readers, before the rows become visible."""
         table, files = self.spec.dead_letters_identifier, batch.got.dead_letter_files
-        prepare(batch.lake, table, plan=plan, writer=self.writer, files=files)
-
-    def _staged(self, batch: ReadBatch, here: Standing) -> Staged:
-        try:
-            return batch.stage_on(here)
-        except BaseExpiredError:
-            return self._staged_again(batch, new_base(batch.lake, batch.plan))
+        prepare(batch.lake, table, plan=batch.plan, writer=self.writer, files=files)
 
     def _staged_again(self, batch: ReadBatch, now: Standing) -> Staged:
-        """Stage after others have committed, who may also have dropped the prepared dead letters.
-
-        If it was a replay, its marks are made visible first, as at the beginning of a batch.
-        """
-        if now.state.batch_id:
-            reveal(batch.lake, self.spec.dead_letters_identifier, state=now.state, rows_uuid=now.view.uuid)
-        self._prepare(batch, batch.planned_on(now))
+        """Stage after others have committed, who may also have dropped the prepared dead letters."""
+        self._prepare(batch)
         return batch.stage_on(now)
 
     def _reveal(self, plan: BatchPlan, state: TableState) -> None:
         lake, table = self.clients.lake, self.spec.dead_letters_identifier
         reveal(lake, table, state=state, rows_uuid=plan.table_uuid)
-        drop_others(lake, table, epoch=state.epoch, batch_id=plan.batch_id, rows_uuid=plan.table_uuid)
+        drop_others(lake, table, epoch=plan.epoch, batch_id=plan.batch_id, rows_uuid=plan.table_uuid)
 
     @contextmanager
     def _step(self, name: Step) -> Iterator[None]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from frazil.materialize.account import Ingested, next_state, receipt_of
-from frazil.materialize.branches import Staged, stage_on_branch
+from frazil.materialize.branches import BaseExpiredError, Staged, stage_on_branch
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.state import Standing
+from frazil.materialize.verdicts import new_base
 from frazil.model.plan import BatchPlan
 from frazil.model.progress import Fitted
 from frazil.model.receipt import Receipt
@@ -37,21 +38,17 @@ class ReadBatch:
     seconds: Mapping[str, float]
     fitted: Fitted | None = None
 
-    def planned_on(self, here: Standing) -> BatchPlan:
-        """Return the plan for a table that may have had dead letters replayed since it was made."""
-        # a state that was planned on has later origins, if the table had published nothing
-        state = here.state
-        if state.itself == self.plan.state.itself:
-            return self.plan
-        known = {source.topic for source in state.sources}
-        begun = [source for source in self.plan.state.sources if source.topic not in known]
-        return replace(self.plan, state=state.with_topics(begun))
-
     def stage_on(self, here: Standing) -> Staged:
-        """Stage on top of the table's head. Raises BaseExpiredError, and the same errors as `publish`."""
+        """Stage on top of the table's head. Raises the same errors as `publish`."""
+        try:
+            return self._stage_on(here)
+        except BaseExpiredError:
+            return self._stage_on(new_base(self.lake, self.plan))
+
+    def _stage_on(self, here: Standing) -> Staged:
         assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
-        planned = self.planned_on(here)
-        plan = replace(planned, state=replace(planned.state, foreign=count_foreign(here)))
+        # the rest of the state is as planned, with later origins
+        plan = replace(self.plan, state=replace(self.plan.state, foreign=count_foreign(here)))
         state = next_state(plan, self.got, writer=self.writer, planned_at=self.planned_at, fitted=self.fitted)
         change = open_mode(self.spec.write).change(self.got.row_files, self.got.counts, here.view)
         stored = store(state, receipt_of(plan, self.got, state, seconds=self.seconds))

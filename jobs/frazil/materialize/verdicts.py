@@ -32,14 +32,14 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class StageAgain:
-    """Others have committed, or replayed dead letters: the same files are staged on top of the head of `main`."""
+    """Others have committed to `main` since: the same files are staged on a new branch on top of its head."""
 
     now: Standing
 
 
 @dataclass(frozen=True, slots=True)
 class PlanAgain:
-    """The table was rolled back, or a replay was overtaken: the batch no longer fits the table's state."""
+    """The table was rolled back: the batch no longer starts at its next offsets."""
 
 
 Verdict = Done | Ready | StageAgain | PlanAgain
@@ -62,17 +62,10 @@ def judge(view: TableView, plan: BatchPlan, staged: Staged) -> Verdict:
 def overtaken(view: TableView, plan: BatchPlan) -> StageAgain | PlanAgain:
     """Return whether a batch that was planned on another head is staged again or planned again.
 
-    A replay leaves the next offsets as they are: a batch that others' replays overtook is staged again. A replay itself
-    is planned again, since others may have replayed the same dead letters.
-
     Raises FencedError if another process published this epoch or a later one.
     """
     now = standing(view, pipeline=Pipeline.of_state(plan.state))
-    if now.state.itself == plan.state.itself:
-        return StageAgain(now)
-    if plan.is_replay:
-        return PlanAgain()
-    if now.state.last_read == plan.state.last_read:
+    if now.state.epoch == plan.state.epoch and now.state.batch_id == plan.state.batch_id:
         return StageAgain(now)
     if now.state.epoch >= plan.state.epoch:
         raise FencedError(

@@ -11,7 +11,6 @@ import pyarrow as pa
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.formats.null_bytes import null_bytes_of_row
 from frazil.materialize.changed_spec.applied_spec import applied_spec_of
-from frazil.materialize.dead_letter_marks import has_marks
 from frazil.materialize.layout import metadata_columns
 from frazil.materialize.letter_encryption import decrypted_batch
 from frazil.materialize.state import Standing
@@ -259,7 +258,6 @@ class _Comparing:
                     generation=generation,
                     rows_uuid=rows_uuid,
                     snapshot_id=None if snapshot is None else snapshot.id,
-                    epoch=self.at.state.epoch,
                 ),
                 self.spec.dead_letter_key,
             ),
@@ -285,17 +283,13 @@ class DecryptedScan:
 
 
 def dead_letter_scan(
-    view: TableView, where: TopicPartition, *, generation: int, rows_uuid: str, snapshot_id: int | None, epoch: int
+    view: TableView, where: TopicPartition, *, generation: int, rows_uuid: str, snapshot_id: int | None
 ) -> TableScan:
-    """The dead letters of a partition that are not rows, without fields that others added to their headers.
-
-    Those that a replay made rows of, up to this epoch, are left out.
-    """
+    """The dead letters of a partition, without fields that others added to their headers."""
     source = ("table_uuid", "topic", "generation", "partition", "offset")
     record = ("timestamp", "key", "value", "headers.element.key", "headers.element.value", "detail")
     equal = {"table_uuid": rows_uuid, "topic": where[0], "generation": generation, "partition": where[1]}
-    unmarked = {"replayed_epoch": epoch} if has_marks(view) else {}
-    return TableScan(view, columns=(*source, *record), equal=equal, null_or_above=unmarked, snapshot_id=snapshot_id)
+    return TableScan(view, columns=(*source, *record), equal=equal, snapshot_id=snapshot_id)
 
 
 def _parts(chunk: Records, nulls: int) -> Iterator[Records]:

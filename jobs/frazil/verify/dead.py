@@ -12,7 +12,6 @@ from pyroaring import BitMap64
 from frazil.adapters.iceberg.former_columns import former_columns
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.dead_letter_checks import COLUMNS_HINT, missing_columns
-from frazil.materialize.dead_letter_marks import has_marks, marked_through
 from frazil.materialize.dead_letters import PREPARED_PREFIX
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS
 from frazil.materialize.state import Standing
@@ -44,8 +43,6 @@ class DeadLetters:
     notes: tuple[str, ...]
     checks: tuple[Check, ...] = field(default_factory=tuple)
     counted: bool = True
-    replayed: Tallies = field(default_factory=lambda: Tallies({}))
-    """Those with the mark of a replay: they must be rows, and are not counted as dead letters."""
 
     @property
     def offsets(self) -> Mapping[TopicPartition, BitMap64]:
@@ -81,7 +78,7 @@ def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLe
     state = at.state
     snapshot = visible_snapshot(view, state, rows_uuid=at.view.uuid)
     sources = progress_by_source(state)
-    tallies, replayed = (Tallies({at: Tally(p.origin, p.next) for at, p in sources.items()}) for _ in range(2))
+    tallies = Tallies({source: Tally(p.origin, p.next) for source, p in sources.items()})
     if snapshot is None:
         return DeadLetters(tallies, 0, ())
     changed = tuple(_changed_columns(view))
@@ -90,8 +87,7 @@ def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLe
     files = check_files(view, snapshot, name="dead-letter files", watch=watch)
     if files.unprovable:
         return DeadLetters(tallies, 0, (), (files.check,), counted=False)
-    marks = ("replayed_epoch",) if has_marks(view) else ()
-    scan = TableScan(view, columns=(*COLUMNS, *marks), snapshot_id=snapshot.id, without=files.unreadable)
+    scan = TableScan(view, columns=COLUMNS, snapshot_id=snapshot.id, without=files.unreadable)
     made_again = tuple(_made_again(view, snapshot, files.unreadable))
     if made_again:
         return DeadLetters(tallies, 0, (), (Check("dead-letter columns", "", made_again),), counted=False)
@@ -102,13 +98,9 @@ def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLe
         tallies.unsourced += batch.num_rows - traced.num_rows
         present, old = _present(traced, at)
         earlier += old
-        if marks:
-            marked = marked_through(present, state.epoch)
-            add_batch(replayed, DEAD_LETTER_SOURCE, present.filter(marked))
-            present = present.filter(pc.invert(marked))
         add_batch(tallies, DEAD_LETTER_SOURCE, present)
     notes = tuple(_notes(view, snapshot, earlier))
-    return DeadLetters(tallies, earlier, notes, (files.check,), replayed=replayed)
+    return DeadLetters(tallies, earlier, notes, (files.check,))
 
 
 def _changed_columns(view: TableView) -> Iterator[Discrepancy]:
@@ -151,8 +143,7 @@ def _notes(view: TableView, snapshot: Snapshot, earlier: int) -> Iterator[str]:
         yield f"not counted: {plural(earlier, 'dead letter')} of a replaced table or topic"
 
 
-def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies, *, others_removed: bool = False) -> Check:
-    """Compare the dead letters with the counts. `others_removed` says that other writers removed rows."""
+def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies) -> Check:
     findings = list(_unsourced(found.tallies))
     notes = list(found.notes)
     if not found.counted:
@@ -163,22 +154,10 @@ def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies, *, other
         name = f"{source[0]}-{source[1]}"
         findings += _of_partition(name, progress.counts.dead_letters, tally, rolled_back=at.rolled_back)
         findings += _both(name, tally, rows.by_source[source])
-        replayed = found.replayed.by_source.get(source, Tally(progress.origin, progress.next))
-        findings += _doubled(name, replayed, tally)
-        without_row = replayed.seen - rows.by_source[source].seen
-        if without_row:
-            offsets = first_named(without_row)
-            what = f"marked as replayed, but not rows: {listed_offsets(offsets, len(without_row))}"
-            if others_removed:
-                notes.append(f"{name}: {what}; other writers removed rows")
-            else:
-                findings.append(Discrepancy(FindingKind.REPLAYED_WITHOUT_ROW, name, what, offsets))
         if at.rolled_back and tally.outside:
             notes.append(f"{name}: {plural(tally.outside, 'dead letter')} of batches that were rolled back")
     total = sum(p.counts.dead_letters for p in progress_by_source(at.state).values())
     says = f"{plural(total, 'dead letter')}: the counted number in each partition, each once, none also a row"
-    if found.replayed.rows:
-        says += f"; {found.replayed.rows:,} more were replayed and are rows"
     return Check("dead letters", says, tuple(findings), tuple(notes))
 
 
@@ -204,15 +183,6 @@ def _of_partition(name: str, expected: int, tally: Tally, *, rolled_back: bool) 
     if tally.doubled:
         offsets = first_named(tally.doubled)
         what = f"{plural(tally.surplus, 'duplicate dead letter')}: {listed_offsets(offsets, len(tally.doubled))}"
-        yield Discrepancy(FindingKind.DOUBLED_DEAD_LETTERS, name, what, offsets)
-
-
-def _doubled(name: str, replayed: Tally, dead: Tally) -> Iterator[Discrepancy]:
-    """Yield a discrepancy for letters that are marked and there again, marked or not."""
-    again = replayed.doubled | (replayed.seen & dead.seen)
-    if again:
-        offsets = first_named(again)
-        what = f"dead letters that are there again after they were replayed: {listed_offsets(offsets, len(again))}"
         yield Discrepancy(FindingKind.DOUBLED_DEAD_LETTERS, name, what, offsets)
 
 

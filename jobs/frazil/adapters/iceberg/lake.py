@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import assert_never
 
-import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
@@ -21,17 +20,19 @@ from pyiceberg.table import Table, Transaction
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as RawSnapshot
 from pyiceberg.table.update import (
+    AddSnapshotUpdate,
     AssertCurrentSchemaId,
     AssertDefaultSpecId,
     AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotRefUpdate,
     SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
     TableRequirement,
     TableUpdate,
 )
+from pyiceberg.table.update.snapshot import ManageSnapshots
 
-from frazil.adapters.iceberg.branching import added, point, taken_out
 from frazil.adapters.iceberg.changes import change_columns, repartition
 from frazil.adapters.iceberg.commits import QuickCommits, commit_time, local_clock
 from frazil.adapters.iceberg.expiry import delete_unreachable, expiry_commit
@@ -40,14 +41,10 @@ from frazil.adapters.iceberg.null_lists import keep_nulls
 from frazil.adapters.iceberg.recent import Recent
 from frazil.adapters.iceberg.refusals import hint_for, is_lasting
 from frazil.adapters.iceberg.row_sources import SourceChanges
-from frazil.adapters.iceberg.scan import TableScan
 from frazil.adapters.iceberg.snapshots import SnapshotWriter, written_file
 from frazil.adapters.iceberg.types import to_partition_spec, to_schema
 from frazil.adapters.iceberg.view import read_document, view_of
 from frazil.adapters.storage.warehouse_folder import CATALOG_FILE, make_warehouse
-from frazil.formats.arrow import project
-from frazil.materialize.ingest.distribute import write_target
-from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError, FrazilError, Misuse
@@ -58,9 +55,6 @@ from frazil.model.spec import CatalogSettings, SettingValue, revealed
 
 CATALOG_NAME = "frazil"
 """The name under which a JDBC catalog stores its tables; other engines must use the same one."""
-
-REWRITTEN_FILE_BYTES = 128 << 20
-"""The size at which a file that `write` fills ends."""
 
 DOCUMENT_BYTES_KEPT = 32 << 20
 """How much of tables' states is remembered, so that each is read from storage once."""
@@ -121,7 +115,7 @@ class IcebergLake:
                 identifier, schema, partition_spec=spec, properties={"format-version": "2", **properties}
             )
             first = self._new_snapshot(transaction._table, (), parent=None, summary=summary, document=document)
-            transaction._updates += added(first, MAIN, tag)
+            transaction._updates += _added(first, MAIN, tag)
             transaction.commit_transaction()
         except (TableAlreadyExistsError, CommitFailedException) as lost:
             raise CommitRejectedError(f"another process created {identifier} at the same time") from lost
@@ -140,7 +134,7 @@ class IcebergLake:
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
         )
-        self._commit(table, requirements, added(empty, MAIN, tag))
+        self._commit(table, requirements, _added(empty, MAIN, tag))
 
     def stage(
         self,
@@ -155,10 +149,10 @@ class IcebergLake:
     ) -> int:
         table = _table(view)
         parent = base
-        updates: tuple[TableUpdate, ...] = (point(branch, SnapshotRefType.BRANCH, base),)
+        updates: tuple[TableUpdate, ...] = (_point(branch, SnapshotRefType.BRANCH, base),)
         with self._storage_of(view):
             if without is not None:
-                table, updates = taken_out(table, base, without, branch, summary)
+                table, updates = _taken_out(table, base, without, branch, summary)
                 parent = table.metadata.refs[branch].snapshot_id
             staged = self._new_snapshot(table, files, parent=parent, summary=summary, document=document)
         requirements = (
@@ -166,7 +160,7 @@ class IcebergLake:
             AssertRefSnapshotId(ref=branch, snapshot_id=None),
         )
         # The library's own commit_transaction retries, and deletes manifests after a failure that may have landed.
-        self._commit(_table(view), requirements, (*updates, *added(staged, branch)))
+        self._commit(_table(view), requirements, (*updates, *_added(staged, branch)))
         return int(staged.snapshot_id)
 
     def added_files(self, view: TableView, snapshot_id: int) -> Sequence[WrittenFile]:
@@ -175,27 +169,6 @@ class IcebergLake:
         manifests = [] if snapshot is None else snapshot.manifests(table.io)
         entries = (e for m in manifests if m.added_snapshot_id == snapshot_id for e in m.fetch_manifest_entry(table.io))
         return [written_file(e.data_file) for e in entries if e.snapshot_id == snapshot_id]
-
-    def read(
-        self,
-        view: TableView,
-        *,
-        columns: Sequence[str],
-        equal: Mapping[str, object],
-        between: tuple[str, int, int] | None = None,
-        snapshot_id: int | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        scan = TableScan(view, columns=columns, equal=equal, snapshot_id=snapshot_id)
-        return scan.slices() if between is None else scan.between(*between)
-
-    def write(self, view: TableView, batches: Iterable[pa.RecordBatch], *, prefix: str) -> Sequence[WrittenFile]:
-        writer = DataFileWriter(
-            write_target(view), storage=self.storage, prefix=prefix, target_bytes=REWRITTEN_FILE_BYTES
-        )
-        with self._storage_of(view):
-            for batch in batches:
-                writer.add(project(batch, writer.arrow_schema))
-            return writer.close()
 
     def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str]) -> None:
         table = _table(view)
@@ -206,8 +179,8 @@ class IcebergLake:
             AssertRefSnapshotId(ref=branch, snapshot_id=staged),
         )
         updates: tuple[TableUpdate, ...] = (
-            point(MAIN, SnapshotRefType.BRANCH, staged),
-            point(tag, SnapshotRefType.TAG, staged),
+            _point(MAIN, SnapshotRefType.BRANCH, staged),
+            _point(tag, SnapshotRefType.TAG, staged),
             *(RemoveSnapshotRefUpdate(ref_name=name) for name in drop if name in view.branches),
         )
         self._commit(table, requirements, updates)
@@ -226,7 +199,7 @@ class IcebergLake:
     def move_tags(self, view: TableView, *, put: Mapping[str, int], drop: Sequence[str] = ()) -> None:
         table = _table(view)
         as_seen = (AssertRefSnapshotId(ref=name, snapshot_id=view.tags.get(name)) for name in (*put, *drop))
-        moved = (point(name, SnapshotRefType.TAG, snapshot_id) for name, snapshot_id in put.items())
+        moved = (_point(name, SnapshotRefType.TAG, snapshot_id) for name, snapshot_id in put.items())
         dropped = (RemoveSnapshotRefUpdate(ref_name=name) for name in drop)
         self._commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), *as_seen), (*moved, *dropped))
 
@@ -368,6 +341,40 @@ def _catalog_properties(settings: CatalogSettings) -> dict[str, str]:
             return {"py-catalog-impl": implementation, "warehouse": settings.warehouse, **given}
         case never:
             assert_never(never)
+
+
+def _taken_out(
+    table: Table, base: int, condition: str, branch: str, summary: Mapping[str, str]
+) -> tuple[Table, tuple[TableUpdate, ...]]:
+    """Return the table as it is with a branch at `base` without the rows that meet a condition, and how it gets there.
+
+    The table has not been changed yet.
+    """
+    transaction = Transaction(table, autocommit=False)
+    ManageSnapshots(transaction).create_branch(snapshot_id=base, branch_name=branch).commit()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no row may meet the condition
+        transaction.delete(condition, snapshot_properties=dict(summary), branch=branch)
+    changed = Table(table.name(), transaction.table_metadata, table.metadata_location, table.io, table.catalog)
+    return changed, transaction._updates
+
+
+def _added(snapshot: RawSnapshot, branch: str, tag: str | None = None) -> tuple[TableUpdate, ...]:
+    """Return the updates that add a snapshot at the head of a branch, and tag it."""
+    tagged = () if tag is None else (_point(tag, SnapshotRefType.TAG, snapshot.snapshot_id),)
+    on_branch = _point(branch, SnapshotRefType.BRANCH, snapshot.snapshot_id)
+    return (AddSnapshotUpdate(snapshot=snapshot), on_branch, *tagged)
+
+
+def _point(ref: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:
+    return SetSnapshotRefUpdate(
+        ref_name=ref,
+        type=kind,
+        snapshot_id=snapshot_id,
+        max_ref_age_ms=None,
+        max_snapshot_age_ms=None,
+        min_snapshots_to_keep=None,
+    )
 
 
 def _table(view: TableView) -> Table:

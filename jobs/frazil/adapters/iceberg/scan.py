@@ -16,7 +16,6 @@ from pyiceberg.expressions import (
     And,
     BooleanExpression,
     EqualTo,
-    GreaterThan,
     GreaterThanOrEqual,
     IsNull,
     LessThan,
@@ -128,8 +127,6 @@ class TableScan:
     """The rows of one snapshot, with some columns, planned once. `equal` are values that columns must have; the columns
     in `or_null` may be null instead.
 
-    `null_or_above` are columns that must be null or greater than a number.
-
     The columns are those of the table's current schema, as readers of the table see them, not those of the snapshot's.
     """
 
@@ -140,16 +137,12 @@ class TableScan:
         columns: Sequence[str],
         equal: Mapping[str, object] | None = None,
         or_null: Collection[str] = (),
-        null_or_above: Mapping[str, int] | None = None,
         snapshot_id: int | None = None,
         without: Collection[str] = (),
     ) -> None:
         self._identifier = view.identifier
         self._table = _table(view)
-        conditions = [_equal(name, value, name in or_null) for name, value in (equal or {}).items()]
-        for name, most in (null_or_above or {}).items():
-            conditions.append(Or(IsNull(term=name), GreaterThan(term=name, value=most)))
-        self._filter = _all_of(conditions)
+        self._filter = _all_of([_equal(name, value, name in or_null) for name, value in (equal or {}).items()])
         scan: DataScan = self._table.scan(row_filter=self._filter, snapshot_id=snapshot_id)
         with reading(view.identifier):
             now = self._table.schema()

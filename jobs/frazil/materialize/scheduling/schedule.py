@@ -149,7 +149,7 @@ def _until_caught_up(
             if outcome is None:
                 break
             if isinstance(outcome, Published):
-                batches, rows = batches + 1, rows + outcome.receipt.counts.rows + outcome.receipt.replayed
+                batches, rows = batches + 1, rows + outcome.receipt.counts.rows
             fruitless = fruitless + 1 if isinstance(outcome, Again) else 0
             if fruitless > FRUITLESS:
                 raise _no_progress(run.spec.identifier)

@@ -1,1 +1,0 @@
-"""Replay dead letters: those that can be decoded now become rows."""
