@@ -42,6 +42,10 @@ def policy_problems(values: Values, metadata: MetadataColumns) -> Iterator[Probl
     if policies.tags and values[table_keys.VALUE] not in ("avro", "json_schema"):
         what = f"no effect, because tags of {values[table_keys.VALUE]} values are not read in this release"
         yield Problem(tags, what, "name the columns in `columns`", SpecError)
+    for name, policy in policies.tags:
+        if policy.treatment == "drop":
+            what = f"{name}: a tag cannot drop columns, because a schema without the tag would add them unmasked"
+            yield _problem(values, policy_keys.TAGS, what, "write {mask: redact}, or drop the columns in `columns`")
     if not policies:
         return
     yield from _metadata_problems(values, policies, metadata)
@@ -76,6 +80,9 @@ def _own_problem(values: Values, path: str, policy: Policy, metadata: MetadataCo
     elif name == "key" and policy.treatment == "drop" and path == f"{metadata.prefix}key":
         hint = "remove the policy: a table with policies keeps no key that has none"
         yield _problem(values, policy_keys.COLUMNS, f"{path} cannot be dropped by a policy", hint)
+    elif name == "key" and (name not in metadata.keep or values[table_keys.KEY] == "none"):
+        what = f"{path} has no effect: the table keeps no key"
+        yield _problem(values, policy_keys.COLUMNS, what, "set `key` and metadata.keep, or remove the policy")
 
 
 def _problem(values: Values, key: Key[object], what: str, hint: str) -> Problem:

@@ -6,6 +6,7 @@ import base64
 import datetime as dt
 import hmac
 import uuid
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -18,13 +19,15 @@ from frazil.formats.arrow import array_of, arrow_schema
 from frazil.formats.decoder import Decoded
 from frazil.formats.mapped import Mapped
 from frazil.formats.masks.arrays import MaskedDecoder
-from frazil.formats.masks.columns import mask_columns
+from frazil.formats.masks.columns import Mask, mask_columns
 from frazil.formats.masks.hashes import canonical, hashed, hashed_in_python
 from frazil.formats.native import native_available
+from frazil.formats.open import map_schema
 from frazil.model.columns import Column, ColumnType, Fixed, ListOf, MapOf, Scalar, Struct
 from frazil.model.columns import Decimal as DecimalType
-from frazil.model.policies import Policies, Policy
-from frazil.model.spec import NamedKey, Secret
+from frazil.model.policies import KEPT, Policies, Policy
+from frazil.model.schemas import RegisteredSchema
+from frazil.model.spec import FormatSettings, NamedKey, Secret
 
 KEY = bytes(range(32))
 NAMED = NamedKey("k", Secret(base64.b64encode(KEY).decode()))
@@ -113,6 +116,32 @@ def test_a_policy_of_a_struct_is_for_each_value_in_it_and_the_longer_path_counts
 
 
 @pytest.mark.skipif(not native_available(), reason="the native decoder is not built here (make setup builds it)")
+def test_a_tag_that_keeps_a_record_keeps_nothing_that_another_tag_masks_in_it() -> None:
+    inner = Struct((Column("x", Scalar("string"), tags=("PII",)), Column("y", Scalar("string"))))
+    columns = (Column("a", inner, tags=("PUBLIC",)),)
+    policies = Policies(tags=(("PII", Policy("redact")), ("PUBLIC", KEPT)))
+
+    found = mask_columns(Mapped(columns, (), record=""), policies)
+
+    assert found.masks["a"] == Mask(fields={"x": Mask(Policy("redact")), "y": None})
+    assert mask_columns(Mapped(columns, (), record=""), replace(policies, columns=(("a", KEPT),))).masks["a"] is None
+
+
+def test_json_text_of_protobuf_messages_needs_a_policy_of_its_own() -> None:
+    definition = """
+    syntax = "proto3";
+    import "google/protobuf/struct.proto";
+    message P { string ssn = 1; P boss = 2; google.protobuf.Struct more = 3; repeated google.protobuf.Value any = 4; }
+    """
+    schema = RegisteredSchema(id=1, format="PROTOBUF", text=definition)
+    mapped = map_schema(schema, FormatSettings(policies=Policies((("ssn", Policy("drop")),))))
+
+    refused = {finding.path for finding in mapped.findings}
+
+    assert {"more", "any", "boss.more", "boss.any"} <= refused
+    assert any(path.startswith("boss.boss") for path in refused - {"boss.boss.more", "boss.boss.any"})
+
+
 @given(st.lists(st.none() | st.binary(max_size=200), max_size=20), st.binary(max_size=100), st.integers(0, 20))
 def test_the_native_hash_is_that_of_the_standard_library(values: list[bytes | None], key: bytes, start: int) -> None:
     import frazil_native  # noqa: PLC0415 - it may not be built

@@ -81,6 +81,17 @@ def test_the_key_of_records_is_left_out_unless_it_has_a_policy(load: Load) -> No
             "kafka_headers may hold masked values, and `columns` has no policy for it",
             "kafka_headers: {mask: none}",
         ),
+        ("tags: {PII: {drop: true}}", "PII: a tag cannot drop columns", "write {mask: redact}"),
+        (
+            "key: none\ncolumns: {kafka_key: {mask: hash}}",
+            "kafka_key has no effect: the table keeps no key",
+            "set `key`",
+        ),
+        (
+            "columns: {kafka_key: {mask: hash}}\nmetadata: {keep: [offset]}",
+            "kafka_key has no effect: the table keeps no key",
+            "metadata.keep",
+        ),
         ("value: string\ntags: {PII: {mask: hash}}", "tags of string values are not read", "name the columns"),
     ],
 )

@@ -80,9 +80,11 @@ class _Applying:
             policy = self._policy(column, rule, inherited)
             if policy is not None and policy.treatment == "drop":
                 continue
-            if column.is_json and policy is None and not rule.inside:
+            if column.is_json and policy is None and not {ITEMS, ENTRIES} & rule.inside.keys():
                 self.refuse(here, "is JSON text, which may hold masked values: give it a policy in `columns`")
-            column_type, mask = self._type(column.type, rule, policy, here)
+            by_tag = rule.policy is None and inherited != KEPT
+            passed = None if by_tag and policy == KEPT else policy  # a tag keeps a column, not what others tag in it
+            column_type, mask = self._type(column.type, rule, passed, here)
             kept.append(replace(column, type=column_type, mask=described(mask)))
             masks[column.name] = mask
         return tuple(kept), masks

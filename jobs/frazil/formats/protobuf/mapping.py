@@ -35,7 +35,19 @@ def map_schema(schema: ProtobufSchema) -> Mapped:
 
 
 def columns_of(shape: Members) -> tuple[Column, ...]:
-    return tuple(Column(each.name, column_type(each.shape), required=_is_required(each)) for each in shape.fields)
+    return tuple(
+        Column(each.name, column_type(each.shape), required=_is_required(each), is_json=_has_text(each.shape))
+        for each in shape.fields
+    )
+
+
+def _has_text(shape: Shape) -> bool:
+    """Return whether the values, or those inside lists and maps, are JSON text."""
+    match shape:
+        case Items(element) | Entries(_, element):
+            return _has_text(element)
+        case _:
+            return isinstance(shape, Json)
 
 
 def _is_required(member: Member) -> bool:
