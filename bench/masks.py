@@ -23,7 +23,8 @@ from frazil.formats.open import map_schema, open_decoder
 from frazil.materialize.ingest.write import writer_settings
 from frazil.model.policies import Policies, Policy
 from frazil.model.schemas import RegisteredSchema
-from frazil.model.spec import FormatSettings, NamedKey, Secret
+from frazil.model.secret import NamedKey, Secret
+from frazil.model.spec import FormatSettings
 from frazil.records import binary
 
 CHUNK = 20_000

@@ -19,7 +19,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 
 from frazil.model.errors import FrazilError, ServiceError, SettingError
 from frazil.model.loopback import is_loopback
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from shared.doubles import CONFLUENT_URL
 
 ADDRESS = "https://api.confluent.cloud"

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 
 EXPONENT = 65537
 

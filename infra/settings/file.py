@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from frazil.model.errors import SettingError
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from frazil.specs.document import Mark
 from frazil.specs.keys import Key, Values
 from frazil.specs.load import read_document

@@ -20,8 +20,9 @@ from frazil.materialize.letter_encryption import decrypted, key_id_of
 from frazil.model.errors import Misuse
 from frazil.model.moments import rfc3339
 from frazil.model.schemas import SchemaId
+from frazil.model.secret import NamedKey
 from frazil.model.snapshot import TableView
-from frazil.model.spec import NamedKey, TableSpec
+from frazil.model.spec import TableSpec
 from frazil.ports import Lake
 
 NEWEST_FIRST = [("read_at", "descending"), ("topic", "ascending"), ("partition", "ascending"), ("offset", "descending")]

@@ -13,10 +13,11 @@ from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.schemas import RegisteredSchema, SchemaDefinition, SchemaId
+from frazil.model.secret import SettingValue
 from frazil.model.secret_history import SecretHistory
 from frazil.model.snapshot import TableView
 from frazil.model.snowflake import Served
-from frazil.model.spec import SettingValue, Start
+from frazil.model.spec import Start
 from frazil.records import OptionalFields, Records
 
 

@@ -18,7 +18,8 @@ from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.scan import metadata_location
 from frazil.formats.python_values import python_values
 from frazil.model.errors import CatalogError, FrazilError, MissingToolError, Misuse
-from frazil.model.spec import CatalogSettings, Settings, revealed
+from frazil.model.secret import revealed
+from frazil.model.spec import CatalogSettings, Settings
 
 READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 LOCAL_EXTENSIONS = ("avro", "iceberg")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from frazil.model.errors import ServiceError
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from lambdas.rotate_keys.errors import NotProvenError
 from lambdas.rotate_keys.rotation import Facts, Versions
 from shared.accounts import PARTS, PURPOSES, Part, key_field, key_name, secret_field

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, cast, get_args
 
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from lambdas.rotate_keys.errors import DescriptionError, NotProvenError, WrongStageError
 from lambdas.rotate_keys.vault import CURRENT, PENDING, PREVIOUS, Description, Vault
 

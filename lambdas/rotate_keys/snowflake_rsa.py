@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from lambdas.rotate_keys.errors import NotProvenError, SlotOccupiedError
 from lambdas.rotate_keys.rotation import FIRST_KEY_HINT, Facts, Versions
 from shared.rsa_key import RsaKey

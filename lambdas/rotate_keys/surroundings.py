@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Literal, assert_never, get_args
 
 from frazil.model.loopback import is_loopback
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from lambdas.rotate_keys.confluent_api_key import Cluster, ConfluentApiKey, Waiting, described
 from lambdas.rotate_keys.errors import DescriptionError
 from lambdas.rotate_keys.rotation import Kind

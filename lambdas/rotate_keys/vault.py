@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 
 CURRENT, PENDING, PREVIOUS = "AWSCURRENT", "AWSPENDING", "AWSPREVIOUS"
 MOST_OLDER = 10

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from frazil.adapters.delta import log
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.model.delta import LogWrite
-from frazil.model.spec import SettingValue
+from frazil.model.secret import SettingValue
 
 
 class WatchedLogs(DeltaRsLogs):

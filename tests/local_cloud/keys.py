@@ -11,7 +11,7 @@ from typing import Any
 
 from deployed import Deployed
 
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from infra.deploy.local.services import confluent_cloud, snowflake_login
 from shared.confluent_api import ConfluentCloud, KeyPair
 from shared.rsa_key import RsaKey

@@ -25,7 +25,7 @@ from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.model.errors import BrokerError
 from frazil.model.plan import OffsetRange
-from frazil.model.spec import SettingValue
+from frazil.model.secret import SettingValue
 from frazil.records import OptionalFields
 from frazil.specs.kafka_keys import READER_GROUP
 

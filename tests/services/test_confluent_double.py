@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from devcloud.confluent_double import ConfluentDouble, Server
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from shared.confluent_api import (
     ConfluentCloud,
     KeyPair,

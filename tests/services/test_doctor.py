@@ -40,7 +40,7 @@ NOBODY = 65534
 @pytest.fixture(autouse=True)
 def one_client_of_the_registry(services: LocalServices, monkeypatch: pytest.MonkeyPatch) -> None:
     """An HTTP client that a command leaves open until its process ends is a warning here, and warnings are errors."""
-    monkeypatch.setattr(asked_registry, "ConfluentRegistry", lambda _: registry_of(services))
+    monkeypatch.setattr(asked_registry, "open_registry", lambda _: registry_of(services))
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ def test_a_registry_that_says_nothing_costs_seconds(
     place: Place, silent: Silent, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = sound(place)
-    monkeypatch.setattr(asked_registry, "ConfluentRegistry", lambda _: _Hanging())
+    monkeypatch.setattr(asked_registry, "open_registry", lambda _: _Hanging())
     written(place, schema_registry={"url": f"http://{silent.address}"})
 
     found = diagnose(place, capsys)

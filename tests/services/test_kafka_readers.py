@@ -22,7 +22,7 @@ from frazil.adapters.kafka.reader import Engine, KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.model.errors import BrokerError, RecordsLostError, SettingError
 from frazil.model.plan import OffsetRange
-from frazil.model.spec import SettingValue
+from frazil.model.secret import SettingValue
 from frazil.records import OptionalFields, Records, UnreadableHeaders
 from tests.headers import header_lists
 

@@ -19,7 +19,7 @@ from frazil.adapters.kafka.reader import Engine, KafkaReader
 from frazil.adapters.kafka.topics import consumer_settings, librdkafka
 from frazil.model.errors import BrokerError, SettingError
 from frazil.model.plan import OffsetRange
-from frazil.model.spec import SettingValue
+from frazil.model.secret import SettingValue
 from frazil.records import OptionalFields
 
 BROKERS = "b-1.lake.abcdef.c2.kafka.eu-central-1.amazonaws.com:9098"

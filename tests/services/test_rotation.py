@@ -28,7 +28,7 @@ from devcloud.http_double import Server
 from devcloud.snowflake_double import MODIFY, SnowflakeDouble
 from frazil.local.aws_double.secrets_rotation import ATTEMPTS
 from frazil.local.supervisor import LocalServices
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from infra.artefacts.environment import Target
 from infra.artefacts.lambda_zip import lambda_zip
 from shared.confluent_api import KeyPair

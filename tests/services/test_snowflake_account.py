@@ -14,8 +14,9 @@ from devcloud.snowflake_tables import Shown, Tables
 from devcloud.stub_behind import EXTERNAL, OWNERSHIP, SnowflakeLogin
 from frazil.adapters.snowflake import SnowflakeAccount
 from frazil.model.errors import SettingError, SnowflakeError
+from frazil.model.secret import DeferredSecret, Secret
 from frazil.model.snowflake import Served
-from frazil.model.spec import DeferredSecret, Secret, SnowflakeSettings, SnowflakeUser
+from frazil.model.spec import SnowflakeSettings, SnowflakeUser
 from tests.fakes.late_keys import late_key
 from tests.fakes.served import served
 

@@ -24,7 +24,8 @@ from frazil.adapters.registry import ConfluentRegistry
 from frazil.model.errors import BrokerError, RegistryError
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaDefinition
-from frazil.model.spec import RegistrySettings, SettingValue, StartEarliest, StartLatest, StartOffsets
+from frazil.model.secret import SettingValue
+from frazil.model.spec import RegistrySettings, StartEarliest, StartLatest, StartOffsets
 from frazil.ports import RecordReader, SchemaRegistry, Topics
 from frazil.records import OptionalFields
 from infra.deploy.kafka.topics import Admin, connect

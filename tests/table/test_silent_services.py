@@ -24,7 +24,8 @@ from frazil.materialize.run import TableRun
 from frazil.materialize.scheduling.fair_queue import FairQueue
 from frazil.materialize.scheduling.schedule import RETRY_WAITS_SECONDS, Stopping, _until_caught_up, retrying
 from frazil.model.errors import BrokerError, CatalogError, SettingError
-from frazil.model.spec import CatalogSettings, SettingValue
+from frazil.model.secret import SettingValue
+from frazil.model.spec import CatalogSettings
 from tests.table.small_lake import spec_of
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any, get_args
 
 from frazil.model.errors import ServiceError
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from shared.accounts import Part, key_field, secret_field
 from shared.confluent_api import KeyPair
 

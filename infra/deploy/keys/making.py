@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from infra.deploy.keys.key_secrets import read_keys, write_cloud_key
 from infra.deploy.keys.rotation_function import FunctionFailedError, NotYetError, RotationFunction
 from infra.deploy.keys.side_by_side import side_by_side

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from frazil.model.errors import SettingError
-from frazil.model.spec import revealed
+from frazil.model.secret import revealed
 from infra.app import Purpose, build
 from infra.artefacts.artefact import Artefact, Artefacts, read_manifest
 from infra.components.key_rotation import Code

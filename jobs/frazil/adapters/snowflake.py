@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from frazil.model.errors import SettingError, SnowflakeError
+from frazil.model.secret import Secret
 from frazil.model.snowflake import Served
-from frazil.model.spec import Secret, SnowflakeSettings, SnowflakeUser
+from frazil.model.spec import SnowflakeSettings, SnowflakeUser
 
 LOGIN_SECONDS = 20
 ANSWER_SECONDS = 120

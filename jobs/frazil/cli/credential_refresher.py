@@ -19,7 +19,8 @@ from frazil.adapters.registry import open_registry
 from frazil.cli.clients import delta_logs_of
 from frazil.materialize.clients import Clients
 from frazil.model.errors import FrazilError
-from frazil.model.spec import RegistrySettings, Secret, Settings, SettingValue
+from frazil.model.secret import Secret, SettingValue
+from frazil.model.spec import RegistrySettings, Settings
 
 LOG = logging.getLogger(__name__)
 

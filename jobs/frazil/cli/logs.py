@@ -19,7 +19,7 @@ from typing import TextIO
 from uuid import UUID
 
 from frazil.cli.config_name import with_config_name
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from frazil.specs.keys import is_sensitive
 
 OURS = "frazil"

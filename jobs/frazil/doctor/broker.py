@@ -16,7 +16,8 @@ from frazil.doctor.finding import Finding, not_asked
 from frazil.doctor.ways import SLACK_SECONDS, ways
 from frazil.model.errors import BrokerError, FrazilError, TopicMissingError
 from frazil.model.plan import TopicFacts
-from frazil.model.spec import SettingValue, TableSpec
+from frazil.model.secret import SettingValue
+from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 
 CLUSTER = "metadata"

@@ -12,9 +12,10 @@ from frazil.adapters.snowflake import SnowflakeAccount
 from frazil.doctor.asking import Asking
 from frazil.doctor.finding import Finding, failed, not_asked
 from frazil.model.errors import FrazilError
+from frazil.model.secret import DeferredSecret
 from frazil.model.snapshot import TableView
 from frazil.model.snowflake import Served, iceberg_table
-from frazil.model.spec import DeferredSecret, SnowflakeSettings, TableSpec
+from frazil.model.spec import SnowflakeSettings, TableSpec
 from frazil.model.spelling import plural
 from frazil.ports import Snowflake
 

@@ -9,7 +9,8 @@ from typing import Literal, Protocol, get_args
 
 from frazil.maintain.background import Background
 from frazil.model.receipt import Receipt
-from frazil.model.spec import RegistrySettings, SettingValue
+from frazil.model.secret import SettingValue
+from frazil.model.spec import RegistrySettings
 from frazil.ports import DeltaLogs, Lake, SchemaRegistry, Snowflake, TaskRunner, Topics
 
 Step = Literal[

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from frazil.formats.masks.hashes import key_bytes
 from frazil.model.errors import SettingError
-from frazil.model.spec import NamedKey
+from frazil.model.secret import NamedKey
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

@@ -9,7 +9,8 @@ from typing import Literal
 from frazil.model.plan import OffsetRange, WriterSchemas
 from frazil.model.progress import Counts, OffsetSums
 from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, SchemaId
-from frazil.model.spec import RegistrySettings, SettingValue, TableSpec
+from frazil.model.secret import SettingValue
+from frazil.model.spec import RegistrySettings, TableSpec
 
 ATTEMPTS_OF_A_TASK = 4
 """How often Spark runs a task that fails or loses its worker, on one machine and in EMR Serverless."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from frazil.model.policies import KEPT, Policies
-from frazil.model.spec import METADATA_NAMES, MetadataColumns, NamedKey, TableSpec
+from frazil.model.secret import NamedKey
+from frazil.model.spec import METADATA_NAMES, MetadataColumns, TableSpec
 
 
 def policed(

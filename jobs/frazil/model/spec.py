@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
@@ -10,6 +10,7 @@ from typing import Literal
 from frazil.model.pipeline import Pipeline
 from frazil.model.policies import NO_POLICIES, Policies
 from frazil.model.schemas import SchemaType
+from frazil.model.secret import DeferredSecret, NamedKey, SettingValue
 
 ValueFormat = Literal["avro", "protobuf", "json_schema", "json", "string", "bytes"]
 KeyFormat = Literal["none", "bytes", "string", "json", "avro", "protobuf", "json_schema"]
@@ -31,58 +32,8 @@ ICEBERG_ALONE: tuple[TableFormat, ...] = ("iceberg",)
 SubjectNaming = Literal["topic", "record", "topic-record"]
 
 
-@dataclass(frozen=True, slots=True)
-class Secret:
-    """A value that prints as `***`; read it with `reveal()`, as late as possible."""
-
-    _value: str
-
-    def __repr__(self) -> str:
-        return "***"
-
-    __str__ = __repr__
-
-    def reveal(self) -> str:
-        return self._value
-
-
-@dataclass(frozen=True, slots=True)
-class DeferredSecret:
-    """A secret that is looked up at each use, because some processes that have the settings may not read it."""
-
-    _look_up: Callable[[], Secret] = field(compare=False)
-
-    def __repr__(self) -> str:
-        return "***"
-
-    __str__ = __repr__
-
-    def read(self) -> Secret:
-        """Return the value. Raises SettingError if the secret does not exist, ServiceError if it may not be read."""
-        return self._look_up()
-
-
-@dataclass(frozen=True, slots=True)
-class NamedKey:
-    """A key of 32 bytes, in base64, and the id by which tables name it. Only the id is ever written."""
-
-    id: str
-    secret: Secret | DeferredSecret = field(compare=False)
-
-    def read(self) -> NamedKey:
-        """Return the key with its value looked up, to hand it to other processes. Raises as `DeferredSecret.read`."""
-        return NamedKey(self.id, self.secret.read()) if isinstance(self.secret, DeferredSecret) else self
-
-
 NOT_RUNNING_HOST = "local-services-are-not-running.invalid"
 """The host of a local service that is not running. It never resolves, because `.invalid` is reserved (RFC 2606)."""
-
-SettingValue = str | Secret
-
-
-def revealed(settings: Mapping[str, SettingValue]) -> dict[str, str]:
-    """Return settings with secrets in plain text for a library. Do not keep the result after the call."""
-    return {name: value.reveal() if isinstance(value, Secret) else value for name, value in settings.items()}
 
 
 @dataclass(frozen=True, slots=True)

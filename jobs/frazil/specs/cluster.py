@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from frazil.model.spec import CatalogSettings, GlueSource, RegistrySettings, Secret, SettingValue, TableSpec
+from frazil.model.secret import Secret, SettingValue
+from frazil.model.spec import CatalogSettings, GlueSource, RegistrySettings, TableSpec
 from frazil.specs import kafka_keys, settings_keys
 from frazil.specs.keys import Key, Values
 from frazil.specs.problems import Position, Problem

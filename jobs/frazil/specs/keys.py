@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
-from frazil.model.spec import Secret, SettingValue
+from frazil.model.secret import Secret, SettingValue
 from frazil.model.spelling import did_you_mean
 from frazil.specs.document import MapNode, Mark, Node, ScalarNode, duplicates, parse
 from frazil.specs.placeholders import PlaceholderSources

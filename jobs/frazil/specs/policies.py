@@ -8,7 +8,8 @@ from dataclasses import replace
 from frazil.model.errors import SpecError
 from frazil.model.policed import metadata_name, policed
 from frazil.model.policies import KEPT, Policies, Policy
-from frazil.model.spec import MetadataColumns, NamedKey, TableSpec
+from frazil.model.secret import NamedKey
+from frazil.model.spec import MetadataColumns, TableSpec
 from frazil.specs import policy_keys, table_keys
 from frazil.specs.keys import Key, Values
 from frazil.specs.policy_keys import pairs

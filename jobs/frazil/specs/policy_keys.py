@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from frazil.model.policies import Policy, Treatment
-from frazil.model.spec import DeferredSecret, NamedKey, Secret
+from frazil.model.secret import DeferredSecret, NamedKey, Secret
 from frazil.specs.keys import Built, Derived, Key, Required, Section, Values
 from frazil.specs.scalars import COUNT, TEXT
 from frazil.specs.shapes import Choice, LaterSecret, MapOf, NotYet, Scalar, SecretFile, Unfit

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from frazil.model.errors import Misuse, SettingError
-from frazil.model.spec import DeferredSecret, Secret, SettingValue
+from frazil.model.secret import DeferredSecret, Secret, SettingValue
 from frazil.model.spelling import did_you_mean
 from frazil.specs.document import ListNode, MapNode, Mark, Node, ScalarNode, duplicates
 from frazil.specs.placeholders import Expanded, PlaceholderSources, UnfilledError, check_placeholders

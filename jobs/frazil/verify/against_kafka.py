@@ -19,8 +19,9 @@ from frazil.model.errors import BrokerError, RecordsLostError
 from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.progress import PartitionProgress, SourceProgress
 from frazil.model.schemas import SchemaId, id_order
+from frazil.model.secret import NamedKey
 from frazil.model.snapshot import TableView
-from frazil.model.spec import NamedKey, TableSpec
+from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 from frazil.ports import RecordReader, SchemaRegistry, Topics
 from frazil.proof.tally import TopicPartition

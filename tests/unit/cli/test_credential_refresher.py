@@ -15,7 +15,8 @@ from frazil.adapters.spark import worker
 from frazil.cli.clients import open_clients
 from frazil.cli.credential_refresher import READ_SECONDS, SECONDS_AFTER_FAILURE, CredentialRefresher
 from frazil.model.errors import ServiceError
-from frazil.model.spec import RegistrySettings, Secret
+from frazil.model.secret import Secret
+from frazil.model.spec import RegistrySettings
 from frazil.specs.load import load_settings
 
 FILE = """

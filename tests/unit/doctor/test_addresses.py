@@ -4,7 +4,8 @@ import pytest
 
 from frazil.adapters.network import Address, Tls
 from frazil.doctor.addresses import address_of, brokers_of, registry_address, tls_of_kafka, tls_of_registry
-from frazil.model.spec import RegistrySettings, Secret
+from frazil.model.secret import Secret
+from frazil.model.spec import RegistrySettings
 
 
 @pytest.mark.parametrize(

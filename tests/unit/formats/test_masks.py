@@ -27,7 +27,8 @@ from frazil.model.columns import Column, ColumnType, Fixed, ListOf, MapOf, Scala
 from frazil.model.columns import Decimal as DecimalType
 from frazil.model.policies import KEPT, Policies, Policy
 from frazil.model.schemas import RegisteredSchema
-from frazil.model.spec import FormatSettings, NamedKey, Secret
+from frazil.model.secret import NamedKey, Secret
+from frazil.model.spec import FormatSettings
 
 KEY = bytes(range(32))
 NAMED = NamedKey("k", Secret(base64.b64encode(KEY).decode()))

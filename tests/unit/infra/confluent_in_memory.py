@@ -10,7 +10,7 @@ import requests
 from requests.adapters import BaseAdapter
 
 from devcloud.confluent_double import Asked, ConfluentDouble
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from shared.confluent_api import ConfluentCloud, KeyPair
 
 WHO = KeyPair("CLOUDKEY", Secret("cloud-secret"))

@@ -9,7 +9,7 @@ from confluent_in_memory import WHO, Wire, cloud_over
 
 from devcloud.confluent_double import ConfluentDouble, failure
 from frazil.model.errors import ServiceError, SettingError
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from shared.confluent_api import (
     ATTEMPTS,
     LONGEST_PAUSE_SECONDS,

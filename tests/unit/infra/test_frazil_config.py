@@ -4,7 +4,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from frazil.model.spec import CatalogSettings, Secret, Settings, revealed
+from frazil.model.secret import Secret, revealed
+from frazil.model.spec import CatalogSettings, Settings
 from frazil.specs.load import load_settings
 from infra.components.frazil_config import Values, frazil_yaml, snowflake_section
 from infra.components.kafka import Kafka

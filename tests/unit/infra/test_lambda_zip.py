@@ -114,6 +114,6 @@ def test_the_rotation_needs_little_of_ours() -> None:
         "jobs/frazil/model/errors.py",
         "jobs/frazil/model/loopback.py",
         "jobs/frazil/model/schemas.py",
-        "jobs/frazil/model/spec.py",
+        "jobs/frazil/model/secret.py",
         "jobs/frazil/model/spelling.py",
     }

@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from frazil.model.errors import BrokerError, SettingError
-from frazil.model.spec import Secret, TableSpec
+from frazil.model.secret import Secret
+from frazil.model.spec import TableSpec
 from frazil.specs.load import load_tables
 from infra.deploy.kafka.topics import Difference, Steps, decide, make_topics, of_confluent, of_external
 from infra.settings.model import ConfluentKafka, ExternalKafka, ExternalRegistry, Topic

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from devcloud.snowflake_double import MODIFY, SnowflakeDouble
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from lambdas.rotate_keys.rotation import Rotation
 from lambdas.rotate_keys.snowflake_rsa import Login, SnowflakeRsa
 from lambdas.rotate_keys.vault import Vault

@@ -17,7 +17,7 @@ from requests.adapters import BaseAdapter
 
 from devcloud.confluent_double import Asked, ConfluentDouble, failure
 from frazil.model.errors import ServiceError
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from lambdas.rotate_keys.confluent_api_key import Cluster, ConfluentApiKey, Waiting
 from lambdas.rotate_keys.errors import NotProvenError, RotationError, WrongStageError
 from lambdas.rotate_keys.rotation import Rotation

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from lambdas.rotate_keys.confluent_api_key import ConfluentApiKey, Waiting
 from lambdas.rotate_keys.errors import DescriptionError
 from lambdas.rotate_keys.handler import TOLD, answer

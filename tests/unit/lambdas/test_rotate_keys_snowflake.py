@@ -12,7 +12,7 @@ import pytest
 from snowflake_world import ACCOUNT, FOREIGN, STEPS, World, new_world
 
 from devcloud.snowflake_double import MODIFY, MONITOR, SnowflakeDouble
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 from lambdas.rotate_keys.errors import NotProvenError, RotationError, SlotOccupiedError, WrongStageError
 from lambdas.rotate_keys.rotation import Rotation
 from lambdas.rotate_keys.snowflake_rsa import Login, SnowflakeRsa, free_slot

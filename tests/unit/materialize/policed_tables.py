@@ -9,7 +9,8 @@ from values_of_tables import spec
 
 from frazil.model.policed import policed
 from frazil.model.policies import Policies, Policy
-from frazil.model.spec import MetadataColumns, NamedKey, Secret, TableSpec
+from frazil.model.secret import NamedKey, Secret
+from frazil.model.spec import MetadataColumns, TableSpec
 
 HASH_BYTES = bytes(range(32))
 HASH_KEY = NamedKey("h1", Secret(base64.b64encode(HASH_BYTES).decode()))

@@ -20,7 +20,8 @@ from frazil.materialize.outcome import Published
 from frazil.materialize.preview.explain import explain, lines
 from frazil.model.errors import IncompatibleSchemaError, SettingError, SpecChangeError, SpecError
 from frazil.model.masked import MASKED_PROPERTY
-from frazil.model.spec import CatalogSettings, MetadataColumns, NamedKey, Secret, TableSpec
+from frazil.model.secret import NamedKey, Secret
+from frazil.model.spec import CatalogSettings, MetadataColumns, TableSpec
 from frazil.proof.verification import Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table

@@ -10,6 +10,7 @@ import pytest
 from config_files import GOOD, KAFKA, Load
 
 from frazil.model.errors import FrazilError, SettingError
+from frazil.model.secret import Secret
 from frazil.model.spec import (
     BadRecordLimit,
     CatalogSettings,
@@ -17,7 +18,6 @@ from frazil.model.spec import (
     Maintain,
     MetadataColumns,
     RegistrySettings,
-    Secret,
     Settings,
     StartEarliest,
     StartLatest,

@@ -9,7 +9,8 @@ import pytest
 
 from frazil.model.errors import Misuse, SettingError
 from frazil.model.policies import Policies, Policy
-from frazil.model.spec import DeferredSecret, Settings
+from frazil.model.secret import DeferredSecret
+from frazil.model.spec import Settings
 
 Load = Callable[..., Settings]
 KEYS = """

@@ -12,7 +12,7 @@ from config_files import GOOD, Load
 from frazil.adapters.aws.secrets import REMEMBERED_SECONDS, SecretsManager
 from frazil.cli import logs
 from frazil.model.errors import Misuse, ServiceError
-from frazil.model.spec import Secret
+from frazil.model.secret import Secret
 
 SETTINGS = """
 kafka:

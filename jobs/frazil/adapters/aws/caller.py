@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from frazil.model.errors import ServiceError
-from frazil.model.spec import SettingValue, revealed
+from frazil.model.secret import SettingValue, revealed
 
 OF_A_SESSION = {
     "region_name": "region",

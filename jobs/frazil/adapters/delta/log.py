@@ -42,8 +42,8 @@ from frazil.model.delta import (
     TableFiles,
 )
 from frazil.model.errors import CatalogError, CommitRejectedError, DefectError
+from frazil.model.secret import SettingValue, revealed
 from frazil.model.snapshot import TableView
-from frazil.model.spec import SettingValue, revealed
 
 APPLICATION = "frazil.iceberg.snapshot"
 """The application whose transactions number Iceberg snapshots."""

@@ -50,8 +50,9 @@ from frazil.model.columns import Column
 from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError, FrazilError, Misuse
 from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import WrittenFile
+from frazil.model.secret import SettingValue, revealed
 from frazil.model.snapshot import MAIN, TableView
-from frazil.model.spec import CatalogSettings, SettingValue, revealed
+from frazil.model.spec import CatalogSettings
 
 CATALOG_NAME = "frazil"
 """The name under which a JDBC catalog stores its tables; other engines must use the same one."""

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Me
 from frazil.adapters.kafka.errors import REFUSALS, ear, hint_of, said
 from frazil.adapters.kafka.topics import consumer_settings
 from frazil.model.errors import BrokerError, SettingError
-from frazil.model.spec import SettingValue
+from frazil.model.secret import SettingValue
 
 LOOK_SECONDS = 0.2
 NOT_KAFKA = "check that this is a Kafka client port, and that security.protocol matches it"

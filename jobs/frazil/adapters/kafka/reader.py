@@ -21,7 +21,7 @@ from frazil.adapters.kafka.prefetch import Prefetch
 from frazil.adapters.kafka.topics import consumer_settings
 from frazil.model.errors import BrokerError, MissingToolError, RecordsLostError, SettingError
 from frazil.model.plan import OffsetRange
-from frazil.model.spec import SettingValue
+from frazil.model.secret import SettingValue
 from frazil.records import OptionalFields, Records
 
 LOG = logging.getLogger(__name__)

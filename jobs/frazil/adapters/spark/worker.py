@@ -17,7 +17,8 @@ from frazil.formats.native import native_available
 from frazil.materialize.ingest.task import ingest
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
-from frazil.model.spec import RegistrySettings, SettingValue
+from frazil.model.secret import SettingValue
+from frazil.model.spec import RegistrySettings
 from frazil.ports import RecordReader
 
 _Key = tuple[tuple[str, SettingValue], ...]

@@ -15,7 +15,7 @@ from frazil.formats.masks.hashes import hashed, key_bytes
 from frazil.formats.placement import is_list
 from frazil.model.errors import SettingError
 from frazil.model.policies import REDACTED, Policy
-from frazil.model.spec import NamedKey
+from frazil.model.secret import NamedKey
 
 
 class MaskedDecoder:

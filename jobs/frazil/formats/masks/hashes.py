@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from frazil.formats.native import native_available
 from frazil.model.errors import SettingError
-from frazil.model.spec import NamedKey, Secret
+from frazil.model.secret import NamedKey, Secret
 
 DIGITS = 32
 KEY_BYTES = 32

@@ -9,8 +9,9 @@ from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.schema.former_names import former_names_of
 from frazil.model.ingested import IngestTask, TaskContext, WriteTarget
 from frazil.model.plan import BatchPlan, OffsetRange
+from frazil.model.secret import SettingValue
 from frazil.model.snapshot import TableView
-from frazil.model.spec import RegistrySettings, SettingValue, TableSpec
+from frazil.model.spec import RegistrySettings, TableSpec
 
 SMALL_BATCH = 50_000
 """Offsets that one task reads faster than several could be started."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pyiceberg.io import FileIO, load_file_io
 
-from frazil.model.spec import SettingValue, revealed
+from frazil.model.secret import SettingValue, revealed
 
 
 def open_storage(

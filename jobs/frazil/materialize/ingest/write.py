@@ -27,7 +27,7 @@ from pyiceberg.types import IcebergType, UUIDType
 from frazil.materialize.ingest.statistics import NanCounts, file_statistics
 from frazil.materialize.ingest.storage import open_storage
 from frazil.model.ingested import WriteTarget, WrittenFile
-from frazil.model.spec import SettingValue
+from frazil.model.secret import SettingValue
 
 ROW_GROUP_ROWS = 262_144
 """Rows of a row group: each write of one costs about the same, so small ones are gathered first."""
