@@ -17,6 +17,7 @@ from werkzeug.serving import run_simple
 from frazil.local.aws_double import (
     athena,
     cloudwatch,
+    ec2,
     glue,
     lambda_functions,
     s3,
@@ -50,7 +51,7 @@ def serve(place: DoubleFolder, port: int) -> None:
 
 
 def teach(place: DoubleFolder) -> None:
-    for service in (athena, cloudwatch, glue, s3, secrets_manager, step_functions):
+    for service in (athena, cloudwatch, ec2, glue, s3, secrets_manager, step_functions):
         service.teach()
     for running in (emr_serverless, lambda_functions):
         running.teach(place)
