@@ -159,8 +159,9 @@ class SmallLake:
         if show:
             self.reveal()
 
-    def reveal(self) -> None:
-        reveal(self.lake, self.spec.dead_letters_identifier, state=self.state, rows_uuid=self.view.uuid)
+    def reveal(self, state: TableState | None = None) -> None:
+        rows, dead = self.view, self.spec.dead_letters_identifier
+        reveal(self.lake, dead, state=state or self.state, rows=rows.identifier, rows_uuid=rows.uuid)
 
     def make_rows_again(self) -> SmallLake:
         """Drop the table of rows, and make it again; the dead letters stay."""

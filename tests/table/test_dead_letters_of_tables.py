@@ -96,6 +96,27 @@ def test_a_restored_table_that_is_rolled_back_retracts_from_under_the_other_tabl
     assert verify_table(lake.lake, lake.spec).clean
 
 
+@pytest.mark.parametrize("rolled_back", [False, True])
+def test_a_driver_that_wakes_late_takes_no_dead_letters_of_its_successor_out(
+    lake: SmallLake, *, rolled_back: bool
+) -> None:
+    lake.batch(Read("orders", 0, 100, 120, dead=(110,)), show=False)
+    late = lake.state
+    if rolled_back:
+        lake.table.manage_snapshots().rollback_to_snapshot(lake.view.head_snapshot().parent_id).commit()
+        lake.state = lake.state_before
+        lake.batch_name = "anew"
+        lake.batch(Read("orders", 0, 100, 130, dead=(111,)))
+    else:
+        lake.batch(Read("orders", 0, 120, 130, dead=(121,)))
+    before = dead(lake)
+
+    lake.reveal(late)
+
+    assert dead(lake) == before
+    assert verify_table(lake.lake, lake.spec).clean is rolled_back, "nobody has revealed those of the late driver"
+
+
 def test_a_writer_of_the_dropped_table_leaves_what_the_new_one_has_prepared(dropped: SmallLake) -> None:
     old_uuid = "00000000-0000-0000-0000-000000000000"
     dropped.batch(Read("orders", 0, 0, 60, dead=(30,)), show=False)

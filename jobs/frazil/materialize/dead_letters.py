@@ -27,7 +27,7 @@ from frazil.model.plan import BatchPlan
 from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
-from frazil.model.summary import BATCH_ID, EPOCH, FORMAT_VERSION, PIPELINE, ROWS_UUID, VERSION
+from frazil.model.summary import BATCH_ID, EPOCH, FORMAT_VERSION, PIPELINE, ROWS_UUID, VERSION, carries_state
 from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
 
@@ -133,10 +133,13 @@ def keep_pending(lake: Lake, spec: TableSpec, *, plan: BatchPlan, writer: str, f
         LOG.warning("pending_dead_letters_not_kept", extra={"table": table, "problem": failure.what})
 
 
-def reveal(lake: Lake, identifier: str, *, state: TableState, rows_uuid: str) -> TableView:
+def reveal(lake: Lake, identifier: str, *, state: TableState, rows: str, rows_uuid: str) -> TableView:
     """Make the prepared dead letters of the batch that a state ends with visible, unless they already are.
 
-    Returns the table as it is then.
+    Does nothing if the table `rows` does not end with that batch: either another driver revealed them and published
+    more, or the batch was rolled back. To reveal them then would take out the dead letters of later batches.
+
+    Returns the table of dead letters as it is then.
     Raises StateLostError if the table was dropped, and CommitError if every attempt to commit failed.
     """
     reason: Exception = CommitRejectedError("not tried")
@@ -144,6 +147,8 @@ def reveal(lake: Lake, identifier: str, *, state: TableState, rows_uuid: str) ->
         view = _load(lake, identifier)
         prepared = _prepared_of(view, state.batch_id)
         if prepared is None or _carries(view, state.batch_id):
+            return view
+        if not _is_last(lake, rows, rows_uuid, state.batch_id):  # read after `view`, which the commit below compares
             return view
         if prepared.base != _parent_for(view, state.epoch, rows_uuid).base:
             _stage_again(lake, view, prepared, Beginning.of_last(state, rows_uuid))
@@ -157,6 +162,15 @@ def reveal(lake: Lake, identifier: str, *, state: TableState, rows_uuid: str) ->
     if not _carries(view, state.batch_id):
         raise given_up(identifier, "reveal its dead letters", reason) from reason
     return view
+
+
+def _is_last(lake: Lake, rows: str, rows_uuid: str, batch_id: str) -> bool:
+    """Return whether the table of rows ends with a batch, or is not there any more: another one has its own epochs."""
+    view = lake.load(rows)
+    if view is None or view.uuid != rows_uuid:
+        return True
+    last = next((snapshot for snapshot in view.ancestry(view.head) if carries_state(snapshot)), None)
+    return last is not None and last.summary[BATCH_ID] == batch_id
 
 
 def pending_batches(view: TableView) -> dict[str, int]:

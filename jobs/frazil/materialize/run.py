@@ -128,8 +128,7 @@ class TableRun:
         with self._step("create_dead_letters"):
             dead_letters = ensure_dead_letters(lake, spec, here)
         with self._step("recover"):
-            if here.state.batch_id:
-                dead_letters = reveal(lake, dead_letters.identifier, state=here.state, rows_uuid=here.view.uuid)
+            dead_letters, recovered = self._recovered(here, dead_letters), here.state.batch_id
         self.housekeeping.rows.look(here.view, now=clients.now())
         self.housekeeping.dead_letters.look(dead_letters, now=clients.now())
         if PAUSED_PROPERTY in here.view.properties:
@@ -142,7 +141,15 @@ class TableRun:
             here = self._evolved(here)
         with self._step("repartition"):
             here = self._stands(follow_partitioning(lake, spec, here.view))
+            if here.state.batch_id != recovered:  # another driver has published meanwhile, and may have died since
+                dead_letters = self._recovered(here, dead_letters)
         return here, dead_letters
+
+    def _recovered(self, here: Standing, dead_letters: TableView) -> TableView:
+        """The table of dead letters with those of the last batch. The next batch would drop them otherwise."""
+        if not here.state.batch_id:
+            return dead_letters
+        return self._revealed(here.state, here.view.uuid)
 
     def _evolved(self, here: Standing) -> Standing:
         """The table with a place for what known writers write, but for those that the spec then excludes."""
@@ -217,8 +224,12 @@ class TableRun:
 
     def _reveal(self, plan: BatchPlan, state: TableState) -> None:
         lake, table = self.clients.lake, self.spec.dead_letters_identifier
-        reveal(lake, table, state=state, rows_uuid=plan.table_uuid)
+        self._revealed(state, plan.table_uuid)
         drop_others(lake, table, epoch=plan.epoch, batch_id=plan.batch_id, rows_uuid=plan.table_uuid)
+
+    def _revealed(self, state: TableState, rows_uuid: str) -> TableView:
+        lake, spec = self.clients.lake, self.spec
+        return reveal(lake, spec.dead_letters_identifier, state=state, rows=spec.identifier, rows_uuid=rows_uuid)
 
     @contextmanager
     def _step(self, name: Step) -> Iterator[None]:
