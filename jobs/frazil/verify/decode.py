@@ -15,6 +15,7 @@ from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_
 from frazil.materialize.ingest.decoders import TaskDecoders, UnknownIds
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.payloads import Stop
+from frazil.materialize.ingest.table_rows import TableDecoder
 from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.schema.former_names import former_names_of
 from frazil.materialize.state import Standing
@@ -88,15 +89,17 @@ def open_redecoder(
     unknown = _AnyNumber(registry)
     excluded = NONE_EXCLUDED if purpose == "rows" else excluded_schemas(at.view.properties)
     placed = _placed(spec, at, schemas[0])
-    decoder = RecordDecoder(
-        _context(_judging(spec, purpose), at, dead_letters),
+    context = _context(_judging(spec, purpose), at, dead_letters)
+    table = TableDecoder(
+        context.spec,
+        table=context.rows.identifier,
         row_schema=schemas[0],
-        dead_letter_schema=schemas[1],
         values=TaskDecoders(spec.value, values, unknown, excluded.values, spec.value_settings, spec.wire_format),
         keys=TaskDecoders(spec.key, keys, unknown, excluded.keys, spec.key_settings, spec.wire_format),
-        now=now_utc,
+        former_names=context.former_names,
         place_values=placed,
     )
+    decoder = RecordDecoder(context, table=table, dead_letter_schema=schemas[1], now=now_utc)
     return Redecoder(registry, decoder, schemas[0], placed, values, keys)
 
 

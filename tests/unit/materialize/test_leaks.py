@@ -191,7 +191,7 @@ def test_an_error_does_not_say_what_was_wrong_with_a_value(run: Run, monkeypatch
     """Details may quote values: this decoder's does."""
     quoting = Reject(0, Reason.BAD_FORMAT, f"{MARK} is no date", "email")
     monkeypatch.setattr(
-        "frazil.materialize.ingest.decode.decode_framed", lambda *given, **more: _refusing(quoting, more)
+        "frazil.materialize.ingest.table_rows.decode_framed", lambda *given, **more: _refusing(quoting, more)
     )
     run.world.values = [GOOD]
 
@@ -203,4 +203,4 @@ def test_an_error_does_not_say_what_was_wrong_with_a_value(run: Run, monkeypatch
 
 def _refusing(reject: Reject, asked: Any) -> Part:
     arrays = [pa.nulls(0, each.type) for each in asked["target"]]
-    return Part(arrays, np.empty(0, np.int64), (reject,), pa.array([], pa.int32()))
+    return Part(arrays, np.empty(0, np.int64), (reject,))

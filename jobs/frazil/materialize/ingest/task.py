@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow as pa
 
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from frazil.materialize.ingest.decoders import TaskDecoders, UnknownIds
 from frazil.materialize.ingest.isolate import defect
 from frazil.materialize.ingest.payloads import Indexes, Stop
+from frazil.materialize.ingest.table_rows import TableDecoder
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.ingested import IngestTask, RangeResult, StoppedBy, TaskContext, TaskResult
 from frazil.model.plan import OffsetRange
@@ -24,25 +26,14 @@ from frazil.records import Records
 
 def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) -> TaskResult:
     """Run one task. A failure leaves files that no table refers to; Frazil does not delete them."""
-    context, spec = task.context, task.context.spec
+    context = task.context
     rows = _files(context, dead_letters=False)
     dead_letters = _files(context, dead_letters=True)
     unknown = UnknownIds(registry)
     decoder = RecordDecoder(
         context,
-        row_schema=rows.arrow_schema,
+        table=_table_decoder(context, rows.arrow_schema, unknown),
         dead_letter_schema=dead_letters.arrow_schema,
-        values=TaskDecoders(
-            spec.value,
-            dict(context.schemas.values),
-            unknown,
-            context.excluded.values,
-            spec.value_settings,
-            spec.wire_format,
-        ),
-        keys=TaskDecoders(
-            spec.key, dict(context.schemas.keys), unknown, context.excluded.keys, spec.key_settings, spec.wire_format
-        ),
         now=now_utc,
     )
     work = _Work(decoder, rows, dead_letters)
@@ -55,6 +46,20 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         unknown_schema_ids=in_order(unknown.found),
         truncated_nanos=work.truncated_nanos,
         undeclared_fields=work.undeclared_fields,
+    )
+
+
+def _table_decoder(context: TaskContext, row_schema: pa.Schema, unknown: UnknownIds) -> TableDecoder:
+    spec, known, excluded = context.spec, context.schemas, context.excluded
+    return TableDecoder(
+        spec,
+        table=context.rows.identifier,
+        row_schema=row_schema,
+        values=TaskDecoders(
+            spec.value, dict(known.values), unknown, excluded.values, spec.value_settings, spec.wire_format
+        ),
+        keys=TaskDecoders(spec.key, dict(known.keys), unknown, excluded.keys, spec.key_settings, spec.wire_format),
+        former_names=context.former_names,
     )
 
 

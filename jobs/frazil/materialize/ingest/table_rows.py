@@ -1,0 +1,181 @@
+"""The rows of one table: records decoded onto its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.formats.framing import Framed
+from frazil.formats.open import open_plain
+from frazil.materialize.ingest.dead_rows import timestamps
+from frazil.materialize.ingest.decoders import TaskDecoders
+from frazil.materialize.ingest.isolate import Refused
+from frazil.materialize.ingest.keys import bad_keys, decoded_keys, former_key_names, key_schema, plain_keys
+from frazil.materialize.ingest.payloads import Indexes, Part, Stop, both, decode_framed, first_stop, narrow
+from frazil.materialize.ingest.placing import ByName, Place, nowhere
+from frazil.materialize.layout import reads_keys_by_schema
+from frazil.model.dead_letter import Reject
+from frazil.model.spec import TableSpec
+from frazil.records import Records
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Records of one partition, their values and Avro keys sorted by writer schema."""
+
+    topic: str
+    partition: int
+    records: Records
+    values: Framed
+    keys: Framed
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """What became of a chunk's records in one table. `accepted` are the indexes of the rows; None if these are all."""
+
+    rows: pa.RecordBatch
+    accepted: Indexes | None
+    rejects: Mapping[int, Reject]
+    truncated_nanos: int
+    undeclared: int
+
+
+class TableDecoder:
+    """Decodes records onto the columns of one table, `table` by name."""
+
+    def __init__(
+        self,
+        spec: TableSpec,
+        *,
+        table: str,
+        row_schema: pa.Schema,
+        values: TaskDecoders,
+        keys: TaskDecoders,
+        former_names: Mapping[str, tuple[str, ...]],
+        place_values: Place | None = None,
+    ) -> None:
+        self._spec = spec
+        self._row_schema = row_schema
+        self._values = values
+        self._keys = keys
+        kept, prefix = spec.metadata.keep, spec.metadata.prefix
+        self._metadata = {prefix + name: name for name in kept if prefix + name in row_schema.names}
+        self._record_schema = pa.schema([f for f in row_schema if f.name not in self._metadata])
+        self._key_column = prefix + "key"
+        self._reads_keys_by_schema = reads_keys_by_schema(spec)
+        self._plain_keys = open_plain(spec.key, spec.key_settings)
+        self._place_values = place_values or ByName(table, self._record_schema, former_names)
+        self._place_keys = self._keys_by_name(table, former_names)
+
+    @property
+    def keeps_headers(self) -> bool:
+        return "headers" in self._metadata.values()
+
+    def stop(self, chunk: Chunk) -> Stop | None:
+        """The first record that must wait, whether for its value's schema or for its key's."""
+        found = (
+            first_stop(self._values, chunk.values, of_key=False),
+            first_stop(self._keys, chunk.keys, of_key=True),
+        )
+        return min((stop for stop in found if stop is not None), key=lambda stop: stop.index, default=None)
+
+    def decode(self, chunk: Chunk, refused: Refused) -> TableRows:
+        """Decode all records but those that are refused. Raises CrowdedError and IncompatibleSchemaError."""
+        values, keys = self._decode_values(chunk), self._decode_keys(chunk)
+        accepted = _except(refused, both(values.accepted, keys.accepted), len(chunk.records))
+        return TableRows(
+            rows=self._rows(chunk, values, keys, accepted),
+            accepted=accepted,
+            rejects={r.index: r for rejects in (keys.rejects, values.rejects) for r in rejects},
+            truncated_nanos=values.truncated_nanos + keys.truncated_nanos,
+            undeclared=values.undeclared + keys.undeclared,
+        )
+
+    def _keys_by_name(self, table: str, known_as: Mapping[str, tuple[str, ...]]) -> Place:
+        if not self._reads_keys_by_schema or self._key_column not in self._metadata:
+            return nowhere
+        field = self._row_schema.field(self._key_column)
+        former_names = former_key_names(known_as, field)
+        return ByName(table, key_schema(field), former_names, of_key=True)
+
+    def _decode_values(self, chunk: Chunk) -> Part:
+        return decode_framed(
+            chunk.records.values,
+            chunk.values,
+            self._values,
+            target=self._record_schema,
+            place=self._place_values,
+            nulls_are_rows=self._spec.on_tombstone == "row",
+        )
+
+    def _decode_keys(self, chunk: Chunk) -> Part:
+        if self._key_column not in self._metadata:
+            return self._judge_keys(chunk)
+        field, keys = self._row_schema.field(self._key_column), chunk.records.keys
+        if self._spec.key == "none":
+            return Part([keys.cast(field.type)], None, ())
+        if self._plain_keys is not None:
+            return plain_keys(keys, field, self._plain_keys)
+        decoded = decode_framed(
+            keys, chunk.keys, self._keys, target=key_schema(field), place=self._place_keys, nulls_are_rows=True
+        )
+        return decoded_keys(decoded, field, keys)
+
+    def _judge_keys(self, chunk: Chunk) -> Part:
+        """Judge the keys of a table that has no key column yet: keys without a schema are refused already."""
+        if not self._reads_keys_by_schema:
+            return Part([], None, ())
+        judged = decode_framed(
+            chunk.records.keys, chunk.keys, self._keys, target=pa.schema([]), place=nowhere, nulls_are_rows=True
+        )
+        return Part([], judged.accepted, bad_keys(judged.rejects, self._key_column))
+
+    def _rows(self, chunk: Chunk, values: Part, keys: Part, accepted: Indexes | None) -> pa.RecordBatch:
+        decoded = narrow(values.columns, values.accepted, accepted)
+        by_name = dict(zip(self._record_schema.names, decoded, strict=True))
+        for column, name in self._metadata.items():
+            arrow_type = self._row_schema.field(column).type
+            match name:
+                case "key":
+                    by_name[column] = narrow(keys.columns, keys.accepted, accepted)[0]
+                case "schema_id" | "schema_uuid":
+                    writers = values.writers.ids if name == "schema_id" else values.writers.uuids
+                    by_name[column] = narrow([writers], values.accepted, accepted)[0].cast(arrow_type)
+                case _:
+                    about = _about(chunk, name, arrow_type)
+                    by_name[column] = about if accepted is None else about.take(pa.array(accepted))
+        return pa.RecordBatch.from_arrays([by_name[f.name] for f in self._row_schema], schema=self._row_schema)
+
+
+def _except(refused: Refused, accepted: Indexes | None, count: int) -> Indexes | None:
+    """The accepted records but for those that are refused."""
+    if not refused:
+        return accepted
+    everything = np.arange(count) if accepted is None else accepted
+    return np.setdiff1d(everything, np.fromiter(refused, np.int64), assume_unique=True)
+
+
+def _about(chunk: Chunk, name: str, arrow_type: pa.DataType) -> pa.Array:
+    """A metadata column of all the chunk's records."""
+    records = chunk.records
+    match name:
+        case "topic" | "partition":
+            value = chunk.topic if name == "topic" else chunk.partition
+            return pa.repeat(pa.scalar(value, arrow_type), len(records))
+        case "timestamp":
+            return timestamps(records.timestamps_ms, arrow_type)
+        case _:
+            return _COLUMNS[name](records).cast(arrow_type)
+
+
+_COLUMNS: Mapping[str, Callable[[Records], pa.Array]] = {
+    "offset": lambda records: records.offsets,
+    "timestamp_type": lambda records: records.timestamp_types,
+    "headers": lambda records: records.headers.lists,
+    "value": lambda records: records.values,
+    "leader_epoch": lambda records: records.leader_epochs,
+}
