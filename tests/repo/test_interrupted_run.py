@@ -56,7 +56,7 @@ def test_a_run_that_is_stopped_leaves_no_server_behind(tmp_path: Path, number: s
         run = subprocess.Popen(
             ["/bin/sh", "-c", shell, "sh", *command, f"--rootdir={tmp_path}", str(tmp_path / "test_server.py")],
             cwd=ROOT,
-            env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONFAULTHANDLER": "1"},
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -65,7 +65,10 @@ def test_a_run_that_is_stopped_leaves_no_server_behind(tmp_path: Path, number: s
         until((tmp_path / "started").exists, (tmp_path / "output").read_text)
 
         os.killpg(run.pid, number) if number == signal.SIGINT else run.send_signal(number)
-        run.wait(120)
+        try:
+            run.wait(120)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"the run did not end:\n{stacks_of(run)}\n{(tmp_path / 'output').read_text()}")
     finally:
         run.kill()
         run.wait()
@@ -75,6 +78,17 @@ def test_a_run_that_is_stopped_leaves_no_server_behind(tmp_path: Path, number: s
     if left:
         os.kill(server, signal.SIGKILL)
     assert not left, (tmp_path / "output").read_text()
+
+
+def stacks_of(run: subprocess.Popen[bytes]) -> str:
+    """Let each process of the run write the stacks of its threads into the output and end; return the processes."""
+    processes = [psutil.Process(run.pid), *psutil.Process(run.pid).children(recursive=True)]
+    shown = "\n".join(f"{process.pid} {process.status()} {process.cmdline()}" for process in processes)
+    for process in processes:
+        process.send_signal(signal.SIGABRT)
+    psutil.wait_procs(processes[1:], timeout=10)
+    run.wait(10)
+    return shown
 
 
 def until(is_so: Callable[[], bool], explain: Callable[[], str]) -> None:
