@@ -37,25 +37,49 @@ written with, so older and newer writers may take turns.
 |---|---|---|---|
 """
 
+FOOT = """
+How a table is partitioned is a matter of its spec and not of the schema: a change of `partition_by` holds from the next
+batch on, and older files keep the partitions that they were written with.
+"""
+
 Fields = Mapping[str, Any]
-"""The Avro type of each field, by name."""
+"""The Avro type of each field, or its type and default, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithDefault:
+    """The Avro type of a field that has a default."""
+
+    avro_type: Any
+    default: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A kind of change, and a record before and after it. `aliases` are those of fields after it."""
+    """A kind of change, and a record before and after it. `aliases` are those of fields after it.
+
+    Text is the fields of a Protobuf message.
+    """
 
     change: str
-    before: Fields
-    after: Fields
+    before: Fields | str
+    after: Fields | str
     aliases: Mapping[str, str] = field(default_factory=dict)
 
 
 def _fields(fields: Fields, aliases: Mapping[str, str]) -> list[dict[str, Any]]:
     return [
-        {"name": name, "type": avro_type, **({"aliases": [aliases[name]]} if name in aliases else {})}
+        {"name": name, **_typed(avro_type), **({"aliases": [aliases[name]]} if name in aliases else {})}
         for name, avro_type in fields.items()
     ]
+
+
+def _typed(field_type: Any) -> dict[str, Any]:
+    match field_type:
+        case WithDefault(avro_type, default):
+            return {"type": avro_type, "default": default}
+        case avro_type:
+            return {"type": avro_type}
 
 
 def _fixed(size: int) -> dict[str, Any]:
@@ -85,6 +109,7 @@ def _map(values: Any) -> dict[str, Any]:
 EXAMPLES = (
     Example("has a new optional field", {"a": "int"}, {"a": "int", "b": ["null", "string"]}),
     Example("has a new required field", {"a": "int"}, {"a": "int", "b": "string"}),
+    Example("has a new required field with a default", {"a": "int"}, {"a": "int", "b": WithDefault("string", "x")}),
     Example("has a new array or map", {"a": "int"}, {"a": "int", "b": _list("string"), "c": _map("long")}),
     Example("has a new field in a record", {"a": _record(x="int")}, {"a": _record(x="int", y="string")}),
     Example(
@@ -129,8 +154,14 @@ EXAMPLES = (
         {"a": _logical("long", "local-timestamp-micros")},
     ),
     Example("has a fixed of another length", {"a": _fixed(8)}, {"a": _fixed(16)}),
+    Example(
+        "has text of another maximum length",
+        {"a": {"type": "string", "flink.maxLength": 10}},
+        {"a": {"type": "string", "flink.maxLength": 5}},
+    ),
     Example("has a record that was a number", {"a": "int"}, {"a": _record(x="int")}),
     Example("has a map that was an array", {"a": _list("int")}, {"a": _map("int")}),
+    Example("has a map with wider keys (Protobuf)", "map<int32, string> a = 1;", "map<int64, string> a = 1;"),
     Example("has other symbols in an enum", {"a": _enum("X", "Y")}, {"a": _enum("Y", "Z")}),
     Example("has text that was an enum", {"a": _enum("X", "Y")}, {"a": "string"}),
     Example("has a new type in a union", {"a": ["int", "string"]}, {"a": ["int", "string", "double"]}),
@@ -153,9 +184,8 @@ EXAMPLES = (
 
 def page() -> str:
     """Return the content of docs/reference/evolution.md."""
-    return HEAD + "".join(
-        f"| {each.change} | {_shown(each)} | {outcome(each)} | {if_strict(each)} |\n" for each in EXAMPLES
-    )
+    rows = "".join(f"| {each.change} | {_shown(each)} | {outcome(each)} | {if_strict(each)} |\n" for each in EXAMPLES)
+    return HEAD + rows + FOOT
 
 
 def outcome(example: Example) -> str:
@@ -190,13 +220,15 @@ def _listed(findings: Sequence[SchemaFinding]) -> str:
     return "; ".join(f"`{each.path}` {each.problem}" if each.path else each.problem for each in findings)
 
 
-def schema_of(fields: Fields, aliases: Mapping[str, str]) -> RegisteredSchema:
+def schema_of(fields: Fields | str, aliases: Mapping[str, str]) -> RegisteredSchema:
     """Return the schema of a record with these fields."""
+    if isinstance(fields, str):
+        return RegisteredSchema(1, "PROTOBUF", f'syntax = "proto3"; message Row {{ {fields} }}')
     text = json.dumps({"type": "record", "name": "Row", "fields": _fields(fields, aliases)})
     return RegisteredSchema(1, "AVRO", text)
 
 
-def _columns(fields: Fields, aliases: Mapping[str, str]) -> tuple[Column, ...] | str:
+def _columns(fields: Fields | str, aliases: Mapping[str, str]) -> tuple[Column, ...] | str:
     """Return the columns of a record with these fields, or why no table can hold it."""
     mapped = map_schema(schema_of(fields, aliases))
     if mapped.findings:
@@ -205,16 +237,22 @@ def _columns(fields: Fields, aliases: Mapping[str, str]) -> tuple[Column, ...] |
 
 
 def _shown(example: Example) -> str:
-    return f"`{', '.join(_said(example.before, {}))}` → `{', '.join(_said(example.after, example.aliases))}`"
+    return f"`{_said(example.before, {})}` → `{_said(example.after, example.aliases)}`"
 
 
-def _said(fields: Fields, aliases: Mapping[str, str]) -> Iterator[str]:
+def _said(fields: Fields | str, aliases: Mapping[str, str]) -> str:
+    return fields if isinstance(fields, str) else ", ".join(_said_fields(fields, aliases))
+
+
+def _said_fields(fields: Fields, aliases: Mapping[str, str]) -> Iterator[str]:
     for name, avro_type in fields.items():
         yield f"{name}: {_type(avro_type)}{f' (alias {aliases[name]})' if name in aliases else ''}"
 
 
 def _type(avro_type: Any) -> str:
     """Return an Avro type in a short notation."""
+    if isinstance(avro_type, WithDefault):
+        return f"{_type(avro_type.avro_type)} = {json.dumps(avro_type.default)}"
     if isinstance(avro_type, str):
         return avro_type
     if isinstance(avro_type, list):
@@ -227,12 +265,12 @@ def _parameters(avro_type: Mapping[str, Any]) -> str:
     match avro_type:
         case {"logicalType": "decimal", "precision": precision, "scale": scale}:
             return f"{precision}, {scale}"
-        case {"size": size}:
-            return str(size)
+        case {"size": length} | {"flink.maxLength": length}:
+            return str(length)
         case {"symbols": symbols}:
             return ", ".join(symbols)
         case {"fields": fields}:
-            return ", ".join(_said({each["name"]: each["type"] for each in fields}, {}))
+            return _said({each["name"]: each["type"] for each in fields}, {})
         case {"items": inner} | {"values": inner}:
             return _type(inner)
         case _:

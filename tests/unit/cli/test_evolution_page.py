@@ -16,6 +16,7 @@ from frazil.model.columns import Column
 OUTCOMES = {
     "has a new optional field": "changes: add column b: string",
     "has a new required field": "changes: add column b: string",
+    "has a new required field with a default": "changes: add column b: string",
     "has a new array or map": "changes: add column b: list<string>, add column c: map<string, long>",
     "has a new field in a record": "changes: add column a.y: string",
     "has a new field in a record in an array or a map": "changes: add column a[].y: string",
@@ -34,8 +35,10 @@ OUTCOMES = {
     "has a timestamp of another precision": "stays as it is",
     "has a local timestamp that was none": "is paused: `a` is timestamp in",
     "has a fixed of another length": "is paused: `a` is fixed(16)",
+    "has text of another maximum length": "stays as it is",
     "has a record that was a number": "is paused: `a` is struct<x: int>",
     "has a map that was an array": "is paused: `a` is map<string, int>",
+    "has a map with wider keys (Protobuf)": "is paused: `a` the map's keys are long, the table has int",
     "has other symbols in an enum": "stays as it is",
     "has text that was an enum": "stays as it is",
     "has a new type in a union": "changes: add column a.double: double",
@@ -53,6 +56,7 @@ OUTCOMES = {
 
 IF_STRICT = {
     "has a new required field": "is paused: `b` is a new required field",
+    "has a new required field with a default": "is paused: `b` is a new required field",
     "has a new field in a record": "is paused: `a.y` is a new required field",
     "has a new field in a record in an array or a map": "is paused: `a[].y` is a new required field",
     "lacks a field": "is paused: `b` is gone",
