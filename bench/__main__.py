@@ -2,7 +2,7 @@
 
 Each part writes its own section; those of parts that do not run stay as they are (bench/sections.py).
 
-Usage: python -m bench [--rows N] [--rounds N] [--sweep-rows N] [--only PART...]
+Usage: python -m bench [--rows N] [--rounds N] [--sweep-rows N] [--format-rows N] [--format-rounds N] [--only PART...]
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import comparison, orders, picture, sweeps
+from bench import comparison, format_costs, format_topics, orders, picture, sweeps
 from bench.measure import Cost
 from bench.sections import put
 from bench.subjects import FALLBACK, HOME, Run, call, code_in_use, drain, keep, kept
@@ -25,12 +25,14 @@ from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
 
 def main() -> None:
     asked = arguments().parse_args()
-    if not orders.marker(asked.rows).exists():
+    needs_orders = not OWN_TOPICS.issuperset(asked.only)
+    if needs_orders and not orders.marker(asked.rows).exists():
         down(HOME / "local", wipe=True)
     try:
         services = up(services=("broker", "registry"), directory=HOME / "local", preferred_ports=ANY_FREE_PORTS)
-        print(f"filling the topic with {asked.rows:,} records, once", file=sys.stderr)
-        orders.fill(services, asked.rows)
+        if needs_orders:
+            print(f"filling the topic with {asked.rows:,} records, once", file=sys.stderr)
+            orders.fill(services, asked.rows)
         for part in asked.only:
             print(f"── {part}", file=sys.stderr)
             PARTS[part](services, asked)
@@ -43,6 +45,8 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--rows", type=int, default=8_000_000, help="records in the topic")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved runs of each system")
     parser.add_argument("--sweep-rows", type=int, default=1_000_000, help="most records in a topic of the sweeps")
+    parser.add_argument("--format-rows", type=int, default=200_000, help="records in each topic of the value formats")
+    parser.add_argument("--format-rounds", type=int, default=7, help="interleaved runs of each value format")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts to run, in this order")
     return parser
 
@@ -92,13 +96,28 @@ def run_sweeps(services: LocalServices, asked: argparse.Namespace) -> None:
     put(sweeps.TITLE, f"{began}\n\n{sweeps.report(sweeps.run_shapes(services, asked.sweep_rows))}")
 
 
+def run_formats(services: LocalServices, asked: argparse.Namespace) -> None:
+    began = conditions("formats", asked)
+    ids = format_topics.fill(services, asked.format_rows)
+    try:
+        found = format_costs.rounds(
+            services, HOME / "warehouses" / "formats", ids, records=asked.format_rows, count=asked.format_rounds
+        )
+    finally:
+        format_topics.remove(services)
+    put(format_costs.TITLE, f"{began}\n\n{format_costs.report(found)}")
+
+
 PARTS: Mapping[str, Callable[[LocalServices, argparse.Namespace], None]] = {
     "peers": run_peers,
     "stages": run_stages,
     "fallback": run_fallback,
     "fixed": run_fixed,
     "sweeps": run_sweeps,
+    "formats": run_formats,
 }
+OWN_TOPICS = {"sweeps", "formats"}
+"""Parts that do not read the topic of orders."""
 
 
 def draw() -> None:
@@ -111,6 +130,7 @@ def draw() -> None:
 def conditions(part: str, asked: argparse.Namespace) -> str:
     """Return what was run, when, and on what: with the load of the machine before."""
     sizes = {"peers": f" --rows {asked.rows} --rounds {asked.rounds}", "sweeps": f" --sweep-rows {asked.sweep_rows}"}
+    sizes["formats"] = f" --format-rows {asked.format_rows} --format-rounds {asked.format_rounds}"
     size = sizes.get(part, f" --rows {asked.rows}" if part == "fallback" else "")
     return (
         f"`python -m bench{size} --only {part}`, {datetime.now(UTC):%Y-%m-%d}, on {os.cpu_count()} cores of"

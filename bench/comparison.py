@@ -45,7 +45,7 @@ class Target:
         return self.found <= self.limit if self.at_most else self.found >= self.limit
 
     def __str__(self) -> str:
-        sign, digits = ("≤", 0) if self.at_most else ("≥", 2)
+        sign, digits = "≤" if self.at_most else "≥", 0 if self.unit == " MB" else 2
         found = f"{self.found:,.{digits}f}{self.unit}"
         return f"| {self.measure} | {sign} {self.limit:g}{self.unit} | {found} | {'yes' if self.is_met else '**no**'} |"
 

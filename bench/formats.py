@@ -58,7 +58,7 @@ class Candidate:
 
 def candidates(records: int) -> Iterator[Candidate]:
     avro, protobuf = parse_avro(json.dumps(SCHEMA)), parse_protobuf(PROTO)
-    in_avro, in_protobuf = list(encoded(0, records, 1)), list(_in_protobuf(protobuf.message, records))
+    in_avro, in_protobuf = list(encoded(0, records, 1)), list(protobuf_orders(protobuf.message, records))
     row, orders_in_json = expand(json.dumps(json_schema())).row, list(in_json(records))
     few = records // SHARE_IN_PYTHON
     yield Candidate("avro, native", open_avro(avro, "native"), in_avro, 5)
@@ -71,7 +71,7 @@ def candidates(records: int) -> Iterator[Candidate]:
     yield Candidate("json, fallback", open_json(row, "fallback"), orders_in_json[:few], 5)
 
 
-def _in_protobuf(descriptor: Any, records: int) -> Iterator[bytes]:
+def protobuf_orders(descriptor: Any, records: int) -> Iterator[bytes]:
     """Yield the orders as Confluent's serializer writes them, without the five bytes of the frame."""
     rng, order_class = random.Random(0), GetMessageClass(descriptor)
     for number in range(records):

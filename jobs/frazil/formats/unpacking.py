@@ -18,6 +18,11 @@ from frazil.records import binary, value_ends
 
 MOST_INFLATED = 32 * 2**20
 """The most bytes that one payload may inflate to; decoding ends early once all of a call inflate to more."""
+ALWAYS_INFLATED = 2**20
+"""Any payload may inflate to so many bytes."""
+MOST_TIMES = 100
+"""Larger data may be at most so many times as long as its payload. Zlib compresses text to a tenth, and a single repeated
+byte to a thousandth: without this limit, a batch of such payloads would take minutes."""
 
 
 def decode_group(decoder: Decoder, payloads: pa.LargeBinaryArray, group: Group) -> Decoded:
@@ -64,19 +69,29 @@ def _inflated(payloads: pa.LargeBinaryArray, skip: int) -> _Inflated:
 
 def _inflate(data: memoryview, index: int) -> bytes | Reject:
     """Return the data of one zlib stream. Not more than the limit is ever held, whatever the stream expands to."""
-    stream = zlib.decompressobj()
+    stream, most = zlib.decompressobj(), most_inflated(len(data))
     try:
-        found = stream.decompress(data, MOST_INFLATED + 1)
+        found = stream.decompress(data, most + 1)
     except zlib.error as problem:
         return Reject(index, Reason.BAD_COMPRESSION, f"not a zlib stream: {problem}")
-    if len(found) > MOST_INFLATED:
-        return Reject(index, Reason.TOO_LARGE, f"the data inflates to more than {plural(MOST_INFLATED, 'byte')}")
+    if len(found) > most:
+        return Reject(index, Reason.TOO_LARGE, _too_large(len(data), most))
     if not stream.eof:
         return Reject(index, Reason.BAD_COMPRESSION, "the data ends inside the zlib stream")
     if stream.unused_data:
         left = plural(len(stream.unused_data), "byte")
         return Reject(index, Reason.BAD_COMPRESSION, f"{left} after the end of the zlib stream")
     return found
+
+
+def most_inflated(size: int) -> int:
+    """Return the most bytes that a payload of this size may inflate to. It depends on nothing else, such as neighbors."""
+    return min(MOST_INFLATED, max(ALWAYS_INFLATED, MOST_TIMES * size))
+
+
+def _too_large(size: int, most: int) -> str:
+    times = f", {MOST_TIMES} times its {size:,}" if ALWAYS_INFLATED < most < MOST_INFLATED else ""
+    return f"the data inflates to more than {plural(most, 'byte')}{times}"
 
 
 def _decode_inflated(decoder: Decoder, inflated: _Inflated) -> Decoded:

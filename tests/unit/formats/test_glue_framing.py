@@ -20,6 +20,8 @@ from frazil.records import binary
 
 ONE, TWO = UUID(int=1), UUID(int=2)
 
+RANDOM = random.Random(13).randbytes(2**19)
+
 
 def framed(data: bytes = b"x", version: UUID = ONE, *, compression: int = 0) -> bytes:
     return bytes([3, compression]) + version.bytes + data
@@ -89,6 +91,60 @@ def test_a_bomb_is_a_dead_letter_of_its_own() -> None:
     assert len(bomb) < 40_000
     assert found.rows.column(0).to_pylist() == ["a", "b"]
     assert [(each.index, each.reason) for each in found.rejects] == [(1, Reason.TOO_LARGE)]
+
+
+@pytest.mark.parametrize(
+    ("bomb", "detail"),
+    [
+        (compressed(bytes(2**20 + 1)), "the data inflates to more than 1,048,576 bytes"),
+        (compressed(bytes(2**25)), "the data inflates to more than 3,262,300 bytes, 100 times its 32,623"),
+        (compressed(bytes(2**25 + 1) + RANDOM), "the data inflates to more than 33,554,432 bytes"),
+    ],
+)
+def test_a_bomb_is_inflated_to_a_limit_only(bomb: bytes, detail: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is a multiple of the payload: a bomb of 32 KB does not take the time of 32 MiB."""
+    asked: list[int] = []
+    monkeypatch.setattr(unpacking, "zlib", InflatingAtMost(asked))
+
+    found = decoded(bomb, compressed(b"a"))
+
+    assert [(each.index, each.reason, each.detail) for each in found.rejects] == [(0, Reason.TOO_LARGE, detail)]
+    assert found.rows.column(0).to_pylist() == ["a"]
+    assert asked == [unpacking.most_inflated(len(bomb) - FRAME_BYTES) + 1, 2**20 + 1]
+
+
+def test_data_that_is_no_bomb_may_be_large() -> None:
+    texts = [b"a" * 2**20, RANDOM.hex().encode() * 8]
+
+    found = decoded(*map(compressed, texts))
+
+    assert found.rejects == ()
+    assert found.rows.column(0).to_pylist() == [text.decode() for text in texts]
+
+
+class InflatingAtMost:
+    """The module zlib, which notes how many bytes a call may inflate."""
+
+    error = zlib.error
+
+    def __init__(self, asked: list[int]) -> None:
+        self.asked = asked
+
+    def decompressobj(self) -> InflatingAtMost:
+        self.stream = zlib.decompressobj()
+        return self
+
+    def decompress(self, data: memoryview, most: int) -> bytes:
+        self.asked.append(most)
+        return self.stream.decompress(data, most)
+
+    @property
+    def eof(self) -> bool:
+        return self.stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self.stream.unused_data
 
 
 def test_decoding_ends_early_once_a_call_inflates_to_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
