@@ -99,6 +99,8 @@ class HostileFormat:
     whole: Callable[[random.Random], bytes]
     heavy: Callable[[random.Random], bytes]
     wire_format: WireFormat = "confluent"
+    is_native: bool = True
+    """Whether a decoder in native code reads it, where it is built."""
 
     @property
     def frame(self) -> bytes:
@@ -314,7 +316,7 @@ def _heavy_protobuf(rng: random.Random) -> bytes:
         case 3:
             return rng.choice((huge, b"\x06\0\0\0", b"\x02\x7f", b"\xff" * 12)) + b"\x08\x01"
         case _:
-            return b"\0" + b"\x32\0" * 30_000
+            return b"\0" + b"\x32\0" * 3_000
 
 
 # --- JSON
@@ -357,10 +359,22 @@ def _heavy_json(rng: random.Random) -> bytes:
 _AVRO, _LINKED_AVRO = json.dumps(ROW), json.dumps(LINKED)
 HOSTILE_FORMATS = (
     HostileFormat("Avro", "avro", RegisteredSchema(1, "AVRO", _AVRO), _avro, _heavy_avro),
-    HostileFormat("Avro, recursive", "avro", RegisteredSchema(1, "AVRO", _LINKED_AVRO), _linked_avro, _heavy_avro),
+    HostileFormat(
+        "Avro, recursive",
+        "avro",
+        RegisteredSchema(1, "AVRO", _LINKED_AVRO),
+        _linked_avro,
+        _heavy_avro,
+        is_native=False,
+    ),
     HostileFormat("Protobuf", "protobuf", RegisteredSchema(1, "PROTOBUF", PROTO), _protobuf, _heavy_protobuf),
     HostileFormat(
-        "Protobuf, recursive", "protobuf", RegisteredSchema(1, "PROTOBUF", LINKED_PROTO), _protobuf, _heavy_protobuf
+        "Protobuf, recursive",
+        "protobuf",
+        RegisteredSchema(1, "PROTOBUF", LINKED_PROTO),
+        _protobuf,
+        _heavy_protobuf,
+        is_native=False,
     ),
     HostileFormat("JSON Schema", "json_schema", RegisteredSchema(1, "JSON", json.dumps(JSON_ROW)), _json, _heavy_json),
     HostileFormat("JSON, fields of the spec", "json", None, _json, _heavy_json),
