@@ -11,12 +11,17 @@ use sha2::digest::generic_array::GenericArray;
 use sha2::{compress256, Digest, Sha256};
 
 use crate::decoding::unusable;
+use crate::sha256_pairs;
 
 /// Bytes of a hash that are kept: half of it, the least that RFC 2104 recommends.
 const KEPT: usize = 16;
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
+const DIGITS_OF_HASH: usize = 2 * KEPT;
+/// The two digits of each byte.
+const DIGITS: [[u8; 2]; 256] = digits_of_bytes();
 
 const BLOCK: usize = 64;
+/// Values of at most so many bytes fit in one block with the bit and the length after them.
+const MOST_IN_ONE_BLOCK: usize = BLOCK - 9;
 /// The initial state of SHA-256 (FIPS 180-4, 5.3.3).
 const INITIAL: [u32; 8] =
     [0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19];
@@ -31,24 +36,34 @@ pub fn keyed_hashes<'py>(py: Python<'py>, values: &Bound<'py, PyAny>, key: &[u8]
 }
 
 fn hashes(values: &LargeBinaryArray, keyed: &Keyed) -> Arc<dyn Array> {
-    let (mut texts, mut ends) = (Vec::with_capacity(values.len() * 2 * KEPT), Vec::with_capacity(values.len() + 1));
+    let (mut texts, mut ends) = (Vec::with_capacity(values.len()), Vec::with_capacity(values.len() + 1));
     ends.push(0);
     for index in 0..values.len() {
         if values.is_valid(index) {
-            texts.extend_from_slice(&in_digits(&keyed.hash(values.value(index))));
+            texts.push(values.value(index));
         }
-        ends.push(texts.len() as i64);
+        ends.push((texts.len() * DIGITS_OF_HASH) as i64);
     }
+    let digits = keyed.digits_of_all(&texts, sha256_pairs::is_available());
     let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
-    Arc::new(LargeStringArray::new(offsets, Buffer::from_vec(texts), values.nulls().cloned()))
+    Arc::new(LargeStringArray::new(offsets, Buffer::from_vec(digits.into_flattened()), values.nulls().cloned()))
 }
 
-fn in_digits(hash: &[u32; 8]) -> [u8; 2 * KEPT] {
-    let mut digits = [0; 2 * KEPT];
-    for (place, digit) in digits.iter_mut().enumerate() {
-        *digit = DIGITS[(hash[place / 8] >> (28 - place % 8 * 4) & 15) as usize];
+fn in_digits(hash: &[u32; 8]) -> [u8; DIGITS_OF_HASH] {
+    let mut digits = [0; DIGITS_OF_HASH];
+    for (two, byte) in digits.chunks_exact_mut(2).zip(in_bytes(*hash)) {
+        two.copy_from_slice(&DIGITS[usize::from(byte)]);
     }
     digits
+}
+
+const fn digits_of_bytes() -> [[u8; 2]; 256] {
+    let (each, mut found, mut byte) = (b"0123456789abcdef", [[0; 2]; 256], 0);
+    while byte < 256 {
+        found[byte] = [each[byte >> 4], each[byte & 15]];
+        byte += 1;
+    }
+    found
 }
 
 /// HMAC-SHA-256 after the blocks that depend on the key only, which are the same for all values.
@@ -68,6 +83,35 @@ impl Keyed {
         Keyed { inner: after(INITIAL, &block.map(|byte| byte ^ 0x36)), outer: after(INITIAL, &block.map(|byte| byte ^ 0x5c)) }
     }
 
+    /// Return the digits of each value's hash. Two short values at once take little more time than one, in pairs.
+    fn digits_of_all(&self, values: &[&[u8]], in_pairs: bool) -> Vec<[u8; DIGITS_OF_HASH]> {
+        let mut digits = vec![[0; DIGITS_OF_HASH]; values.len()];
+        let mut waiting = None;
+        for (place, value) in values.iter().enumerate() {
+            if !in_pairs || value.len() > MOST_IN_ONE_BLOCK {
+                digits[place] = in_digits(&self.hash(value));
+                continue;
+            }
+            let Some(other) = waiting.take() else {
+                waiting = Some(place);
+                continue;
+            };
+            let pair = self.hash_two([values[other], value]);
+            digits[other] = in_digits(&pair[0]);
+            digits[place] = in_digits(&pair[1]);
+        }
+        if let Some(last) = waiting {
+            digits[last] = in_digits(&self.hash(values[last]));
+        }
+        digits
+    }
+
+    /// Return the hashes of two values that fit in one block each.
+    fn hash_two(&self, values: [&[u8]; 2]) -> [[u32; 8]; 2] {
+        let inner = sha256_pairs::after([self.inner; 2], &values.map(|value| last_block(value, BLOCK + value.len())));
+        sha256_pairs::after([self.outer; 2], &inner.map(|state| last_block(&in_bytes(state), BLOCK + 32)))
+    }
+
     fn hash(&self, value: &[u8]) -> [u32; 8] {
         let mut state = self.inner;
         let whole = value.chunks_exact(BLOCK);
@@ -76,23 +120,37 @@ impl Keyed {
             state = after(state, block.try_into().expect("a whole block"));
         }
         state = ended(state, rest, BLOCK + value.len());
-        let mut inner = [0; 32];
-        for (bytes, word) in inner.chunks_exact_mut(4).zip(state) {
-            bytes.copy_from_slice(&word.to_be_bytes());
-        }
-        ended(self.outer, &inner, BLOCK + 32)
+        ended(self.outer, &in_bytes(state), BLOCK + 32)
     }
+}
+
+fn in_bytes(state: [u32; 8]) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    for (four, word) in bytes.chunks_exact_mut(4).zip(state) {
+        four.copy_from_slice(&word.to_be_bytes());
+    }
+    bytes
+}
+
+/// The last block of a message of `length` bytes, of which `rest` are in this block.
+fn last_block(rest: &[u8], length: usize) -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    block[..rest.len()].copy_from_slice(rest);
+    block[rest.len()] = 0x80;
+    block[BLOCK - 8..].copy_from_slice(&(8 * length as u64).to_be_bytes());
+    block
 }
 
 /// The state after the last bytes of a message of `length` bytes, of which `rest` are less than a block.
 fn ended(mut state: [u32; 8], rest: &[u8], length: usize) -> [u32; 8] {
+    if rest.len() <= MOST_IN_ONE_BLOCK {
+        return after(state, &last_block(rest, length));
+    }
     let mut block = [0; BLOCK];
     block[..rest.len()].copy_from_slice(rest);
     block[rest.len()] = 0x80;
-    if rest.len() > BLOCK - 9 {
-        state = after(state, &block);
-        block = [0; BLOCK];
-    }
+    state = after(state, &block);
+    block = [0; BLOCK];
     block[BLOCK - 8..].copy_from_slice(&(8 * length as u64).to_be_bytes());
     after(state, &block)
 }

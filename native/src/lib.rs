@@ -13,6 +13,7 @@ mod json;
 mod keyed_hashes;
 mod librdkafka;
 mod protobuf;
+mod sha256_pairs;
 
 #[pymodule]
 fn frazil_native(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -46,12 +46,13 @@ pub fn read_fields<const N: usize>(fields: Fields<N>, parts: &[Span], input: &mu
     for part in parts {
         let mut at = part.start;
         while at < part.end {
-            let (number, wire, next) = input.tag(at, part.end)?;
+            let (tag, next) = input.tag(at, part.end)?;
+            let number = tag.number();
             let Some((name, scalar)) = fields.get(number as usize - 1) else {
-                at = input.skip(number, wire, next, part.end)?;
+                at = input.skip(tag, next, part.end)?;
                 continue;
             };
-            let read = expect(wire, scalar.wire()).and_then(|()| input.scalar(*scalar, next, part.end));
+            let read = expect(tag.wire(), scalar.wire()).and_then(|()| input.scalar(*scalar, next, part.end));
             (values[number as usize - 1], at) = read.map_err(|fault| fault.inside(name))?;
         }
     }

@@ -135,11 +135,12 @@ fn scan(
 ) -> Checked {
     let mut at = part.start;
     while at < part.end {
-        let (number, wire, next) = input.tag(at, part.end)?;
-        let Some(index) = message.index_of(number) else {
-            at = input.skip(number, wire, next, part.end)?;
+        let (tag, next) = input.tag(at, part.end)?;
+        let Some(index) = message.index_of(tag.number()) else {
+            at = input.skip(tag, next, part.end)?;
             continue;
         };
+        let wire = tag.wire();
         if let Some(scalar) = columns[index].field.plain {
             let column = &mut columns[index];
             if scratch.has(index) {
@@ -422,8 +423,9 @@ impl<'s> ProtobufColumn<'s> {
         let (mut key_found, mut value_found, mut parts) = (Raw::default(), None, Vec::new());
         let mut at = span.start;
         while at < span.end {
-            let (number, wire, next) = input.tag(at, span.end)?;
-            at = match number {
+            let (tag, next) = input.tag(at, span.end)?;
+            let wire = tag.wire();
+            at = match tag.number() {
                 1 => {
                     let read = expect(wire, key.wire()).and_then(|()| input.scalar(*key, next, span.end));
                     let end;
@@ -434,7 +436,7 @@ impl<'s> ProtobufColumn<'s> {
                     let read = read_value(value, wire, next, span.end, &mut value_found, &mut parts, input);
                     read.map_err(|fault| fault.inside("{}"))?
                 }
-                _ => input.skip(number, wire, next, span.end)?,
+                _ => input.skip(tag, next, span.end)?,
             };
         }
         entries.keys.push_raw(key_found, input);

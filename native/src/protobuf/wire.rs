@@ -34,6 +34,23 @@ impl Raw {
     }
 }
 
+/// A field's number and the wire type of its value, in one word as on the wire: as two words of a tuple they would go
+/// through memory, and be read again as one before they are written.
+#[derive(Clone, Copy)]
+pub struct Tag(u32);
+
+impl Tag {
+    #[inline]
+    pub fn number(self) -> u32 {
+        self.0 >> 3
+    }
+
+    #[inline]
+    pub fn wire(self) -> u32 {
+        self.0 & 7
+    }
+}
+
 /// A payload, with readers for parts of it. Each reader returns the position after what it read.
 pub struct Input<'a> {
     pub data: &'a [u8],
@@ -76,9 +93,9 @@ impl<'a> Input<'a> {
         self.levels -= 1;
     }
 
-    /// Read a tag: a field's number and the wire type of its value.
+    /// Read a tag. Its wire type exists.
     #[inline]
-    pub fn tag(&self, at: usize, end: usize) -> Checked<(u32, u32, usize)> {
+    pub fn tag(&self, at: usize, end: usize) -> Checked<(Tag, usize)> {
         let (tag, next) = match self.data[at..end] {
             [byte @ ..0x80, ..] => (u32::from(byte), at + 1),
             [low, high @ ..0x80, ..] => (u32::from(low & 0x7F) | u32::from(high) << 7, at + 2),
@@ -87,14 +104,16 @@ impl<'a> Input<'a> {
                 (tag as u32, next)
             }
         };
-        let (number, wire) = (tag >> 3, tag & 7);
-        if number == 0 {
+        let tag = Tag(tag);
+        if tag.number() == 0 {
             return broken("bad_tag", || "the field number is 0".to_string());
         }
-        if wire > FIXED32 {
-            return broken("bad_tag", || format!("the wire type {wire} of field {number} does not exist"));
+        if tag.wire() > FIXED32 {
+            return broken("bad_tag", || {
+                format!("the wire type {} of field {} does not exist", tag.wire(), tag.number())
+            });
         }
-        Ok((number, wire, next))
+        Ok((tag, next))
     }
 
     #[inline]
@@ -189,8 +208,9 @@ impl<'a> Input<'a> {
     }
 
     /// Skip the value of an unknown field, which is well-formed nevertheless.
-    pub fn skip(&mut self, number: u32, wire: u32, at: usize, end: usize) -> Checked<usize> {
-        match wire {
+    pub fn skip(&mut self, tag: Tag, at: usize, end: usize) -> Checked<usize> {
+        let number = tag.number();
+        match tag.wire() {
             VARINT => Ok(self.varint(at, end)?.1),
             FIXED64 => Ok(self.fixed::<8>(at, end)?.1),
             LENGTH => Ok(self.length(at, end)?.end),
@@ -203,12 +223,12 @@ impl<'a> Input<'a> {
     fn skip_group(&mut self, number: u32, mut at: usize, end: usize) -> Checked<usize> {
         self.enter()?;
         while at < end {
-            let (inner, wire, next) = self.tag(at, end)?;
-            if wire == END_GROUP && inner == number {
+            let (inner, next) = self.tag(at, end)?;
+            if inner.wire() == END_GROUP && inner.number() == number {
                 self.leave();
                 return Ok(next);
             }
-            at = self.skip(inner, wire, next, end)?;
+            at = self.skip(inner, next, end)?;
         }
         broken("truncated", || format!("the message ends inside the group {number}"))
     }
