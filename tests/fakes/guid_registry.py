@@ -2,13 +2,16 @@
 
 A GUID is a hash of the schema: equal schemas have equal GUIDs in all registries. The front answers
 `GET /schemas/guids/{guid}`, and adds `guid` to each schema that the registry returns with its id.
+
+It can also answer as a registry does that has deleted subjects for good, which Apicurio refuses while others refer to
+them.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from hashlib import md5
 from http import HTTPStatus
@@ -19,13 +22,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 GUIDS = "/schemas/guids/"
+SUBJECTS = "/subjects/"
 NO_SCHEMA = {"error_code": 40403, "message": "Schema not found"}
+NO_SUBJECT = {"error_code": 40401, "message": "Subject not found"}
 
 
 @contextmanager
-def guid_front(url: str) -> Iterator[str]:
-    """Yield the URL of a front of the registry with this URL."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(url))
+def guid_front(url: str, deleted: Collection[str] = ()) -> Iterator[str]:
+    """Yield the URL of a front of the registry with this URL, which no longer has the subjects `deleted`."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(url, deleted))
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -42,7 +47,7 @@ def guid_of(schema: dict[str, Any]) -> str:
     return str(uuid.UUID(bytes=md5(json.dumps(parts).encode(), usedforsecurity=False).digest()))
 
 
-def _handler(url: str) -> type[BaseHTTPRequestHandler]:
+def _handler(url: str, deleted: Collection[str]) -> type[BaseHTTPRequestHandler]:
     behind = urlsplit(url)
     known: dict[str, dict[str, Any]] = {}
 
@@ -54,6 +59,8 @@ def _handler(url: str) -> type[BaseHTTPRequestHandler]:
             if path.startswith(GUIDS):
                 found = known.get(path.removeprefix(GUIDS))
                 self._answer(HTTPStatus.OK if found else HTTPStatus.NOT_FOUND, found or NO_SCHEMA)
+            elif path.startswith(SUBJECTS) and path.removeprefix(SUBJECTS).partition("/")[0] in deleted:
+                self._answer(HTTPStatus.NOT_FOUND, NO_SUBJECT)
             else:
                 self._hand_on(None)
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 
 import pyarrow as pa
 import pytest
-from breadth import Place, Table, framed, registry_client
+from breadth import Place, Table, catch_up, framed, registry_client
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
+from frazil.adapters.registry import open_registry
+from frazil.model.errors import IncompatibleSchemaError, PausedError, RegistryError
+from frazil.model.spec import RegistrySettings
 from frazil.proof.verification import FindingKind, Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
+from tests.fakes.guid_registry import guid_front
 
 PROPERTIES = {
     "id": {"type": "integer"},
@@ -147,4 +152,73 @@ def test_a_reference_that_a_schema_needs_cannot_be_deleted_and_its_table_goes_on
     table = place.materialize(f"topic: {topic}\nvalue: protobuf")
 
     assert table.rows("part") == [{"part": {"sku": "s"}}]
+    assert verified(table).findings == ()
+
+
+def test_a_reference_to_a_deleted_subject_stops_the_table_and_loses_no_record(place: Place) -> None:
+    topic, part = place.topic(), f"{place.name}-part"
+    place.register(part, 'syntax = "proto3"; message Part { string sku = 1; }', kind="PROTOBUF")
+    text = 'syntax = "proto3"; import "part.proto"; message Whole { Part part = 1; }'
+    schema_id = place.register(f"{topic}-value", text, references=[("part.proto", part)], kind="PROTOBUF")
+    place.send(topic, framed(schema_id, b"\0\n\x03\n\x01s"))
+    spec = f"topic: {topic}\nvalue: protobuf"
+
+    with guid_front(place.services.schema_registry_url, deleted={part}) as url:
+        settings = RegistrySettings(url)
+        with (
+            closing(open_registry(settings)) as without_part,
+            pytest.raises(
+                RegistryError, match=f"has no version 1 of {part}, which another schema references"
+            ) as stopped,
+        ):
+            place.run(spec, registry=without_part, registry_settings=settings).batch()
+    restored = place.materialize(spec)
+
+    assert stopped.value.hint == "register the referenced schema again, or restore it if it was deleted"
+    assert (restored.rows("part"), restored.dead_letters()) == ([{"part": {"sku": "s"}}], [])
+
+
+BROKEN = """syntax = "proto3"; package shop; import "shop/gone.proto";
+message Order { int64 id = 1; Gone gone = 2; }"""
+"""The registry does not compile what it registers."""
+UNRESOLVED = "the descriptor does not compile: couldn't resolve name 'Gone'; it imports shop/gone.proto, which its"
+
+
+def test_a_descriptor_that_does_not_compile_pauses_the_table_with_its_finding(place: Place) -> None:
+    topic = place.topic()
+    place.send(topic, framed(place.register(f"{topic}-value", ORDER, kind="PROTOBUF"), b"\0" + PAID))
+    run = place.run(f"topic: {topic}\nvalue: protobuf")
+    run.batch()
+    broken_id = place.register(f"{topic}-value", BROKEN, kind="PROTOBUF")
+    place.send(topic, framed(broken_id, b"\0\x08\x06"))
+
+    with pytest.raises(IncompatibleSchemaError) as refused:
+        run.batch()
+    with pytest.raises(PausedError):
+        run.batch()
+
+    table = Table(run)
+    assert f"the writer schema {broken_id} is not a safe change for the table, 1 finding" in refused.value.what
+    assert UNRESOLVED in refused.value.what
+    assert f"--dead-letter-schema {broken_id}" in refused.value.hint
+    assert table.paused is not None and UNRESOLVED in str(table.paused)
+    assert ([row["id"] for row in table.rows("id")], table.dead_letters()) == ([5], [])
+
+
+def test_records_of_a_descriptor_that_does_not_compile_can_become_dead_letters(place: Place) -> None:
+    topic = place.topic()
+    good_id = place.register(f"{topic}-value", ORDER, kind="PROTOBUF")
+    run = place.run(f"topic: {topic}\nvalue: protobuf\non_incompatible_schema: dead_letter")
+    place.send(topic, framed(good_id, b"\0" + PAID))
+    run.batch()
+    broken_id = place.register(f"{topic}-value", BROKEN, kind="PROTOBUF")
+    place.send(topic, framed(broken_id, b"\0\x08\x06"), framed(good_id, b"\0" + PAID))
+
+    catch_up(run)
+
+    table = Table(run)
+    assert [row["id"] for row in table.rows("id")] == [5, 5]
+    assert table.dead_letters("offset", "reason", "schema_id", "value") == [
+        {"offset": 1, "reason": "refused_schema", "schema_id": broken_id, "value": framed(broken_id, b"\0\x08\x06")}
+    ]
     assert verified(table).findings == ()
