@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -79,8 +79,8 @@ class GlueRegistry:
         found = self._ask(what, "get_schema_version", SchemaId=schema, SchemaVersionNumber={"LatestVersion": True})
         if found is None or found["Status"] == "AVAILABLE":
             return None if found is None else self._remember(found)
-        pages = self._ask(what, "list_schema_versions", SchemaId=schema) or {}
-        usable = [each["VersionNumber"] for each in pages.get("Schemas", ()) if each["Status"] == "AVAILABLE"]
+        versions = self._listed(what, "list_schema_versions", SchemaId=schema)
+        usable = [each["VersionNumber"] for each in versions if each["Status"] == "AVAILABLE"]
         return self.version(subject, max(usable)) if usable else None
 
     def version(self, subject: str, number: int) -> RegisteredSchema | None:
@@ -97,15 +97,9 @@ class GlueRegistry:
         return RegisteredSchema(UNREGISTERED, definition.format, definition.text)
 
     def subjects_under(self, prefix: str) -> Collection[str]:
-        names: list[str] = []
-        more: dict[str, str] = {}
-        while True:
-            registry = {"RegistryName": self._source.registry_name}
-            page = self._ask(f"list the schemas {prefix}*", "list_schemas", RegistryId=registry, **more) or {}
-            names += [each["SchemaName"] for each in page.get("Schemas", ()) if each["SchemaName"].startswith(prefix)]
-            if not page.get("NextToken"):
-                return names
-            more = {"NextToken": page["NextToken"]}
+        registry = {"RegistryName": self._source.registry_name}
+        found = self._listed(f"list the schemas {prefix}*", "list_schemas", RegistryId=registry)
+        return [each["SchemaName"] for each in found if each["SchemaName"].startswith(prefix)]
 
     def _named(self, subject: str) -> dict[str, str]:
         return {"RegistryName": self._source.registry_name, "SchemaName": subject}
@@ -124,6 +118,16 @@ class GlueRegistry:
         schema_id = UUID(found["SchemaVersionId"])
         self._known[schema_id] = RegisteredSchema(schema_id, found["DataFormat"], found["SchemaDefinition"])
         return self._known[schema_id]
+
+    def _listed(self, what: str, operation: str, **given: Any) -> Iterator[Mapping[str, Any]]:
+        """Yield what all pages of an answer list."""
+        more: dict[str, str] = {}
+        while True:
+            page = self._ask(what, operation, **given, **more) or {}
+            yield from page.get("Schemas", ())
+            if not page.get("NextToken"):
+                return
+            more = {"NextToken": page["NextToken"]}
 
     def _ask(self, what: str, operation: str, **given: Any) -> Mapping[str, Any] | None:
         """Return the answer, or None if AWS Glue reports «not found». Other failures are a RegistryError."""

@@ -21,7 +21,7 @@ MOST_INFLATED = 32 * 2**20
 ALWAYS_INFLATED = 2**20
 """Any payload may inflate to so many bytes."""
 MOST_TIMES = 100
-"""Larger data may be at most so many times as long as its payload. Zlib compresses text to a tenth, and a single repeated
+"""Larger data may be at most so many times as long as its payload. Zlib compresses text to a tenth, and one repeated
 byte to a thousandth: without this limit, a batch of such payloads would take minutes."""
 
 
@@ -85,7 +85,7 @@ def _inflate(data: memoryview, index: int) -> bytes | Reject:
 
 
 def most_inflated(size: int) -> int:
-    """Return the most bytes that a payload of this size may inflate to. It depends on nothing else, such as neighbors."""
+    """Return the most bytes that a payload of this size may inflate to, whatever is around it."""
     return min(MOST_INFLATED, max(ALWAYS_INFLATED, MOST_TIMES * size))
 
 
