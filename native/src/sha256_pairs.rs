@@ -19,7 +19,7 @@ pub fn after(_: [State; 2], _: &[Block; 2]) -> [State; 2] {
 /// Return whether `after` may be called.
 #[cfg(target_arch = "x86_64")]
 pub fn is_available() -> bool {
-    is_x86_feature_detected!("sha") && is_x86_feature_detected!("sse4.1")
+    is_x86_feature_detected!("sha") && is_x86_feature_detected!("ssse3") && is_x86_feature_detected!("sse4.1")
 }
 
 /// Return the states after one more block of each message.
