@@ -11,9 +11,19 @@ from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.dead_letter_checks import check_columns
+from frazil.materialize.dead_letter_marks import (
+    EPOCH_COLUMN,
+    MARK_READ,
+    LiveReplays,
+    Source,
+    has_marks,
+    is_unmarked,
+    marked_offsets,
+)
 from frazil.materialize.dead_letters import pending_batches
 from frazil.materialize.layout import ADDED_DEAD_LETTER_COLUMNS
 from frazil.materialize.letter_encryption import decrypted, key_id_of
@@ -36,6 +46,18 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """The replay that turned a dead letter into a row: when, its batch, and the snapshot of the table of rows."""
+
+    at: datetime
+    batch_id: str
+    snapshot_id: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"at": rfc3339(self.at), "batch_id": self.batch_id, "snapshot_id": self.snapshot_id}
+
+
+@dataclass(frozen=True, slots=True)
 class DeadLetter:
     """One record that could not become a row, with its bytes."""
 
@@ -53,6 +75,7 @@ class DeadLetter:
     value: bytes | None
     headers: Headers
     schema_uuid: str | None = None
+    replayed: Mark | None = None
 
     @property
     def encrypted_with(self) -> str | None:
@@ -65,16 +88,17 @@ class DeadLetter:
 
     def to_json(self) -> dict[str, Any]:
         """Bytes as hexadecimal digits, whole."""
-        value = {name: getattr(self, name) for name in COLUMNS}
+        value: dict[str, Any] = {name: getattr(self, name) for name in COLUMNS}
         for name in ("timestamp", "read_at"):
             value[name] = None if value[name] is None else rfc3339(value[name])
         for name in ("key", "value"):
             value[name] = _hex(value[name])
+        value["replayed"] = None if self.replayed is None else self.replayed.to_json()
         value["headers"] = [{"key": name, "value": _hex(content)} for name, content in self.headers]
         return {"record": self.record, **value}
 
 
-COLUMNS = tuple(DeadLetter.__dataclass_fields__)
+COLUMNS = tuple(name for name in DeadLetter.__dataclass_fields__ if name != "replayed")
 ADDED = tuple(column.name for column in ADDED_DEAD_LETTER_COLUMNS if column.name in COLUMNS)
 """The columns that tables of earlier releases lack: they are read as nulls."""
 
@@ -101,6 +125,8 @@ class Chosen:
 
 
 EVERY = Chosen()
+SOURCE = ("generation", "table_uuid")
+"""What says which letter a mark is about, beside its topic, partition and offset."""
 GROUPED = ("reason", "schema_id", "schema_uuid", "read_at", "topic", "partition", "offset")
 
 
@@ -117,11 +143,12 @@ class DeadLetterGroup:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterList:
-    """The newest, and the groups of all, largest first."""
+    """The newest, and the groups of all, largest first. `replayed` is how many more are rows by now."""
 
     table: str
     newest: tuple[DeadLetter, ...]
     groups: tuple[DeadLetterGroup, ...]
+    replayed: int = 0
 
     @property
     def total(self) -> int:
@@ -137,9 +164,17 @@ class DeadLetterList:
 
 
 def list_dead_letters(
-    lake: Lake, spec: TableSpec, *, limit: int, chosen: Chosen = EVERY, pending: bool = False
+    lake: Lake,
+    spec: TableSpec,
+    *,
+    limit: int,
+    chosen: Chosen = EVERY,
+    pending: bool = False,
+    replayed: bool = False,
 ) -> DeadLetterList:
     """Read the chosen dead letters once, and hold the newest `limit` of them.
+
+    Those that a replay turned into rows are only counted, unless `replayed` is true.
 
     `pending` ones are those of a batch that was not published, because too many of its records were bad.
 
@@ -155,17 +190,23 @@ def list_dead_letters(
     check_columns(view)
     newest: pa.Table | None = None
     groups: pa.Table | None = None
+    marks = _Marks.of(view, lake.load(spec.identifier))
+    rows_by_now = 0
     for scan in _scans(view, chosen, pending=pending):
         for batch in scan.slices():
-            letters = _with_added(pa.Table.from_batches([batch]))
+            of_records = marks.without_marks(batch)
+            unmarked = marks.unmarked(of_records)
+            rows_by_now += of_records.num_rows - unmarked.num_rows
+            letters = _with_added(pa.Table.from_batches([of_records if replayed else unmarked]))
             newest = _together(newest, letters).sort_by(NEWEST_FIRST).slice(0, limit)
             groups = _grouped(_together(groups, letters.select(GROUPED).append_column("count", _ones(letters))))
-    return DeadLetterList(spec.identifier, _letters(newest), _groups(groups))
+    return DeadLetterList(spec.identifier, _letters(newest, marks), _groups(groups), rows_by_now)
 
 
 def _scans(view: TableView, chosen: Chosen, *, pending: bool) -> Iterator[TableScan]:
     there = {column.name for column in view.columns}
-    columns = [name for name in COLUMNS if name not in ADDED or name in there]
+    columns = [name for name in (*COLUMNS, *SOURCE) if name not in ADDED or name in there]
+    columns += [EPOCH_COLUMN] if EPOCH_COLUMN in there else []
     if not chosen.equal().keys() <= there:
         return
     if not pending:
@@ -174,6 +215,48 @@ def _scans(view: TableView, chosen: Chosen, *, pending: bool) -> Iterator[TableS
     for batch_id, snapshot_id in pending_batches(view).items():
         equal = {"batch_id": batch_id, **chosen.equal()}
         yield TableScan(view, columns=columns, equal=equal, snapshot_id=snapshot_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    """The marks of the replays that the table of rows has, and the letters that they are about."""
+
+    rows_uuid: str
+    table: pa.Table | None
+    offsets: Mapping[Source, BitMap64]
+
+    @staticmethod
+    def of(view: TableView, rows: TableView | None) -> _Marks:
+        if rows is None or not has_marks(view):
+            return NO_MARKS
+        replays = LiveReplays.of(rows)
+        columns = (*MARK_READ, "replayed_at", "replayed_snapshot_id")
+        scan = TableScan(view, columns=columns, equal={"table_uuid": rows.uuid}, present=(EPOCH_COLUMN,))
+        found = [batch.filter(replays.have(batch)) for batch in scan.slices()]
+        return _Marks(rows.uuid, pa.Table.from_batches(found) if found else None, marked_offsets(found, replays))
+
+    def without_marks(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the dead letters of a batch."""
+        if EPOCH_COLUMN not in batch.schema.names:
+            return batch
+        letters = batch.filter(batch.column(EPOCH_COLUMN).is_null())
+        return letters.select([name for name in letters.schema.names if name != EPOCH_COLUMN])
+
+    def unmarked(self, letters: pa.RecordBatch) -> pa.RecordBatch:
+        """Return those that are no rows."""
+        of_others = pc.fill_null(pc.not_equal(letters.column("table_uuid"), self.rows_uuid), True)
+        return letters.filter(pc.or_(pa.array(is_unmarked(letters, self.offsets)), of_others))
+
+    def about(self, letter: Mapping[str, Any]) -> Mark | None:
+        """Return the mark of a letter, given as a row with its table and generation."""
+        if self.table is None or letter["table_uuid"] != self.rows_uuid:
+            return None
+        place = [pc.equal(self.table.column(name), letter[name]) for name in MARK_READ[:4]]
+        found = self.table.filter(pc.and_(pc.and_(place[0], place[1]), pc.and_(place[2], place[3]))).to_pylist()
+        return Mark(found[0]["replayed_at"], found[0]["batch_id"], found[0]["replayed_snapshot_id"]) if found else None
+
+
+NO_MARKS = _Marks("", None, {})
 
 
 def _with_added(letters: pa.Table) -> pa.Table:
@@ -218,9 +301,13 @@ def _groups(found: pa.Table | None) -> tuple[DeadLetterGroup, ...]:
     )
 
 
-def _letters(found: pa.Table | None) -> tuple[DeadLetter, ...]:
+def _letters(found: pa.Table | None, marks: _Marks = NO_MARKS) -> tuple[DeadLetter, ...]:
     rows = [] if found is None else _within_years(found).to_pylist()
-    return tuple(DeadLetter(**{**row, "headers": _headers(row["headers"])}) for row in rows)
+    of_letters = ({name: value for name, value in row.items() if name not in SOURCE} for row in rows)
+    return tuple(
+        DeadLetter(**{**letter, "headers": _headers(row["headers"]), "replayed": marks.about(row)})
+        for row, letter in zip(rows, of_letters, strict=True)
+    )
 
 
 def _headers(found: Sequence[Mapping[str, Any]] | None) -> Headers:

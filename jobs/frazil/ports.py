@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import datetime
 from typing import Protocol
 
+import pyarrow as pa
+
 from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.delta import DeltaLog, FileShape, LogWrite, TableFile, TableFiles
@@ -143,6 +145,22 @@ class Lake(Protocol):
 
     def added_files(self, view: TableView, snapshot_id: int) -> Sequence[WrittenFile]:
         """The data files that a snapshot added."""
+        ...
+
+    def read(
+        self,
+        view: TableView,
+        *,
+        columns: Sequence[str],
+        equal: Mapping[str, object],
+        present: Collection[str] = (),
+        between: tuple[str, int, int] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield rows of the view's head in small batches.
+
+        `equal` are values that columns must have, and columns that are `present` may not be null; `between` is a
+        numeric column and the range `[start, end)` of its values.
+        """
         ...
 
     def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str]) -> None:

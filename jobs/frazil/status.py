@@ -12,6 +12,7 @@ from frazil.delta.standing import LogStanding, log_standing
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.pause.pausing import Pause, excluded_schemas, pause_of
 from frazil.materialize.plan import source_problems
+from frazil.materialize.replay.request import open_requests
 from frazil.materialize.schema.notices import left_out
 from frazil.materialize.sources import missing_topic_hint
 from frazil.materialize.state import Standing, standing
@@ -79,6 +80,8 @@ class TableStatus:
     left_out: tuple[str, ...] = ()
     excluded_schemas: tuple[SchemaId, ...] = ()
     removed_topics: tuple[str, ...] = ()
+    replay_requests: tuple[str, ...] = ()
+    """The requests to replay dead letters that wait for a driver."""
     delta: LogStanding | None = None
     delta_in_snowflake: Look | None = None
 
@@ -184,6 +187,7 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         left_out=left_out(view.properties),
         excluded_schemas=in_order(excluded_schemas(view.properties).ids),
         removed_topics=tuple(source.topic for source in at.state.sources if source.topic not in spec.topics),
+        replay_requests=tuple(map(str, open_requests(view.properties))),
     )
 
 

@@ -17,6 +17,7 @@ from pyiceberg.table import Table
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.scan import live_files
+from frazil.formats.arrow import project
 from frazil.materialize.changed_spec.applied_spec import applied_by, spec_property
 from frazil.materialize.dead_letters import ensure_dead_letters, prepare, reveal
 from frazil.materialize.ingest.distribute import write_target
@@ -196,7 +197,7 @@ class SmallLake:
     def _files(self, view: TableView, batches: Sequence[pa.RecordBatch]) -> tuple[WrittenFile, ...]:
         files = DataFileWriter(write_target(view), storage=self.lake.storage, prefix="w", target_bytes=512 << 20)
         for batch in batches:
-            files.add(batch.select(files.arrow_schema.names).cast(files.arrow_schema))
+            files.add(project(batch, files.arrow_schema))
         return files.close()
 
     def _row_batches(self, read: Read) -> list[pa.RecordBatch]:

@@ -79,7 +79,10 @@ def test_a_rolled_back_table_that_was_made_again_retracts_its_own_dead_letters_o
     assert verify_table(dropped.lake, dropped.spec).clean
 
 
-def test_a_restored_table_that_is_rolled_back_retracts_from_under_the_other_tables(lake: SmallLake) -> None:
+@pytest.mark.parametrize("rewritten", [False, True])
+def test_a_restored_table_that_is_rolled_back_retracts_from_under_the_other_tables(
+    lake: SmallLake, *, rewritten: bool
+) -> None:
     lake.batch(Read("orders", 0, 100, 120, dead=(110,)))
     metadata = lake.table.metadata_location
     again = lake.make_rows_again()
@@ -89,6 +92,10 @@ def test_a_restored_table_that_is_rolled_back_retracts_from_under_the_other_tabl
     lake.table.manage_snapshots().rollback_to_snapshot(lake.view.head_snapshot().parent_id).commit()
     lake.state = lake.state_before
     lake.batch_name = "anew"
+    if rewritten:
+        letters = lake.lake.catalog.load_table(lake.spec.dead_letters_identifier)
+        letters.overwrite(letters.scan().to_arrow())
+        expire_all(lake, lake.spec.dead_letters_identifier)
 
     lake.batch(Read("orders", 0, 100, 130, dead=(111,)))
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from frazil.cli.dead_letter_choice import reason_named
+from frazil.cli.dead_letter_replay import replay
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, schema_id_from, settings_from
 from frazil.cli.screen import print_lines
 
@@ -35,7 +37,7 @@ MOST_LINES = 64
 
 
 def register(app: typer.Typer) -> None:
-    verbs = typer.Typer(no_args_is_help=True, help="List and show records that could not become rows.")
+    verbs = typer.Typer(no_args_is_help=True, help="List, show and replay records that could not become rows.")
     listing = example(
         "frazil dead-letters list stock_trades",
         "frazil dead-letters list stock_trades --reason truncated --schema-id 7",
@@ -43,7 +45,13 @@ def register(app: typer.Typer) -> None:
     )
     showing = example("frazil dead-letters show stock_trades stock_trades-0@1234")
     verbs.command("list", epilog=listing)(list_newest)
+    replaying = example(
+        "frazil dead-letters replay stock_trades --schema-id 7",
+        "frazil dead-letters replay stock_trades --reason unknown_schema_id --wait 0",
+        "frazil dead-letters replay stock_trades --record stock_trades-0@1234",
+    )
     verbs.command("show", epilog=showing)(show)
+    verbs.command("replay", epilog=replaying)(replay)
     app.add_typer(verbs, name="dead-letters", epilog=example("frazil dead-letters list stock_trades"))
 
 
@@ -65,16 +73,19 @@ def list_newest(
     from frazil.dead_letters import Chosen  # noqa: PLC0415
 
     settings = settings_from(config)
-    chosen = Chosen(_reason(reason), None if schema_id is None else schema_id_from(schema_id))
+    chosen = Chosen(reason_named(reason), None if schema_id is None else schema_id_from(schema_id))
     found = _found(settings, _spec(settings, table), limit, chosen, pending=pending)
     if as_json:
         newest = [letter.to_json() for letter in found.newest]
         groups = [asdict(group) for group in found.groups]
-        value = {"total": found.total, "by_reason": found.by_reason, "groups": groups, "newest": newest}
+        totals = {"total": found.total, "replayed": found.replayed, "by_reason": found.by_reason}
+        value = {**totals, "groups": groups, "newest": newest}
         print(json.dumps(value, indent=2))
         return
     if not found.total:
-        print(f"{found.table} has no {'pending ' * pending}dead letters{_with(reason, schema_id)}", file=sys.stderr)
+        more = f"; {found.replayed:,} were replayed and are rows" if found.replayed else ""
+        none = f"{found.table} has no {'pending ' * pending}dead letters{_with(reason, schema_id)}"
+        print(none + more, file=sys.stderr)
         return
     print_lines(_lines(found), sys.stdout)
 
@@ -92,7 +103,8 @@ def show(
 
     settings = settings_from(config)
     spec = _spec(settings, table)
-    found = _found(settings, spec, SHOWN_OF_ONE_RECORD, Chosen(record=record_named(record)), pending=pending)
+    chosen = Chosen(record=record_named(record))
+    found = _found(settings, spec, SHOWN_OF_ONE_RECORD, chosen, pending=pending, replayed=True)
     if not found.newest:
         raise Misuse(
             f"{found.table} has no {'pending ' * pending}dead letter of the record {record}",
@@ -113,24 +125,14 @@ def _spec(settings: Settings, table: str) -> TableSpec:
     return spec
 
 
-def _found(settings: Settings, spec: TableSpec, limit: int, chosen: Chosen, *, pending: bool) -> DeadLetterList:
+def _found(
+    settings: Settings, spec: TableSpec, limit: int, chosen: Chosen, *, pending: bool, replayed: bool = False
+) -> DeadLetterList:
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.dead_letters import list_dead_letters  # noqa: PLC0415
 
-    return list_dead_letters(IcebergLake(settings.catalog), spec, limit=limit, chosen=chosen, pending=pending)
-
-
-def _reason(text: str | None) -> str | None:
-    """Return a reason as it was given. Raises Misuse if dead letters have none of this name."""
-    from frazil.model.dead_letter import Reason as Known  # noqa: PLC0415
-    from frazil.model.errors import Misuse  # noqa: PLC0415
-    from frazil.model.spelling import did_you_mean  # noqa: PLC0415
-
-    if text is None or text in tuple(Known):
-        return text
-    likely = did_you_mean(text, Known)
-    known = "the reasons are " + ", ".join(Known)
-    raise Misuse(f"no dead letter has the reason {text}", hint=f"did you mean {likely}? {known}" if likely else known)
+    lake = IcebergLake(settings.catalog)
+    return list_dead_letters(lake, spec, limit=limit, chosen=chosen, pending=pending, replayed=replayed)
 
 
 def _with(reason: str | None, schema_id: str | None) -> str:
@@ -148,6 +150,8 @@ def _lines(found: DeadLetterList) -> Iterator[str]:
         for group in found.groups
     ]
     yield from aligned(columns, counts, numeric=(True, False, True))
+    if found.replayed:
+        yield f"{found.replayed:,} more were replayed and are rows"
     if found.newest:
         yield f"\nthe newest {len(found.newest)} of {found.total:,}:"
     for letter in found.newest:
@@ -180,6 +184,9 @@ def _head(letter: DeadLetter) -> Iterator[str]:
     )
     yield f"{letter.record}  {described(letter.reason, detail, letter.path)}"
     yield f"  {schema}, {written}, read {moment(letter.read_at)} in batch {letter.batch_id}"
+    if letter.replayed is not None:
+        snapshot = f"snapshot {letter.replayed.snapshot_id}, batch {letter.replayed.batch_id}"
+        yield f"  replayed {moment(letter.replayed.at)}: it is a row since {snapshot}"
 
 
 def _decoded(settings: Settings, spec: TableSpec, letters: tuple[DeadLetter, ...]) -> list[PeekedRecord | str]:

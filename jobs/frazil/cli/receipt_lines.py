@@ -13,14 +13,14 @@ from frazil.model.spelling import plural
 def lines(receipt: Receipt) -> Iterator[str]:
     """Yield what was read, the outcome of the records, the snapshot, and the time of each step that took any."""
     yield _head(receipt)
-    yield f"  {receipt.counts.short_formula()}"
+    yield f"  {_replayed(receipt) or receipt.counts.short_formula()}"
     yield from _details(receipt)
 
 
 def logged_lines(receipt: Receipt, *, at: datetime) -> Iterator[str]:
     """Yield the lines for a log: they begin with the time, and the formula has all its terms."""
     yield f"{rfc3339(at.replace(microsecond=0))} {_head(receipt)}"
-    yield f"  {receipt.counts.formula()}"
+    yield f"  {_replayed(receipt) or receipt.counts.formula()}"
     yield from _details(receipt)
 
 
@@ -29,7 +29,8 @@ def _head(receipt: Receipt) -> str:
 
 
 def _details(receipt: Receipt) -> Iterator[str]:
-    yield f"  offsets {', '.join(_range(each) for each in sorted(receipt.ranges, key=_place))}"
+    if receipt.ranges:
+        yield f"  offsets {', '.join(_range(each) for each in sorted(receipt.ranges, key=_place))}"
     yield from _reasons("dead letters", receipt.dead_letters_by_reason)
     yield from _reasons("skipped", receipt.skipped_by_reason)
     yield f"  {_size(receipt.payload_bytes)} read, {_size(receipt.file_bytes)} in {_files(receipt.files)}"
@@ -46,6 +47,13 @@ def _details(receipt: Receipt) -> Iterator[str]:
     yield f"  complete through {at}"
     taken = {step: f"{seconds:.2f}" for step, seconds in receipt.seconds.items()}
     yield f"  seconds {', '.join(f'{step} {text}' for step, text in taken.items() if text != '0.00')}"
+
+
+def _replayed(receipt: Receipt) -> str:
+    """Return what a replay did; empty for a batch that read records."""
+    if not receipt.replayed:
+        return ""
+    return f"replayed {plural(receipt.replayed, 'dead letter')} as {plural(receipt.replayed, 'row')}"
 
 
 def _range(each: RangeReceipt) -> str:

@@ -202,5 +202,7 @@ def _of_records(each: TableStatus) -> Iterator[str]:
             f"{each.table}: not read any more, because the spec does not name it: {listed_topics(each.removed_topics)};"
             " its rows stay"
         )
+    for request in each.replay_requests:
+        yield f"{each.table}: the next run replays {request}"
     for reason, count in each.skipped_by_reason.items():
         yield f"{each.table}: {plural(count, 'record')} skipped: {reason}"

@@ -98,6 +98,7 @@ def next_state(
     through, observations = with_observation(read, observation(planned_at, plan.topics, sources))
     return replace(
         read,
+        replayed_since=None,
         fitted=fitted,
         complete_through=through,
         observations=observations,

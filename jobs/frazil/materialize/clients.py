@@ -13,12 +13,20 @@ from frazil.model.secret import SettingValue
 from frazil.model.spec import RegistrySettings
 from frazil.ports import DeltaLogs, Lake, SchemaRegistry, Snowflake, TaskRunner, Topics
 
-Step = Literal[
+BatchStep = Literal[
     "create", "create_dead_letters", "recover", "follow_spec", "evolve", "repartition",
     "plan", "ingest", "prepare", "stage", "publish", "reveal", "announce",
 ]  # fmt: skip
-STEPS: tuple[Step, ...] = get_args(Step)
+ReplayStep = Literal[
+    "replay_choose", "replay_decode", "replay_stage", "replay_prepare", "replay_publish", "replay_reveal"
+]
+STEPS: tuple[BatchStep, ...] = get_args(BatchStep)
 """The steps of a batch in their order; docs/architecture.md says what a crash between two of them leaves behind."""
+
+REPLAY_STEPS: tuple[ReplayStep, ...] = get_args(ReplayStep)
+"""The steps of a replay, which comes before `plan` if there is a request for one: `create` and so on, then these."""
+
+Step = BatchStep | ReplayStep
 
 Observer = Callable[[Literal["before", "after"], Step], None]
 

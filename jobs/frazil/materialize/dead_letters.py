@@ -14,8 +14,10 @@ from itertools import takewhile
 
 from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, given_up, stage_on_branch
 from frazil.materialize.dead_letter_checks import check_dead_letters
+from frazil.materialize.dead_letter_marks import EPOCH_COLUMN, has_marks
 from frazil.materialize.layout import ADDED_DEAD_LETTER_COLUMNS, DEAD_LETTER_COLUMNS, TABLE_PROPERTIES
 from frazil.materialize.state import CHECKPOINT_TAG, Standing
+from frazil.model.changes import AddColumn
 from frazil.model.errors import (
     CommitError,
     CommitRejectedError,
@@ -57,7 +59,23 @@ def ensure_dead_letters(lake: Lake, spec: TableSpec, here: Standing) -> TableVie
         except CommitRejectedError:
             view = _load(lake, spec.dead_letters_identifier)
             check_dead_letters(view, spec, here)
-    return view
+    return _with_added_columns(lake, view)
+
+
+def _with_added_columns(lake: Lake, view: TableView) -> TableView:
+    """Return the table with the columns that an earlier release did not make. Raises as `reveal`."""
+    reason: Exception = CommitRejectedError("not tried")
+    for _ in range(ATTEMPTS):
+        there = {column.name for column in view.columns}
+        lacking = [each for each in ADDED_DEAD_LETTER_COLUMNS if each.name not in there]
+        if not lacking:
+            return view
+        try:
+            return lake.change_schema(view, [AddColumn(each.name, each.type, each.doc) for each in lacking], {})
+        except CommitError as failed:
+            reason = failed
+        view = _load(lake, view.identifier)
+    raise given_up(view.identifier, "add columns", reason) from reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +100,17 @@ class Beginning:
         """Return the start of the batch that a state ends with."""
         starts = {s.topic: (s.generation, {n: p.start for n, p in s.partitions.items()}) for s in state.sources}
         return Beginning(rows_uuid, starts)
+
+    def taken_back(self, epoch: int, *, marks: bool) -> str:
+        """Return a filter in Iceberg's language for dead letters from here on, and for marks since an epoch.
+
+        `marks` says whether the table has the columns of marks.
+        """
+        if not marks:
+            return self.condition
+        # the library keeps every row with a null in a column that is compared, unless the filter speaks of nulls
+        since = f"{EPOCH_COLUMN} IS NOT NULL AND {EPOCH_COLUMN} >= {epoch}"
+        return f"({self.condition}) OR (table_uuid = '{self.rows_uuid}' AND {since})"
 
     @property
     def condition(self) -> str:
@@ -215,8 +244,9 @@ def _stage(
 ) -> None:
     change = BatchChange(files, figures={})
     for _ in range(ATTEMPTS):
-        place = _parent_for(view, int(summary[EPOCH]), beginning.rows_uuid)
-        without = None if place.whole else beginning.condition
+        epoch = int(summary[EPOCH])
+        place = _parent_for(view, epoch, beginning.rows_uuid)
+        without = None if place.whole else beginning.taken_back(epoch, marks=has_marks(view))
         try:
             stage_on_branch(lake, view, base=place.base, names=names, change=change, summary=summary, without=without)
         except BaseExpiredError as expired:
@@ -246,7 +276,7 @@ def _parent_for(view: TableView, epoch: int, rows_uuid: str) -> _Parent:
     known = [snapshot for snapshot in carriers or _tagged(view) if snapshot.summary.get(ROWS_UUID) == rows_uuid]
     later = [snapshot for snapshot in known if _epoch(snapshot) >= epoch]
     if not later:
-        all_known = bool(known) or not carriers or not carriers[-1].summary[BATCH_ID]
+        all_known = bool(known) or (bool(carriers) and not carriers[-1].summary[BATCH_ID])
         return _Parent(view.head, whole=all_known)
     taken_back = list(takewhile(lambda snapshot: snapshot in later, carriers))
     if len(taken_back) < len(later):

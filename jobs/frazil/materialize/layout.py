@@ -55,10 +55,20 @@ DEAD_LETTER_COLUMNS: tuple[Column, ...] = (
 )
 """Final: what reads dead letters rests on these names. They are the columns of the first release."""
 
+MARK_COLUMNS: tuple[Column, ...] = (
+    Column("replayed_at", Scalar("timestamptz"), doc="In a mark: when a replay turned the dead letter into a row."),
+    Column("replayed_epoch", Scalar("long"), doc="In a mark: the epoch of that replay."),
+    Column("replayed_snapshot_id", Scalar("long"), doc="In a mark: the snapshot that has the row."),
+)
+"""A mark is a row beside its dead letter's, with the same place and these columns. They are null in dead letters."""
+
 ADDED_DEAD_LETTER_COLUMNS: tuple[Column, ...] = (
     Column("schema_uuid", Scalar("string"), doc="The UUID of the writer schema; null where the record names none."),
+    Column("timestamp_type", Scalar("string"), doc="The timestamp's type, if the table of rows keeps it."),
+    Column("leader_epoch", Scalar("int"), doc="The leader epoch, if the table of rows keeps it."),
+    *MARK_COLUMNS,
 )
-"""Columns of later releases. Older tables lack them: a reader takes them for null. Additions go at the end."""
+"""Columns of later releases: a run adds them to older tables. Until then they are read as null. Additions go last."""
 
 
 def metadata_columns(spec: TableSpec, key: Column | None) -> tuple[Column, ...]:

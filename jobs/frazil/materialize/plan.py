@@ -198,6 +198,13 @@ def _pending(source: SourceProgress, facts: TopicFacts, accepted: Mapping[int, i
             yield OffsetRange(facts.topic, number, start, end, partition.end, max_bytes=0)
 
 
+def check_not_paused(spec: TableSpec, properties: Mapping[str, str]) -> None:
+    """Raise PausedError if the table is paused."""
+    paused = pause_of(properties)
+    if paused is not None:
+        raise _paused(spec, paused)
+
+
 def _paused(spec: TableSpec, pause: Pause) -> PausedError:
     return PausedError(
         f"the table {spec.identifier} is paused {pause}",

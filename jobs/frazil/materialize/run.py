@@ -27,6 +27,8 @@ from frazil.materialize.pause.fenced_pause import Pauser
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, accepted_through
 from frazil.materialize.plan import plan_batch, replaced_since
 from frazil.materialize.publish import publish
+from frazil.materialize.replay.perform import Replay, perform_and_answer
+from frazil.materialize.replay.request import ReplayRequest, ReplayResult, open_requests
 from frazil.materialize.schema.fitted import fitted
 from frazil.materialize.sources import added_topics, describe_topics
 from frazil.materialize.stage import ReadBatch
@@ -76,6 +78,8 @@ class TableRun:
         """
         self.seconds = {}
         here, dead_letters = self._made_ready()
+        if self._answered_requests(here):
+            here, dead_letters = self._made_ready()
         planned_at = self.clients.now()
         with self._step("plan"):
             plan = self._plan(here)
@@ -114,6 +118,43 @@ class TableRun:
         here, _ = self._made_ready()
         self.announcing.write_delta_log(self.clients, here.view)
         return here.view
+
+    def replay(self, request: ReplayRequest) -> ReplayResult:
+        """Perform a replay, alone or beside a running driver. Raises PausedError, and what a batch raises."""
+        replay = self._new_replay()
+        replay.perform(request)
+        here, _ = self._made_ready()
+        self.announcing.announce(self.clients, here.view)
+        return replay.result
+
+    def _new_replay(self) -> Replay:
+        return Replay(
+            spec=self.spec,
+            clients=self.clients,
+            writer=self.writer,
+            names=self.stage_names,
+            made_ready=self._made_ready,
+            evolve=self._evolved_for,
+            schemas=self.absorbed.as_writer_schemas,
+            step=self._step,
+            pauser=self.pauser,
+            seconds=self.seconds,
+        )
+
+    def _answered_requests(self, here: Standing) -> bool:
+        """Perform the requests to replay dead letters. Return whether there were any.
+
+        A replay that fails is answered with its error: it never keeps the driver from its batches.
+        """
+        requests = () if PAUSED_PROPERTY in here.view.properties else open_requests(here.view.properties)
+        for request in requests:
+            perform_and_answer(self._new_replay(), request)
+        return bool(requests)
+
+    def _evolved_for(self, here: Standing, met: WriterSchemas) -> None:
+        """Give the table columns for a schema that dead letters name. Raises IncompatibleSchemaError."""
+        lake, registry = self.clients.lake, self.clients.registry
+        evolve(lake, registry, self.spec, here.view, state=here.state, met=met, absorbed=self.absorbed)
 
     def _made_ready(self) -> tuple[Standing, TableView]:
         """The tables: they exist, show the whole last batch, and have columns for all that known writers write.

@@ -39,14 +39,14 @@ class StageAgain:
 
 @dataclass(frozen=True, slots=True)
 class PlanAgain:
-    """The table was rolled back: the batch no longer starts at its next offsets."""
+    """The table was rolled back, or dead letters were replayed: the batch no longer fits the table's state."""
 
 
 Verdict = Done | Ready | StageAgain | PlanAgain
 
 
 class OvertakenError(Exception):
-    """The table was rolled back while the batch ran; the next plan starts from its current offsets."""
+    """The table's state changed while the batch ran, and no record was read since: it is planned again."""
 
 
 def judge(view: TableView, plan: BatchPlan, staged: Staged) -> Verdict:
@@ -62,11 +62,16 @@ def judge(view: TableView, plan: BatchPlan, staged: Staged) -> Verdict:
 def overtaken(view: TableView, plan: BatchPlan) -> StageAgain | PlanAgain:
     """Return whether a batch that was planned on another head is staged again or planned again.
 
+    A replay leaves the next offsets as they are: a batch that one overtook is planned again, not fenced. A replay that
+    any batch overtook is planned again too, since another replay may have had the same dead letters.
+
     Raises FencedError if another process published this epoch or a later one.
     """
     now = standing(view, pipeline=Pipeline.of_state(plan.state))
-    if now.state.epoch == plan.state.epoch and now.state.batch_id == plan.state.batch_id:
+    if now.state.itself == plan.state.itself:
         return StageAgain(now)
+    if plan.is_replay or now.state.last_read == plan.state.last_read:
+        return PlanAgain()
     if now.state.epoch >= plan.state.epoch:
         raise FencedError(
             f"{plan.table}: another process published epoch {now.state.epoch} (writer {now.state.writer}) while this"

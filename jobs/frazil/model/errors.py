@@ -18,6 +18,7 @@ FrazilError
 │   ├── CountMismatchError     the counts of a batch do not agree: a defect, nothing is published
 │   ├── FormatVersionError     Frazil cannot write the table's Iceberg format version
 │   ├── SpecChangeError        the table cannot follow a change of its spec
+│   ├── ReplayError            a driver could not replay dead letters
 │   └── PausedError
 ├── DefectError            an unexpected error: the stack trace is in the log (exit 1)
 └── ServiceError           an external service does not answer or refuses (exit 1; worth retrying)
@@ -156,6 +157,10 @@ class FormatVersionError(TableError):
 
 class SpecChangeError(TableError):
     """The table cannot follow a change of its spec; nothing was changed."""
+
+
+class ReplayError(TableError):
+    """A driver could not replay dead letters as it was asked to. Those that were replayed before are rows."""
 
 
 class PausedError(TableError):

@@ -86,6 +86,8 @@ class BatchPlan:
     topics: tuple[TopicFacts, ...]
     table_uuid: str = ""
     begins: tuple[str, ...] = ()
+    is_replay: bool = False
+    """Whether the batch replays dead letters: it reads no offsets, and is planned again if another came first."""
 
     @property
     def epoch(self) -> int:

@@ -160,6 +160,14 @@ class Fitted:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchRef:
+    """A published batch, by its epoch and its id: after a rollback, another batch gets the same epoch."""
+
+    epoch: int
+    batch_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class TableState:
     """The state from which the next batch continues; a snapshot stores it (`model/summary.py`).
 
@@ -185,6 +193,20 @@ class TableState:
     skipped_by_reason: Mapping[str, int] = field(default_factory=dict)
     foreign: ForeignChanges = field(default_factory=ForeignChanges)
     unnamed_topic: str | None = None
+    replayed_since: BatchRef | None = None
+    """The last batch that read records, if dead letters have been replayed since; None if this state is that batch's.
+
+    A replay reads nothing from Kafka: states with the same `last_read` have the same next offsets.
+    """
+
+    @property
+    def itself(self) -> BatchRef:
+        return BatchRef(self.epoch, self.batch_id)
+
+    @property
+    def last_read(self) -> BatchRef:
+        """The last batch that read records from Kafka."""
+        return self.replayed_since or self.itself
 
     @property
     def topic_of_unnamed_rows(self) -> str | None:

@@ -47,6 +47,9 @@ class Receipt:
     schema_changes: tuple[str, ...] = ()
     """The schema changes by this process since its previous receipt, such as `add column note: string`."""
 
+    replayed: int = 0
+    """The dead letters that became rows, if this is a replay, which reads no offsets."""
+
     def to_json(self) -> dict[str, Any]:
         value = asdict(self)
         value["complete_through"] = None if self.complete_through is None else rfc3339(self.complete_through)

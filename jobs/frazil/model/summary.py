@@ -37,6 +37,9 @@ COMPLETE_THROUGH = "frazil.complete-through"
 ROWS_UUID = "frazil.rows-uuid"
 """A summary key in snapshots of a dead-letter table: the UUID of the table of rows in the same batch."""
 
+REPLAYED = "frazil.replayed"
+"""A summary key of a replay: how many dead letters became rows."""
+
 STATE_BYTES = "frazil.state-bytes"
 STATE_CHECKSUM = "frazil.state-checksum"
 
@@ -66,6 +69,7 @@ def store(state: TableState, receipt: Receipt | None = None) -> StoredState:
         VERSION: FORMAT_VERSION,
         **_identity(state),
         **({} if through is None else {COMPLETE_THROUGH: through.isoformat()}),
+        **({REPLAYED: str(receipt.replayed)} if receipt is not None and receipt.replayed else {}),
         STATE_BYTES: str(len(document)),
         STATE_CHECKSUM: checksum(document),
     }

@@ -47,6 +47,8 @@ class FindingKind(StrEnum):
     DOUBLED_DEAD_LETTERS = "doubled_dead_letters"
     ROW_AND_DEAD_LETTER = "row_and_dead_letter"
     """One record is in both places."""
+    REPLAYED_WITHOUT_ROW = "replayed_without_row"
+    """A dead letter is marked as replayed, and the table lacks its row."""
     SOURCE_CHANGED = "source_changed"
     """The topic in Kafka is not the one that the table was read from."""
     MISSING_RECORD = "missing_record"

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import pyarrow as pa
+from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.formats.null_bytes import null_bytes_of_row
 from frazil.materialize.changed_spec.applied_spec import applied_spec_of
+from frazil.materialize.dead_letter_marks import (
+    EPOCH_COLUMN,
+    MARK_READ,
+    LiveReplays,
+    Source,
+    has_marks,
+    is_unmarked,
+    marked_offsets,
+)
 from frazil.materialize.layout import metadata_columns
 from frazil.materialize.letter_encryption import decrypted_batch
 from frazil.materialize.state import Standing
@@ -248,19 +259,17 @@ class _Comparing:
         generation = next(s.generation for s in self.at.state.sources if s.topic == where[0])
         rows_uuid = self.at.view.uuid
         snapshot = visible_snapshot(self.dead_letters, self.at.state, rows_uuid=rows_uuid)
+        snapshot_id = None if snapshot is None else snapshot.id
+        about = (self.dead_letters, where)
+        of_table: dict[str, Any] = {"generation": generation, "rows_uuid": rows_uuid, "snapshot_id": snapshot_id}
         return PartitionComparison(
             source=where,
             rows=TableScan(self.at.view, columns=("*",), equal=equal, or_null=unnamed),
             offset_column=columns.offset,
             dead_letters=DecryptedScan(
-                dead_letter_scan(
-                    self.dead_letters,
-                    where,
-                    generation=generation,
-                    rows_uuid=rows_uuid,
-                    snapshot_id=None if snapshot is None else snapshot.id,
-                ),
+                dead_letter_scan(*about, **of_table),
                 self.spec.dead_letter_key,
+                replayed_offsets(*about, **of_table, replays=LiveReplays.of(self.at.view)),
             ),
             quotes_values=not self.spec.policies,
             as_rows=open_redecoder(self.spec, self.at, self.dead_letters, self.kafka.registry, purpose="rows"),
@@ -273,24 +282,43 @@ class _Comparing:
 
 @dataclass(frozen=True, slots=True)
 class DecryptedScan:
-    """A scan of dead letters that yields them as they were."""
+    """A scan of dead letters that yields those that are no rows, as they were."""
 
     scan: TableScan
     key: NamedKey | None
+    replayed: Mapping[Source, BitMap64] = field(default_factory=dict)
 
     def between(self, column: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """Yield rows as `TableScan.between` does. Raises SettingError for a letter under another key."""
-        return (decrypted_batch(batch, self.key) for batch in self.scan.between(column, start, end))
+        for batch in self.scan.between(column, start, end):
+            yield decrypted_batch(batch.filter(pa.array(is_unmarked(batch, self.replayed))), self.key)
 
 
 def dead_letter_scan(
     view: TableView, where: TopicPartition, *, generation: int, rows_uuid: str, snapshot_id: int | None
 ) -> TableScan:
-    """The dead letters of a partition, without fields that others added to their headers."""
-    source = ("table_uuid", "topic", "generation", "partition", "offset")
+    """The dead letters of a partition and their marks, without fields that others added to their headers."""
+    source = ("table_uuid", "topic", "generation", "partition", "offset", *((EPOCH_COLUMN,) if has_marks(view) else ()))
     record = ("timestamp", "key", "value", "headers.element.key", "headers.element.value", "detail")
     equal = {"table_uuid": rows_uuid, "topic": where[0], "generation": generation, "partition": where[1]}
     return TableScan(view, columns=(*source, *record), equal=equal, snapshot_id=snapshot_id)
+
+
+def replayed_offsets(
+    view: TableView,
+    where: TopicPartition,
+    *,
+    generation: int,
+    rows_uuid: str,
+    snapshot_id: int | None,
+    replays: LiveReplays,
+) -> Mapping[Source, BitMap64]:
+    """The dead letters of a partition that a replay made rows of."""
+    if not has_marks(view):
+        return {}
+    equal = {"table_uuid": rows_uuid, "topic": where[0], "generation": generation, "partition": where[1]}
+    scan = TableScan(view, columns=MARK_READ, equal=equal, present=(EPOCH_COLUMN,), snapshot_id=snapshot_id)
+    return marked_offsets(scan.slices(), replays)
 
 
 def _parts(chunk: Records, nulls: int) -> Iterator[Records]:

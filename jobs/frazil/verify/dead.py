@@ -12,6 +12,7 @@ from pyroaring import BitMap64
 from frazil.adapters.iceberg.former_columns import former_columns
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.dead_letter_checks import COLUMNS_HINT, missing_columns
+from frazil.materialize.dead_letter_marks import EPOCH_COLUMN, MARK_READ, LiveReplays, has_marks
 from frazil.materialize.dead_letters import PREPARED_PREFIX
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS
 from frazil.materialize.state import Standing
@@ -43,10 +44,16 @@ class DeadLetters:
     notes: tuple[str, ...]
     checks: tuple[Check, ...] = field(default_factory=tuple)
     counted: bool = True
+    marks: Tallies = field(default_factory=lambda: Tallies({}))
+    """The marks of replays. Their dead letters must be rows, and are not counted as dead letters."""
 
     @property
     def offsets(self) -> Mapping[TopicPartition, BitMap64]:
-        return {at: tally.seen for at, tally in self.tallies.by_source.items()}
+        """The dead letters without a mark."""
+        return {at: tally.seen - self.marked(at) for at, tally in self.tallies.by_source.items()}
+
+    def marked(self, at: TopicPartition) -> BitMap64:
+        return self.marks.by_source[at].seen if at in self.marks.by_source else BitMap64()
 
 
 def visible_snapshot(view: TableView, state: TableState, *, rows_uuid: str) -> Snapshot | None:
@@ -78,7 +85,7 @@ def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLe
     state = at.state
     snapshot = visible_snapshot(view, state, rows_uuid=at.view.uuid)
     sources = progress_by_source(state)
-    tallies = Tallies({source: Tally(p.origin, p.next) for source, p in sources.items()})
+    tallies, marks = (Tallies({source: Tally(p.origin, p.next) for source, p in sources.items()}) for _ in range(2))
     if snapshot is None:
         return DeadLetters(tallies, 0, ())
     changed = tuple(_changed_columns(view))
@@ -87,20 +94,24 @@ def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLe
     files = check_files(view, snapshot, name="dead-letter files", watch=watch)
     if files.unprovable:
         return DeadLetters(tallies, 0, (), (files.check,), counted=False)
-    scan = TableScan(view, columns=COLUMNS, snapshot_id=snapshot.id, without=files.unreadable)
+    columns = (*COLUMNS, *MARK_READ) if has_marks(view) else COLUMNS
+    scan = TableScan(view, columns=columns, snapshot_id=snapshot.id, without=files.unreadable)
     made_again = tuple(_made_again(view, snapshot, files.unreadable))
     if made_again:
         return DeadLetters(tallies, 0, (), (Check("dead-letter columns", "", made_again),), counted=False)
-    earlier = 0
+    earlier, replays = 0, LiveReplays.of(at.view)
     for batch in scan.batches():
         traced = _traced(batch)
         tallies.rows += batch.num_rows - traced.num_rows
         tallies.unsourced += batch.num_rows - traced.num_rows
         present, old = _present(traced, at)
+        if EPOCH_COLUMN in present.schema.names:
+            add_batch(marks, DEAD_LETTER_SOURCE, present.filter(replays.have(present)))
+            present = present.filter(present.column(EPOCH_COLUMN).is_null())
         earlier += old
         add_batch(tallies, DEAD_LETTER_SOURCE, present)
     notes = tuple(_notes(view, snapshot, earlier))
-    return DeadLetters(tallies, earlier, notes, (files.check,))
+    return DeadLetters(tallies, earlier, notes, (files.check,), marks=marks)
 
 
 def _changed_columns(view: TableView) -> Iterator[Discrepancy]:
@@ -143,7 +154,8 @@ def _notes(view: TableView, snapshot: Snapshot, earlier: int) -> Iterator[str]:
         yield f"not counted: {plural(earlier, 'dead letter')} of a replaced table or topic"
 
 
-def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies) -> Check:
+def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies, *, others_removed: bool = False) -> Check:
+    """Compare the dead letters with the counts. `others_removed` says that other writers removed rows."""
     findings = list(_unsourced(found.tallies))
     notes = list(found.notes)
     if not found.counted:
@@ -152,13 +164,39 @@ def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies) -> Check
     for source, progress in progress_by_source(at.state).items():
         tally = found.tallies.by_source[source]
         name = f"{source[0]}-{source[1]}"
-        findings += _of_partition(name, progress.counts.dead_letters, tally, rolled_back=at.rolled_back)
-        findings += _both(name, tally, rows.by_source[source])
+        unmarked, seen = found.offsets[source], rows.by_source[source].seen
+        findings += _of_partition(name, progress.counts.dead_letters, tally, unmarked, rolled_back=at.rolled_back)
+        findings += _both(name, unmarked, seen)
+        findings += _of_marks(name, found.marks.by_source.get(source), tally)
+        without_row = found.marked(source) - seen
+        if without_row:
+            offsets = first_named(without_row)
+            what = f"marked as replayed, but not rows: {listed_offsets(offsets, len(without_row))}"
+            if others_removed:
+                notes.append(f"{name}: {what}; other writers removed rows")
+            else:
+                findings.append(Discrepancy(FindingKind.REPLAYED_WITHOUT_ROW, name, what, offsets))
         if at.rolled_back and tally.outside:
             notes.append(f"{name}: {plural(tally.outside, 'dead letter')} of batches that were rolled back")
     total = sum(p.counts.dead_letters for p in progress_by_source(at.state).values())
     says = f"{plural(total, 'dead letter')}: the counted number in each partition, each once, none also a row"
+    replayed = sum(len(found.marked(source)) for source in progress_by_source(at.state))
+    if replayed:
+        says += f"; {replayed:,} more were replayed and are rows"
     return Check("dead letters", says, tuple(findings), tuple(notes))
+
+
+def _of_marks(name: str, marks: Tally | None, letters: Tally) -> Iterator[Discrepancy]:
+    """Yield a discrepancy for letters that are marked twice, and for marks whose letter is gone."""
+    if marks is not None and marks.doubled:
+        offsets = first_named(marks.doubled)
+        what = f"dead letters that are marked as replayed twice: {listed_offsets(offsets, len(marks.doubled))}"
+        yield Discrepancy(FindingKind.DOUBLED_DEAD_LETTERS, name, what, offsets)
+    gone = BitMap64() if marks is None else marks.seen - letters.seen
+    if gone:
+        offsets = first_named(gone)
+        what = f"marked as replayed, but no dead letters: {listed_offsets(offsets, len(gone))}"
+        yield Discrepancy(FindingKind.DEAD_LETTER_COUNT, name, what, offsets)
 
 
 def _unsourced(tallies: Tallies) -> Iterator[Discrepancy]:
@@ -171,9 +209,11 @@ def _unsourced(tallies: Tallies) -> Iterator[Discrepancy]:
         yield Discrepancy(FindingKind.DEAD_LETTER_COUNT, f"{topic}-{partition}", what)
 
 
-def _of_partition(name: str, expected: int, tally: Tally, *, rolled_back: bool) -> Iterator[Discrepancy]:
-    if len(tally.seen) != expected:
-        what = f"{plural(len(tally.seen), 'dead letter')} in the table, counted: {expected:,}"
+def _of_partition(
+    name: str, expected: int, tally: Tally, unmarked: BitMap64, *, rolled_back: bool
+) -> Iterator[Discrepancy]:
+    if len(unmarked) != expected:
+        what = f"{plural(len(unmarked), 'dead letter')} in the table, counted: {expected:,}"
         yield Discrepancy(FindingKind.DEAD_LETTER_COUNT, name, what)
     if tally.outside and not rolled_back:
         offsets = tuple(tally.named_outside)
@@ -186,8 +226,8 @@ def _of_partition(name: str, expected: int, tally: Tally, *, rolled_back: bool) 
         yield Discrepancy(FindingKind.DOUBLED_DEAD_LETTERS, name, what, offsets)
 
 
-def _both(name: str, dead: Tally, rows: Tally) -> Iterator[Discrepancy]:
-    both = dead.seen & rows.seen
+def _both(name: str, dead: BitMap64, rows: BitMap64) -> Iterator[Discrepancy]:
+    both = dead & rows
     if both:
         offsets = first_named(both)
         what = f"{listed_offsets(offsets, len(both))} are in both the table and its dead letters"

@@ -117,7 +117,10 @@ def _prove(
     offsets = {} if dead is None else dead.offsets
     proven = open_mode(spec.write).prove_rows(Expected(progress, foreign), rows, offsets)
     checks.append(proven.check)
-    checks += [_no_dead_letters(spec, at)] if dead is None else [*dead.checks, check_dead_letters(at, dead, rows)]
+    if dead is None:
+        checks.append(_no_dead_letters(spec, at))
+    else:
+        checks += [*dead.checks, check_dead_letters(at, dead, rows, others_removed=foreign.sourced_removed > 0)]
     return _Proven(tuple(checks), proven.sums_hold, proven.lost)
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import assert_never
 
+import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
@@ -41,6 +42,7 @@ from frazil.adapters.iceberg.null_lists import keep_nulls
 from frazil.adapters.iceberg.recent import Recent
 from frazil.adapters.iceberg.refusals import hint_for, is_lasting
 from frazil.adapters.iceberg.row_sources import SourceChanges
+from frazil.adapters.iceberg.scan import TableScan
 from frazil.adapters.iceberg.snapshots import SnapshotWriter, written_file
 from frazil.adapters.iceberg.types import to_partition_spec, to_schema
 from frazil.adapters.iceberg.view import read_document, view_of
@@ -171,6 +173,18 @@ class IcebergLake:
         entries = (e for m in manifests if m.added_snapshot_id == snapshot_id for e in m.fetch_manifest_entry(table.io))
         return [written_file(e.data_file) for e in entries if e.snapshot_id == snapshot_id]
 
+    def read(
+        self,
+        view: TableView,
+        *,
+        columns: Sequence[str],
+        equal: Mapping[str, object],
+        present: Collection[str] = (),
+        between: tuple[str, int, int] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        scan = TableScan(view, columns=columns, equal=equal, present=present)
+        return scan.slices() if between is None else scan.between(*between)
+
     def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str]) -> None:
         table = _table(view)
         staged = view.branches[branch]
@@ -228,7 +242,8 @@ class IcebergLake:
         try:
             with self.catalog.load_table(identifier).transaction() as transaction:
                 transaction.set_properties(dict(put))
-                transaction.remove_properties(*remove)
+                there = transaction.table_metadata.properties.keys()
+                transaction.remove_properties(*(name for name in remove if name in there))
         except NoSuchTableError as missing:
             raise Misuse(
                 f"the catalog has no table {identifier}", hint="run `frazil materialize --create-only` first"

@@ -19,6 +19,7 @@ from pyiceberg.expressions import (
     GreaterThanOrEqual,
     IsNull,
     LessThan,
+    NotNull,
     Or,
 )
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
@@ -125,7 +126,7 @@ def _footer(io: Any, file: LiveFile, schemas: FileSchemas) -> Footer:
 
 class TableScan:
     """The rows of one snapshot, with some columns, planned once. `equal` are values that columns must have; the columns
-    in `or_null` may be null instead.
+    in `or_null` may be null instead, and those `present` may not be null.
 
     The columns are those of the table's current schema, as readers of the table see them, not those of the snapshot's.
     """
@@ -137,12 +138,14 @@ class TableScan:
         columns: Sequence[str],
         equal: Mapping[str, object] | None = None,
         or_null: Collection[str] = (),
+        present: Collection[str] = (),
         snapshot_id: int | None = None,
         without: Collection[str] = (),
     ) -> None:
         self._identifier = view.identifier
         self._table = _table(view)
-        self._filter = _all_of([_equal(name, value, name in or_null) for name, value in (equal or {}).items()])
+        conditions = [_equal(name, value, name in or_null) for name, value in (equal or {}).items()]
+        self._filter = _all_of([*conditions, *(NotNull(term=name) for name in present)])
         scan: DataScan = self._table.scan(row_filter=self._filter, snapshot_id=snapshot_id)
         with reading(view.identifier):
             now = self._table.schema()

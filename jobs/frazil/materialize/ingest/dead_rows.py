@@ -19,6 +19,9 @@ from frazil.records import Headers, Records
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+HEADERS_LEFT_OUT = "; the headers are left out: "
+"""In the detail of a dead letter whose headers could not be read, before the problem."""
+
 _LARGEST_MS = (2**63 - 1) // 1000
 """The largest number of milliseconds whose microseconds have 64 bits."""
 
@@ -62,12 +65,19 @@ def dead_rows(
         "detail": pa.array(list(map(_detail, dead, headers.problems.to_pylist()))),
         "path": pa.array([reject.path for reject in dead], pa.string()),
         **_named_writers(context, values, headers),
+        **_optional(records, places),
     }
     letters = context.spec.dead_letter_key
     if context.spec.policies and letters is not None:
         columns = encrypted_columns(columns, topic=topic, partition=partition, key=letters)
     arrays = [_column(field, columns, constants, len(dead)) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _optional(records: Records, places: pa.Int64Array) -> dict[str, pa.Array]:
+    """The fields that only some tables keep, which a replay then needs."""
+    given = {"timestamp_type": records.timestamp_types, "leader_epoch": records.leader_epochs}
+    return {name: column.take(places) for name, column in given.items() if column is not None}
 
 
 def timestamps(milliseconds: pa.Int64Array, arrow_type: pa.DataType) -> pa.Array:
@@ -94,7 +104,7 @@ def _detail(reject: Reject, headers_problem: str | None) -> str:
     """Return what was wrong, including headers that could not be read."""
     if headers_problem is None or reject.reason is Reason.UNREADABLE_HEADERS:
         return reject.detail
-    return f"{reject.detail}; the headers are left out: {headers_problem}"
+    return f"{reject.detail}{HEADERS_LEFT_OUT}{headers_problem}"
 
 
 def _named_writers(context: TaskContext, values: pa.LargeBinaryArray, headers: Headers) -> Mapping[str, pa.Array]:

@@ -37,7 +37,7 @@ def change_excluded(
     The table need not be paused: a schema that caused its pause, or that the next batch would refuse, can always be
     excluded. Raises Misuse, and changes nothing, if a schema to include is not excluded, if one is to be both, or if
     one to exclude is otherwise not known to the registry, has columns in the table, or fits the table: its records are
-    rows, and dead letters cannot be replayed. Raises RegistryError if the registry fails.
+    rows. Raises RegistryError if the registry fails.
     """
     _check_has_schemas(spec, exclude)
     view = loaded(lake, spec)

@@ -56,7 +56,7 @@ def pause_at(lake: Lake, spec: TableSpec, planned: TableState, reason: str, *, b
         if view.properties.get(PAUSED_PROPERTY) == reason or _paused_by_operator(view):
             return
         now = standing(view, pipeline=spec.pipeline).state
-        if (now.epoch, now.batch_id) != (planned.epoch, planned.batch_id):
+        if now.last_read != planned.last_read:
             _check_fenced(spec, planned, now, because)
             return
         try:

@@ -16,6 +16,7 @@ from importlib.resources.abc import Traversable
 
 from frazil.materialize.changed_spec.applied_spec import SPEC_PROPERTY, ever_kept
 from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
+from frazil.materialize.replay.request import REQUEST_PREFIX
 from frazil.model.plan import WriterSchemas
 from frazil.model.progress import Fitted
 from frazil.model.schemas import RegisteredSchema
@@ -50,7 +51,8 @@ def still_fitting(known: Fitted | None, spec: TableSpec, view: TableView, candid
 
 def _table_hash(spec: TableSpec, view: TableView) -> str:
     own = {name: value for name, value in view.properties.items() if name.startswith("frazil.")}
-    remembered = sorted((name, own[name]) for name in own.keys() - {PAUSED_PROPERTY, ACCEPTED_PROPERTY, SPEC_PROPERTY})
+    decisive_names = own.keys() - {PAUSED_PROPERTY, ACCEPTED_PROPERTY, SPEC_PROPERTY}
+    remembered = sorted((name, own[name]) for name in decisive_names if not name.startswith(REQUEST_PREFIX))
     kept = ever_kept(spec, view.properties)
     decisive = {each.name: getattr(kept, each.name) for each in fields(kept) if each.name not in NO_MATTER}
     parts = [rules(), repr(decisive), spec.key, view.uuid, view.schema_json, view.partition_spec_json, remembered]

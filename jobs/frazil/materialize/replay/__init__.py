@@ -1,0 +1,1 @@
+"""Replay dead letters: those that can be decoded now become rows."""

@@ -1,0 +1,203 @@
+"""Read the dead letters that a request names: first which they are, then their bytes, as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from frazil.materialize.dead_letter_marks import (
+    EPOCH_COLUMN,
+    MARK_READ,
+    LiveReplays,
+    Offsets,
+    Source,
+    by_source,
+    has_marks,
+    is_unmarked,
+    marked_offsets,
+    offsets_of,
+)
+from frazil.materialize.ingest.dead_rows import HEADERS_LEFT_OUT
+from frazil.materialize.letter_encryption import decrypted_batch, key_id_of
+from frazil.materialize.replay.request import ReplayRequest
+from frazil.materialize.state import Standing
+from frazil.model.dead_letter import Reason
+from frazil.model.errors import SettingError
+from frazil.model.secret import NamedKey
+from frazil.model.snapshot import TableView
+from frazil.ports import Lake
+from frazil.records import BINARY_HEADERS, Headers, Records
+
+LETTERS_AT_ONCE = 200_000
+"""The maximum number of dead letters that one snapshot makes rows of."""
+
+LISTED = ("topic", "generation", "partition", "offset", EPOCH_COLUMN)
+READ = (
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestamp_type",
+    "leader_epoch",
+    "key",
+    "value",
+    "headers",
+    "reason",
+    "detail",
+    EPOCH_COLUMN,
+)
+
+LETTER_LACKS_FIELD = "not_kept"
+"""Why a letter stays: an earlier release, or another spec, did not keep a field that the table of rows now has."""
+
+
+NOT_DECRYPTED = "not_decrypted"
+"""Why a letter stays: it cannot be decrypted with the configured key."""
+
+Stays = Mapping[int, tuple[str, str]]
+"""Why letters cannot be read, by offset: a reason, and what was wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """The chosen dead letters of one partition."""
+
+    lake: Lake
+    view: TableView
+    rows_uuid: str
+    source: Source
+    offsets: Offsets
+    key: NamedKey | None = None
+    """The key of encrypted dead letters, if the spec has policies."""
+
+    def read(self, *, needs: tuple[str, ...]) -> Iterator[tuple[Records, Stays]]:
+        """Yield the records in small chunks, each once, and why others cannot be read.
+
+        `needs` are the columns that a letter must have to become a row.
+        """
+        topic, generation, partition = self.source
+        equal = {"table_uuid": self.rows_uuid, "topic": topic, "generation": generation, "partition": partition}
+        between = ("offset", int(self.offsets.min()), int(self.offsets.max()) + 1)
+        left = set(self.offsets.tolist())
+        for batch in self.lake.read(self.view, columns=READ, equal=equal, between=between):
+            letters = batch.filter(batch.column(EPOCH_COLUMN).is_null())
+            offsets, first = np.unique(offsets_of(letters), return_index=True)
+            wanted = np.isin(offsets, list(left))
+            if wanted.any():
+                left -= set(offsets[wanted].tolist())
+                yield self._readable(letters.take(pa.array(first[wanted])), needs)
+
+    def _readable(self, letters: pa.RecordBatch, needs: tuple[str, ...]) -> tuple[Records, Stays]:
+        readable, stays = _decrypted(letters, self.key)
+        lacks = _lacks(readable, needs)
+        for offset in offsets_of(readable)[lacks].tolist():
+            stays[offset] = LETTER_LACKS_FIELD, f"the dead letter lacks {' or '.join(needs)}, which the table keeps"
+        return _records(readable.filter(pa.array(~lacks))), stays
+
+
+def _decrypted(letters: pa.RecordBatch, key: NamedKey | None) -> tuple[pa.RecordBatch, dict[int, tuple[str, str]]]:
+    """Return the letters as they were, and why others cannot be decrypted."""
+    details = letters.column("detail").to_pylist()
+    if not any(key_id_of(detail) for detail in details):
+        return letters, {}
+    parts: list[pa.RecordBatch] = []
+    stays: dict[int, tuple[str, str]] = {}
+    for index, offset in enumerate(offsets_of(letters).tolist()):
+        try:
+            parts.append(decrypted_batch(letters.slice(index, 1), key))
+        except SettingError as problem:
+            stays[offset] = NOT_DECRYPTED, problem.what
+    return pa.concat_batches(parts) if parts else letters.slice(0, 0), stays
+
+
+def chosen_letters(lake: Lake, view: TableView, at: Standing, request: ReplayRequest) -> dict[Source, Offsets]:
+    """Return the letters that a request names and that have no mark, of the topics as they are now, in order."""
+    if not {*request.equal, *MARK_READ} <= {column.name for column in view.columns}:
+        return {}
+    marked = marks_in(lake, view, at)
+    found: dict[Source, list[Offsets]] = {}
+    equal = {"table_uuid": at.view.uuid, **request.equal}
+    for batch in lake.read(view, columns=LISTED, equal=equal):
+        unmarked = batch.filter(pa.array(is_unmarked(batch, marked)))
+        for source, part in by_source(unmarked):
+            found.setdefault(source, []).append(offsets_of(part))
+    known = {
+        (source.topic, source.generation, number): (progress.origin, progress.next)
+        for source in at.state.sources
+        for number, progress in source.partitions.items()
+    }
+    return {
+        source: _within(np.unique(np.concatenate(parts)), *known[source])
+        for source, parts in sorted(found.items())
+        if source in known
+    }
+
+
+def marks_in(lake: Lake, view: TableView, at: Standing) -> dict[Source, BitMap64]:
+    """Return the letters that replays of the table of rows have marked."""
+    if not has_marks(view):
+        return {}
+    marks = lake.read(view, columns=MARK_READ, equal={"table_uuid": at.view.uuid}, present=(EPOCH_COLUMN,))
+    return marked_offsets(marks, LiveReplays.of(at.view))
+
+
+def _within(offsets: Offsets, origin: int, end: int) -> Offsets:
+    """The offsets that the table has read: later letters are of batches that were rolled back."""
+    return offsets[(offsets >= origin) & (offsets < end)]
+
+
+def portion(chosen: Mapping[Source, Offsets], tried: Mapping[Source, Offsets], *, most: int) -> dict[Source, Offsets]:
+    """Return the first letters, at most so many, that have not been tried."""
+    taken: dict[Source, Offsets] = {}
+    for source, offsets in sorted(chosen.items()):
+        left = np.setdiff1d(offsets, tried.get(source, np.empty(0, np.int64)), assume_unique=True)[:most]
+        if len(left):
+            taken[source] = left
+            most -= len(left)
+    return taken
+
+
+def together(one: Mapping[Source, Offsets], other: Mapping[Source, Offsets]) -> dict[Source, Offsets]:
+    empty = np.empty(0, np.int64)
+    return {s: np.union1d(one.get(s, empty), other.get(s, empty)) for s in {*one, *other}}
+
+
+def _lacks(letters: pa.RecordBatch, needs: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which letters lack a field that they must have.
+
+    Letters of earlier releases lack all of them. So does the timestamp type of a record without a timestamp.
+    """
+    lacks = np.zeros(letters.num_rows, np.bool_)
+    for name in needs:
+        lacks |= letters.column(name).is_null().to_numpy(zero_copy_only=False)
+    return lacks
+
+
+def _records(letters: pa.RecordBatch) -> Records:
+    offsets = letters.column("offset").cast(pa.int64())
+    return Records(
+        offsets=offsets,
+        timestamps_ms=pc.divide(letters.column("timestamp").cast(pa.int64()), 1000),
+        keys=letters.column("key").cast(pa.large_binary()),
+        values=letters.column("value").cast(pa.large_binary()),
+        headers=_headers(letters),
+        next_offset=int(offsets[-1].as_py()) + 1 if len(offsets) else 0,
+        timestamp_types=letters.column("timestamp_type").cast(pa.string()),
+        leader_epochs=letters.column("leader_epoch").cast(pa.int32()),
+    )
+
+
+def _headers(letters: pa.RecordBatch) -> Headers:
+    """The headers as they were kept; a problem says where they were left out."""
+    details = letters.column("detail").cast(pa.string())
+    bare = pc.equal(letters.column("reason").cast(pa.string()), Reason.UNREADABLE_HEADERS.value)
+    left_out = pc.fill_null(pc.or_(bare, pc.match_substring(details, HEADERS_LEFT_OUT)), False)
+    return Headers(
+        letters.column("headers").cast(BINARY_HEADERS),
+        pc.if_else(left_out, details, pa.scalar(None, pa.string())),
+    )

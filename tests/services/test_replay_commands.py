@@ -1,0 +1,80 @@
+"""`frazil dead-letters replay` as it is typed: alone, and beside a driver."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+from breadth import Place, encode, record_of
+
+from frazil.cli.app import run
+from frazil.cli.dead_letter_replay import LEAST_WAIT_SECONDS
+from frazil.materialize.outcome import Published
+from frazil.materialize.replay.request import REQUEST_PREFIX
+from frazil.materialize.run import TableRun
+
+SCHEMA = record_of(
+    ("n", "long"),
+)
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def broken(place: Place) -> tuple[str, str]:
+    """Two tombstones of a careless producer are dead letters; then the spec makes them rows. The spec and the table."""
+    topic = place.topic()
+    (value,) = encode(SCHEMA, place.register(f"{topic}-value", SCHEMA), {"n": 1})
+    place.send(topic, value, None, None, b"x", key=b"k")
+    table = place.materialize(f"topic: {topic}\non_tombstone: dead_letter\nbad_record_limit: off")
+    assert table.state.total().dead_letters == 3
+    spec = f"topic: {topic}\nbad_record_limit: off"
+    place.settings(spec)
+    return spec, topic
+
+
+def test_a_replay_alone_is_shown_listed_and_verified(place: Place, broken: tuple[str, str], capsys: Captured) -> None:
+    _, topic = broken
+    config = ["--config", str(place.folder / "frazil.yaml")]
+
+    assert run(["dead-letters", "replay", topic, "--wait", "0", *config]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"{place.name}.{topic}: 2 dead letters became rows\n  in snapshot ")
+    assert "  1 stays a dead letter: not_framed 1\n" in out
+
+    assert run(["dead-letters", "list", topic, "--json", *config]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert (listed["total"], listed["replayed"], listed["by_reason"]) == (1, 2, {"not_framed": 1})
+    assert run(["dead-letters", "show", topic, f"{topic}-0@1", *config]) == 0
+    assert ": it is a row since snapshot " in capsys.readouterr().out
+
+    assert run(["dead-letters", "replay", topic, "--wait", "0", "--reason", "null_value", *config]) == 0
+    assert "has no such dead letter: nothing was replayed" in capsys.readouterr().err
+    assert run(["verify", topic, "--against-kafka", *config]) == 0
+    assert "2 more were replayed and are rows" in capsys.readouterr().out
+
+
+def requests(driver: TableRun) -> list[str]:
+    view = driver.clients.lake.load(driver.spec.identifier)
+    assert view is not None
+    return [name for name in view.properties if name.startswith(REQUEST_PREFIX)]
+
+
+def test_a_running_driver_answers_the_command(place: Place, broken: tuple[str, str], capsys: Captured) -> None:
+    spec, topic = broken
+    driver = place.run(spec)
+    place.send(topic, *encode(SCHEMA, place.register(f"{topic}-value", SCHEMA), {"n": 2}))
+    statuses: list[int] = []
+    command = ["dead-letters", "replay", topic, "--config", str(place.folder / "frazil.yaml"), "--json"]
+    asking = threading.Thread(target=lambda: statuses.append(run(command)))
+    asking.start()
+    while not requests(driver):
+        assert asking.is_alive()
+
+    assert isinstance(driver.batch(), Published)
+    asking.join(10 * LEAST_WAIT_SECONDS)
+
+    assert statuses == [0]
+    said = json.loads(capsys.readouterr().out)
+    assert (said["replayed"], said["stayed"], said["error"]) == (2, {"not_framed": 1}, None)
+    assert requests(driver) == []
