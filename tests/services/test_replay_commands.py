@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
+from pathlib import Path
 
 import pytest
 from breadth import Place, encode, record_of
@@ -17,6 +19,7 @@ from frazil.materialize.run import TableRun
 SCHEMA = record_of(
     ("n", "long"),
 )
+PAGE = (Path(__file__).parents[2] / "docs" / "dead-letters.md").read_text(encoding="utf-8")
 Captured = pytest.CaptureFixture[str]
 
 
@@ -52,6 +55,31 @@ def test_a_replay_alone_is_shown_listed_and_verified(place: Place, broken: tuple
     assert "has no such dead letter: nothing was replayed" in capsys.readouterr().err
     assert run(["verify", topic, "--against-kafka", *config]) == 0
     assert "2 more were replayed and are rows" in capsys.readouterr().out
+
+
+def test_the_walk_through_is_as_its_page_says(place: Place, broken: tuple[str, str], capsys: Captured) -> None:
+    spec, topic = broken
+    first, second = re.findall(r"```yaml\n(.*?)\n```", PAGE, re.DOTALL)
+    assert [set(each.splitlines()[1:]) for each in (first, second)] == [
+        {"on_tombstone: dead_letter", "bad_record_limit: off"},
+        set(spec.splitlines()[1:]),
+    ]
+    commands = re.findall(r"^frazil (.*)$", PAGE, re.MULTILINE)
+    assert commands.pop(0) == "materialize orders --once", "the fixture has done that"
+    config = ["--config", str(place.folder / "frazil.yaml")]
+
+    said = []
+    for command in commands:
+        assert run([*command.replace("orders", topic).split(), *config]) == 0, command
+        said.append("".join(capsys.readouterr()))
+
+    before, _, replayed, again, proof, after, shown = said
+    assert "null_value" in before
+    assert "2 dead letters became rows" in replayed
+    assert "nothing was replayed" in again
+    assert "2 more were replayed and are rows" in proof
+    assert "null_value" not in after
+    assert "it is a row since snapshot" in shown
 
 
 def requests(driver: TableRun) -> list[str]:
