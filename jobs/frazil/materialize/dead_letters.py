@@ -178,7 +178,7 @@ def reveal(lake: Lake, identifier: str, *, state: TableState, rows: str, rows_uu
         if prepared is None or _carries(view, state.batch_id):
             return view
         if not _is_last(lake, rows, rows_uuid, state.batch_id):  # read after `view`, which the commit below compares
-            return view
+            return _load(lake, identifier)  # whoever published more may have revealed them since `view`
         if prepared.base != _parent_for(view, state.epoch, rows_uuid).base:
             _stage_again(lake, view, prepared, Beginning.of_last(state, rows_uuid))
             continue

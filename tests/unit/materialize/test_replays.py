@@ -23,7 +23,7 @@ from frazil.materialize.replay.answer import answer_to, ask, withdraw
 from frazil.materialize.replay.request import REQUEST_PREFIX, ReplayRequest, ReplayResult, requests_in
 from frazil.materialize.run import TableRun
 from frazil.materialize.state import standing
-from frazil.model.errors import CatalogError, FrazilError
+from frazil.model.errors import CatalogError, CountMismatchError, FrazilError
 from frazil.model.secret import NamedKey
 from frazil.model.spec import BadRecordLimit, CatalogSettings, MetadataColumns, TableSpec
 from frazil.proof.verification import FindingKind
@@ -301,6 +301,16 @@ def test_a_letter_that_others_copied_becomes_one_row(world: World) -> None:
     assert replayed(world).replayed == 2
     dead.refresh().append(letters)
     assert replayed(world).replayed == 0
+
+    assert offsets(world)[0] == [0, 2, 3]
+
+
+def test_no_letter_is_replayed_whose_mark_others_removed(world: World) -> None:
+    replayed(world)
+    world.lake.catalog.load_table(SPEC.dead_letters_identifier).delete("replayed_epoch IS NOT NULL")
+
+    with pytest.raises(CountMismatchError, match="3 dead letters without the mark of a replay, counted: 1"):
+        driver(world).replay(replace(REQUEST, record=("orders", 0, 2)))
 
     assert offsets(world)[0] == [0, 2, 3]
 

@@ -27,9 +27,11 @@ from frazil.materialize.letter_encryption import decrypted_batch, key_id_of
 from frazil.materialize.replay.request import ReplayRequest
 from frazil.materialize.state import Standing
 from frazil.model.dead_letter import Reason
-from frazil.model.errors import SettingError
+from frazil.model.errors import CountMismatchError, SettingError
+from frazil.model.progress import PartitionProgress
 from frazil.model.secret import NamedKey
 from frazil.model.snapshot import TableView
+from frazil.model.spelling import plural
 from frazil.ports import Lake
 from frazil.records import BINARY_HEADERS, Headers, Records
 
@@ -116,26 +118,47 @@ def _decrypted(letters: pa.RecordBatch, key: NamedKey | None) -> tuple[pa.Record
 
 
 def chosen_letters(lake: Lake, view: TableView, at: Standing, request: ReplayRequest) -> dict[Source, Offsets]:
-    """Return the letters that a request names and that have no mark, of the topics as they are now, in order."""
+    """Return the letters that a request names and that have no mark, of the topics as they are now, in order.
+
+    Raises CountMismatchError if more letters have no mark than the state counts: some of them are rows.
+    """
     if not {*request.equal, *MARK_READ} <= {column.name for column in view.columns}:
         return {}
     marked = marks_in(lake, view, at)
+    every = _unmarked(lake, view, at, marked, {})
+    _check_counts(at, every)
+    return _unmarked(lake, view, at, marked, request.equal) if request.equal else every
+
+
+def _unmarked(
+    lake: Lake, view: TableView, at: Standing, marked: Mapping[Source, BitMap64], equal: Mapping[str, object]
+) -> dict[Source, Offsets]:
     found: dict[Source, list[Offsets]] = {}
-    equal = {"table_uuid": at.view.uuid, **request.equal}
-    for batch in lake.read(view, columns=LISTED, equal=equal):
+    for batch in lake.read(view, columns=LISTED, equal={"table_uuid": at.view.uuid, **equal}):
         unmarked = batch.filter(pa.array(is_unmarked(batch, marked)))
         for source, part in by_source(unmarked):
             found.setdefault(source, []).append(offsets_of(part))
-    known = {
-        (source.topic, source.generation, number): (progress.origin, progress.next)
-        for source in at.state.sources
-        for number, progress in source.partitions.items()
-    }
+    known = _progress(at)
     return {
-        source: _within(np.unique(np.concatenate(parts)), *known[source])
+        source: _within(np.unique(np.concatenate(parts)), known[source].origin, known[source].next)
         for source, parts in sorted(found.items())
         if source in known
     }
+
+
+def _progress(at: Standing) -> dict[Source, PartitionProgress]:
+    return {(s.topic, s.generation, number): p for s in at.state.sources for number, p in s.partitions.items()}
+
+
+def _check_counts(at: Standing, unmarked: Mapping[Source, Offsets]) -> None:
+    for source, progress in _progress(at).items():
+        found = len(unmarked.get(source, ()))
+        if found > progress.counts.dead_letters:
+            raise CountMismatchError(
+                f"{at.view.identifier}: {source[0]}-{source[2]} has {plural(found, 'dead letter')} without the mark of"
+                f" a replay, counted: {progress.counts.dead_letters:,}; nothing was published",
+                hint="others changed the table of dead letters, perhaps its marks: run `frazil verify`, and restore it",
+            )
 
 
 def marks_in(lake: Lake, view: TableView, at: Standing) -> dict[Source, BitMap64]:
