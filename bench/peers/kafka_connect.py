@@ -43,6 +43,7 @@ CONTROL_TOPIC = f"bench-connect-control-{os.getpid()}"
 
 COMMIT_SECONDS = 5
 READY_SECONDS = 120
+STOP_SECONDS = 60
 DRAIN_SECONDS = 1_800
 POLL_SECONDS = 0.25
 POLLS_PER_STATUS = 20
@@ -109,8 +110,18 @@ def worker(warehouse: Path, bootstrap: str, registry: str) -> Iterator[tuple[sub
         wait_until_it_answers(process, rest)
         yield process, rest
     finally:
-        process.terminate()
-        process.wait(60)
+        stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End the worker, by force if it hangs: its rows are counted and measured by now."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        print(f"kafka connect did not stop within {STOP_SECONDS} s and is killed", file=sys.stderr)
+        process.kill()
+        process.wait()
 
 
 def worker_settings(warehouse: Path, bootstrap: str, registry: str, rest: str) -> dict[str, str]:
