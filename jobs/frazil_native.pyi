@@ -45,6 +45,12 @@ class ProtobufDecoder:
 def json_suspects(payloads: pa.LargeBinaryArray, deepest: int) -> list[int]:
     """Return the indexes of payloads that may not be one JSON text, or may be nested more than `deepest` levels."""
 
+def identities(rows: pa.RecordBatch, names: tuple[str, str]) -> pa.RecordBatch:
+    """Return the identity of each row as two columns of longs; both are null if any value of the row is null.
+
+    The encoding is that of `jobs/frazil/modes/identity.py`. Raises ValueError for a type that has no identity.
+    """
+
 def keyed_hashes(values: pa.LargeBinaryArray, key: bytes) -> pa.LargeStringArray:
     """Return the first half of each value's HMAC-SHA-256 as 32 hexadecimal digits. Null is null."""
 

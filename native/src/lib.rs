@@ -9,6 +9,7 @@ mod columns;
 mod decoding;
 mod faults;
 mod fetch;
+mod identity;
 mod json;
 mod keyed_hashes;
 mod librdkafka;
@@ -22,6 +23,7 @@ fn frazil_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<protobuf::ProtobufDecoder>()?;
     module.add_class::<fetch::BatchConsumer>()?;
     module.add_function(wrap_pyfunction!(json::json_suspects, module)?)?;
+    module.add_function(wrap_pyfunction!(identity::identities, module)?)?;
     module.add_function(wrap_pyfunction!(keyed_hashes::keyed_hashes, module)?)?;
     module.add_function(wrap_pyfunction!(fetch::librdkafka_version, module)?)
 }
