@@ -18,6 +18,7 @@ from frazil.materialize.foreign import count_foreign
 from frazil.materialize.state import CHECKPOINT_TAG, standing
 from frazil.model.changes import AddColumn, RenameColumn
 from frazil.model.columns import Column, Scalar
+from frazil.model.ingested import DeletedRows
 from frazil.model.progress import PartitionProgress, SourceProgress, TableState
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings
@@ -27,6 +28,7 @@ from tests.fakes.duckdb_once import engine
 from tests.faults.procedures import Procedures, procedures
 from tests.table.column_changes import sql_of_the_repair
 from tests.table.small_lake import Read, SmallLake, altered, spec_of
+from tests.table.trades_by_symbol import ROWS, new_trades
 
 MINUTE, DAY = 60_000, 24 * 3_600_000
 CLOCKS = {
@@ -207,3 +209,19 @@ def test_the_printed_repair_of_a_column_that_was_made_again_brings_all_values_ba
     proof = verify_table(lake.lake, lake.spec)
     assert proof.clean, [str(each) for each in proof.findings]
     assert rows_by_spark(spark, lake.spec.identifier) == 8
+
+
+def test_rows_leave_earlier_files_and_the_batch_s_own(warehouse: Path, spark: Procedures) -> None:
+    trades = new_trades(warehouse)
+    (old,) = trades.files("a", range(ROWS))
+    (other,) = trades.files("b", range(ROWS))
+    trades.publish([old, other])
+    (new,) = trades.files("c", range(3))
+
+    trades.publish([new], [DeletedRows(old.path, range(1, ROWS)), DeletedRows(new.path, [0, 2])])
+
+    expected = [("a", 0), *(("b", n) for n in range(ROWS)), ("c", 1)]
+    assert trades.by_pyiceberg() == expected
+    assert trades.by_duckdb() == expected
+    by_spark = spark.sql(f"SELECT symbol, n FROM {CATALOG_NAME}.{trades.name} ORDER BY symbol, n")
+    assert [(row["symbol"], row["n"]) for row in by_spark] == expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -74,6 +74,14 @@ class WrittenFile:
     lower_bounds: Mapping[int, bytes] = field(default_factory=dict)
     upper_bounds: Mapping[int, bytes] = field(default_factory=dict)
     split_offsets: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedRows:
+    """Rows to take out of the data file `path`: their positions in it, from 0, ascending and distinct."""
+
+    path: str
+    positions: Sequence[int]
 
 
 StoppedBy = Literal["end", "bytes", "schema", "lookups"]

@@ -43,7 +43,7 @@ from frazil.adapters.iceberg.recent import Recent
 from frazil.adapters.iceberg.refusals import hint_for, is_lasting
 from frazil.adapters.iceberg.row_sources import SourceChanges
 from frazil.adapters.iceberg.scan import TableScan
-from frazil.adapters.iceberg.snapshots import SnapshotWriter, written_file
+from frazil.adapters.iceberg.snapshots import SnapshotWriter, added_files
 from frazil.adapters.iceberg.types import to_partition_spec, to_schema
 from frazil.adapters.iceberg.view import read_document, view_of
 from frazil.adapters.storage.warehouse_folder import CATALOG_FILE, make_warehouse
@@ -51,7 +51,7 @@ from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError, FrazilError, Misuse
 from frazil.model.expiry import Cleaned, Expiry
-from frazil.model.ingested import WrittenFile
+from frazil.model.ingested import DeletedRows, WrittenFile
 from frazil.model.secret import SettingValue, revealed
 from frazil.model.snapshot import MAIN, TableView
 from frazil.model.spec import CatalogSettings
@@ -149,6 +149,7 @@ class IcebergLake:
         summary: Mapping[str, str],
         document: bytes = b"",
         without: str | None = None,
+        deletes: Sequence[DeletedRows] = (),
     ) -> int:
         table = _table(view)
         parent = base
@@ -157,7 +158,9 @@ class IcebergLake:
             if without is not None:
                 table, updates = _taken_out(table, base, without, branch, summary)
                 parent = table.metadata.refs[branch].snapshot_id
-            staged = self._new_snapshot(table, files, parent=parent, summary=summary, document=document)
+            staged = self._new_snapshot(
+                table, files, parent=parent, summary=summary, document=document, deletes=deletes
+            )
         requirements = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=branch, snapshot_id=None),
@@ -167,11 +170,7 @@ class IcebergLake:
         return int(staged.snapshot_id)
 
     def added_files(self, view: TableView, snapshot_id: int) -> Sequence[WrittenFile]:
-        table = _table(view)
-        snapshot = table.snapshot_by_id(snapshot_id)
-        manifests = [] if snapshot is None else snapshot.manifests(table.io)
-        entries = (e for m in manifests if m.added_snapshot_id == snapshot_id for e in m.fetch_manifest_entry(table.io))
-        return [written_file(e.data_file) for e in entries if e.snapshot_id == snapshot_id]
+        return added_files(_table(view), snapshot_id)
 
     def read(
         self,
@@ -285,10 +284,11 @@ class IcebergLake:
         parent: int | None,
         summary: Mapping[str, str],
         document: bytes,
+        deletes: Sequence[DeletedRows] = (),
     ) -> RawSnapshot:
         stamp = commit_time(table.metadata, self._now_ms())
         return SnapshotWriter(table.metadata, table.io).write(
-            files, parent=parent, summary=summary, document=document, timestamp_ms=stamp
+            files, parent=parent, summary=summary, document=document, timestamp_ms=stamp, deletes=deletes
         )
 
     def _read_document(self, io: FileIO, manifest_list: str) -> bytes | None:

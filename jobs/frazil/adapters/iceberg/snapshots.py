@@ -20,6 +20,7 @@ from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
     FileFormat,
+    ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
@@ -27,18 +28,22 @@ from pyiceberg.manifest import (
     ManifestWriter,
     write_manifest,
 )
-from pyiceberg.table import TableProperties
+from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.locations import LocationProvider, load_location_provider
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics, update_snapshot_summaries
 from pyiceberg.typedef import Record
 
+from frazil.adapters.iceberg.delete_files import DeleteManifestWriter, files_named, write_deletes
 from frazil.adapters.iceberg.manifests import to_merge
 from frazil.model.errors import CommitRejectedError
-from frazil.model.ingested import WrittenFile
+from frazil.model.ingested import DeletedRows, WrittenFile
 
 DOCUMENT_KEY = "frazil.state"
 """The key of a manifest list's header that holds the state document, in Base64: PyIceberg reads headers as text."""
+
+DELETES_VERSION = 2
+"""The format version whose deletes are written. Version 3 has deletion vectors instead of new files of positions."""
 
 
 @dataclass(slots=True)
@@ -64,12 +69,17 @@ class SnapshotWriter:
         summary: Mapping[str, str],
         document: bytes,
         timestamp_ms: int,
+        deletes: Sequence[DeletedRows] = (),
     ) -> Snapshot:
-        """Append `files` to the snapshot `parent`. Raises CommitRejectedError where their partition spec is gone."""
+        """Append `files` to the snapshot `parent`, and take rows out of these and its own files.
+
+        Raises CommitRejectedError where the partition spec of a file is gone, or a file with rows to delete.
+        """
         data_files = [data_file(file) for file in files]
         before = None if parent is None else self.metadata.snapshot_by_id(parent)
         existing = [] if before is None else before.manifests(self.io)
-        manifests = [*self._manifests(data_files), *self._merged(existing)]
+        delete_files = self._delete_files(deletes, data_files, existing)
+        manifests = [*self._manifests(delete_files), *self._manifests(data_files), *self._merged(existing)]
         sequence_number = self.metadata.next_sequence_number()
         return Snapshot(
             snapshot_id=self.snapshot_id,
@@ -77,19 +87,36 @@ class SnapshotWriter:
             sequence_number=sequence_number,
             timestamp_ms=timestamp_ms,
             manifest_list=self._manifest_list(manifests, parent, sequence_number, document),
-            summary=_summary(data_files, before, summary),
+            summary=_summary([*data_files, *delete_files], before, summary),
             schema_id=self.metadata.current_schema_id,
         )
 
+    def _delete_files(
+        self, deletes: Sequence[DeletedRows], added: Sequence[DataFile], existing: Sequence[ManifestFile]
+    ) -> list[DataFile]:
+        """Write a file for each data file that loses rows."""
+        if not deletes:
+            return []
+        if self.metadata.format_version != DELETES_VERSION:
+            found = self.metadata.format_version
+            raise CommitRejectedError(
+                f"rows are deleted in format version {DELETES_VERSION} only, the table has {found}"
+            )
+        named = files_named(self.io, deletes, added, existing)
+        return [write_deletes(self.io, self._delete_path(), each, named[each.path]) for each in deletes]
+
+    def _delete_path(self) -> str:
+        return self._locations.new_data_location(f"{self._attempt}-d{next(self._numbers)}-deletes.parquet")
+
     def _manifests(self, files: Sequence[DataFile]) -> list[ManifestFile]:
-        """Write one manifest for each partition spec among the files."""
+        """Write one manifest for each partition spec among the files, which all are data files or all delete files."""
         by_spec: dict[int, list[DataFile]] = defaultdict(list)
         for file in files:
             by_spec[file.spec_id].append(file)
         return [self._manifest(spec_id, of_spec) for spec_id, of_spec in sorted(by_spec.items())]
 
     def _manifest(self, spec_id: int, files: Sequence[DataFile]) -> ManifestFile:
-        with self._manifest_writer(spec_id) as writer:
+        with self._manifest_writer(spec_id, files[0].content) as writer:
             for file in files:
                 entry = ManifestEntry.from_args(
                     status=ManifestEntryStatus.ADDED, snapshot_id=self.snapshot_id, data_file=file
@@ -111,21 +138,18 @@ class SnapshotWriter:
                 writer.existing(entry)
         return [*others, writer.to_manifest_file()]
 
-    def _manifest_writer(self, spec_id: int) -> ManifestWriter:
+    def _manifest_writer(self, spec_id: int, content: DataFileContent = DataFileContent.DATA) -> ManifestWriter:
         spec = self.metadata.specs().get(spec_id)
         if spec is None:
             raise CommitRejectedError(
                 f"files were written with partition spec {spec_id}, the table has {sorted(self.metadata.specs())}"
             )
         path = self._locations.new_metadata_location(f"{self._attempt}-m{next(self._numbers)}.avro")
-        return write_manifest(
-            self.metadata.format_version,
-            spec,
-            self.metadata.schema(),
-            self.io.new_output(path),
-            self.snapshot_id,
-            self._compression,
-        )
+        output, schema = self.io.new_output(path), self.metadata.schema()
+        if content == DataFileContent.POSITION_DELETES:
+            return DeleteManifestWriter(spec, schema, output, self.snapshot_id, self._compression)
+        version = self.metadata.format_version
+        return write_manifest(version, spec, schema, output, self.snapshot_id, self._compression)
 
     def _manifest_list(
         self, manifests: Sequence[ManifestFile], parent: int | None, sequence_number: int, document: bytes
@@ -151,8 +175,9 @@ def _summary(files: Sequence[DataFile], before: Snapshot | None, ours: Mapping[s
     metrics = UpdateMetrics()
     for file in files:
         metrics.add_file(file)
+    deletes = any(file.content != DataFileContent.DATA for file in files)
     return update_snapshot_summaries(
-        Summary(Operation.APPEND, **metrics.to_dict(), **ours),
+        Summary(Operation.OVERWRITE if deletes else Operation.APPEND, **metrics.to_dict(), **ours),
         None if before is None or before.summary is None else before.summary.additional_properties,
     )
 
@@ -180,7 +205,16 @@ def data_file(file: WrittenFile) -> DataFile:
     return made
 
 
-def written_file(file: DataFile) -> WrittenFile:
+def added_files(table: Table, snapshot_id: int) -> list[WrittenFile]:
+    """Return the data files that a snapshot added."""
+    snapshot = table.snapshot_by_id(snapshot_id)
+    manifests = [] if snapshot is None else snapshot.manifests(table.io)
+    added = (m for m in manifests if (m.added_snapshot_id, m.content) == (snapshot_id, ManifestContent.DATA))
+    entries = (entry for manifest in added for entry in manifest.fetch_manifest_entry(table.io))
+    return [_written_file(entry.data_file) for entry in entries if entry.snapshot_id == snapshot_id]
+
+
+def _written_file(file: DataFile) -> WrittenFile:
     return WrittenFile(
         path=file.file_path,
         rows=file.record_count,
