@@ -91,7 +91,9 @@ class Column:
     `aliases` are its names in earlier writer schemas, according to the newest one; they cause a rename. `doc` is the
     description in the writer's schema, and `tags` are those that it gives the field or its type. `is_json`: the column
     is JSON text, with what is declared nowhere. `mask` is what a policy does to the values; it is not compared.
-    `required` says that each record of the writer has a value; a table's columns are optional, so it is not compared.
+    `unmasked_aliases` are the aliases of a column that no policy names, where policies name other columns: one of those
+    may have had such a name. `required` says that each record of the writer has a value; it is not compared, because a
+    table's columns are optional.
     """
 
     name: str
@@ -102,6 +104,7 @@ class Column:
     is_json: bool = field(default=False, compare=False)
     mask: str = field(default="", compare=False)
     required: bool = field(default=False, compare=False)
+    unmasked_aliases: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def described(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from frazil.formats.mapped import VALUE, Mapped
-from frazil.formats.masks.rules import ENTRIES, ITEMS, Rule, rules_of
+from frazil.formats.masks.rules import ENTRIES, ITEMS, NO_RULE, Rule, rules_of
 from frazil.model.columns import Column, ColumnType, ListOf, MapOf, Scalar, Struct
 from frazil.model.policies import KEPT, Policies, Policy, strictest
 from frazil.model.schemas import SchemaFinding
@@ -75,19 +75,36 @@ class _Applying:
         kept: list[Column] = []
         masks: dict[str, Mask | None] = {}
         for column in columns:
-            rule, here = rules.of(column.name, *column.aliases), f"{path}.{column.name}" if path else column.name
-            self.met.add(rule.path)
+            names, here = (column.name, *column.aliases), f"{path}.{column.name}" if path else column.name
+            rule = rules.of(*names)
+            self.met |= {rules.of(name).path for name in names}
             policy = self._policy(column, rule, inherited)
             if policy is not None and policy.treatment == "drop":
+                self._name_all(names, rules, path)
                 continue
             if column.is_json and policy is None and not {ITEMS, ENTRIES} & rule.inside.keys():
                 self.refuse(here, "is JSON text, which may hold masked values: give it a policy in `columns`")
             by_tag = rule.policy is None and inherited != KEPT
             passed = None if by_tag and policy == KEPT else policy  # a tag keeps a column, not what others tag in it
             column_type, mask = self._type(column.type, rule, passed, here)
-            kept.append(replace(column, type=column_type, mask=described(mask)))
+            past = self._unmasked_aliases(column, rules, policy, inherited)
+            kept.append(replace(column, type=column_type, mask=described(mask), unmasked_aliases=past))
             masks[column.name] = mask
         return tuple(kept), masks
+
+    def _name_all(self, names: tuple[str, ...], rules: Rule, path: str) -> None:
+        """Refuse a dropped field that has a name without a policy: a schema with that name alone would unmask it."""
+        for name in names:
+            if rules.of(name) is NO_RULE:
+                here = f"{path}.{name}" if path else name
+                self.refuse(here, f"is a name of a dropped field: add `{here}: {{drop: true}}` to `columns` as well")
+
+    def _unmasked_aliases(
+        self, column: Column, rules: Rule, policy: Policy | None, inherited: Policy | None
+    ) -> tuple[str, ...]:
+        named = rules.of(column.name, *column.aliases) is not NO_RULE
+        masked_beside = rules.inside or (self.tags and inherited != KEPT)
+        return () if named or policy not in (None, KEPT) or not masked_beside else column.aliases
 
     def _policy(self, column: Column, rule: Rule, inherited: Policy | None) -> Policy | None:
         """The policy of the column's own path, else that of what it is in, else that of its tags."""
@@ -118,9 +135,8 @@ class _Applying:
         kept, masks = self.columns(columns, rule, policy, path)
         if not kept:
             self.refuse(path, "every field of it is dropped: drop it as a whole")
-        if len(kept) == len(columns) and all(mask is None for mask in masks.values()):
-            return struct, None
-        return replace(struct, columns=kept), Mask(fields=masks)
+        unchanged = len(kept) == len(columns) and all(mask is None for mask in masks.values())
+        return replace(struct, columns=kept), None if unchanged else Mask(fields=masks)
 
     def _map(
         self, key: ColumnType, value: ColumnType, rule: Rule, policy: Policy | None, path: str

@@ -13,12 +13,15 @@ from frazil.materialize.changed_spec.applied_spec import TEXTS, AppliedSpec, app
 from frazil.materialize.layout import metadata_columns, partition_problems
 from frazil.materialize.schema.compare import applied
 from frazil.materialize.schema.former_names import former_names_of, former_names_property
+from frazil.materialize.schema.name_tree import join
 from frazil.model.changes import RenameColumn
-from frazil.model.columns import Column
+from frazil.model.columns import Column, walk
 from frazil.model.errors import SpecChangeError
 from frazil.model.masked import masked_property
 from frazil.model.partitioning import PartitionField, partition_field, partition_fields
 from frazil.model.pipeline import listed_topics
+from frazil.model.policed import metadata_name
+from frazil.model.policies import Policies
 from frazil.model.reader_rules import refused_columns
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -149,12 +152,27 @@ def _policies(key: str) -> Callable[[_Judged], Iterator[SpecChange]]:
 
     def judge(judged: _Judged) -> Iterator[SpecChange]:
         before, now = judged.applied.keys[key], TEXTS[key](judged.spec)
-        if json.loads(before or "{}") != json.loads(now or "{}"):
+        if key == "columns" and _names_new_columns(judged, before, now):
+            yield judged.change(key, Fate.APPLIED, f"{NEXT_BATCH}, for columns that the table does not have yet")
+        elif json.loads(before or "{}") != json.loads(now or "{}"):
             how = "existing rows keep the masks that they were written with: materialize into another `table`"
             change = judged.change(key, Fate.REFUSED, how)
             yield replace(change, table_has=before or "none", spec_says=now or "none")
 
     return judge
+
+
+def _names_new_columns(judged: _Judged, before: str, now: str) -> bool:
+    """Return whether all that changed is policies of more columns, whose names the table does not know."""
+    had, has = Policies.of_texts(before, judged.applied.keys["tags"]), judged.spec.policies
+    added = dict(set(has.columns) - set(had.columns))
+    if not had or not added or set(had.columns) - set(has.columns) or had.hash_key not in (None, has.hash_key):
+        return False
+    former = former_names_of(judged.view.properties)
+    known = {path for path, _ in walk(judged.columns)}
+    known |= {join(path.rpartition(".")[0], name) for path, names in former.items() for name in names}
+    paths = {path.rstrip("[]{}") for path in added}
+    return not paths & known and not any(metadata_name(path, judged.spec.metadata) for path in paths)
 
 
 def _key(judged: _Judged) -> Iterator[SpecChange]:

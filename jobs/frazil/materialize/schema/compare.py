@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from graphlib import CycleError, TopologicalSorter
 
+from frazil.materialize.schema.exchanged import exchanged, structs_in
 from frazil.materialize.schema.former_names import FormerNames
 from frazil.materialize.schema.name_tree import NameTree, join, tree_of
 from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
-from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
+from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct, walk
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import SchemaFinding, SchemaId, unsafe_change
 
@@ -45,7 +45,7 @@ def aliases_of(columns: tuple[Column, ...], path: str = "") -> FormerNames:
         taken.update(former)
         if former:
             found[here] = former
-        for inner_path, inner in _structs_in(column.type, here):
+        for inner_path, inner in structs_in(column.type, here):
             found.update(aliases_of(inner.columns, inner_path))
     return found
 
@@ -56,7 +56,7 @@ def compare(wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: 
     The cost is linear in the number of columns and of former names.
     """
     names, found = tree_of(former_names), _Found()
-    for path, problem in _exchanged(wanted):
+    for path, problem in exchanged(wanted):
         found.refuse(path, problem)
     _compare_columns(wanted, _Level(_FieldPath(), names, wanted, have), found)
     return Evolution(tuple(found.changes), tuple(found.findings), dict(names.flat()))
@@ -224,6 +224,10 @@ class _Level:
             self.names.step(column).former += new
             self._own(column, new)
 
+    def unknown(self, names: Sequence[str]) -> list[str]:
+        """Return the names that no column of the table has or had."""
+        return [name for name in names if name not in self.have and name not in self._owners]
+
     def rename(self, old: str, new: str) -> None:
         node = self.names.move(old, new)
         for former in node.former:
@@ -251,33 +255,6 @@ def _matches(wanted: tuple[Column, ...], have: tuple[Column, ...], names: NameTr
         if column.name in written and alias is not None:
             found[column.name] = free.pop(alias)
     return found
-
-
-def _exchanged(columns: tuple[Column, ...], path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each field whose alias leads around a ring: `a` was `b`, and `b` was `a`, at every level.
-
-    The table knows columns by name, so an older record's value would share a column with another field's.
-    """
-    named = {column.name: column for column in columns}
-    for ring in _rings({name: [a for a in each.aliases if a in named and a != name] for name, each in named.items()}):
-        names = ", ".join(sorted(ring))
-        problem = "takes the name of a field that the same schema renames: according to their aliases, the fields"
-        yield from ((join(path, name), f"{problem} {names} exchange names") for name in sorted(ring))
-    for column in columns:
-        for inner_path, inner in _structs_in(column.type, join(path, column.name)):
-            yield from _exchanged(inner.columns, inner_path)
-
-
-def _rings(before: Mapping[str, Sequence[str]]) -> Iterator[set[str]]:
-    """The rings among the names, each name in one of them at most."""
-    left = {name: former for name, former in before.items() if former}
-    while left:
-        try:
-            return TopologicalSorter(left).prepare()
-        except CycleError as found:
-            ring = set(found.args[1])
-            yield ring
-            left = {name: [f for f in former if f not in ring] for name, former in left.items() if name not in ring}
 
 
 def _shifted(wanted: tuple[Column, ...], have: Mapping[str, Column]) -> dict[str, str]:
@@ -312,18 +289,39 @@ def _compare_column(column: Column, match: Column | None, level: _Level, found: 
         level.learn(column.aliases, match.name)
         names, place = level.names.step(match.name), level.place.step(match.name)
         return _compare_types(column.type, match.type, names, place, found)
-    here = level.place.step(column.name).now
+    taken = _taken(column, match, level)
+    if taken is not None:
+        return found.refuse(level.place.step(column.name).now, taken)
+    unknown = tuple(_unknown_past(column, match, level))
+    if unknown:
+        return found.findings.extend(unknown)
+    return _add(column, level, found) if match is None else _rename(column, match, level, found)
+
+
+def _taken(column: Column, match: Column | None, level: _Level) -> str | None:
+    """Return why the table cannot have a column of this name, or None."""
     twin = level.twin(column.name, match)
     if twin is not None:
-        return found.refuse(here, f"differs only in letter case from the table's column {twin}")
+        return f"differs only in letter case from the table's column {twin}"
     holder = level.holder(column.name, match)
     if holder is not None:
-        return found.refuse(
-            here, f"is a former name or an alias of the column {holder}: older records use it for that column"
-        )
-    if match is not None:
-        return _rename(column, match, level, found)
-    return _add(column, level, found)
+        return f"is a former name or an alias of the column {holder}: older records use it for that column"
+    return None
+
+
+def _unknown_past(column: Column, match: Column | None, level: _Level) -> Iterator[SchemaFinding]:
+    """Yield each column without a policy that had a name which the table does not know: perhaps that of a masked field.
+
+    Another schema, which the table has not met, can lead from a masked or dropped field to that name.
+    """
+    here = level.place.step(column.name).now
+    unknown = [(here, level.unknown(column.unmasked_aliases))]
+    if match is None:
+        unknown += [(path, list(inner.unmasked_aliases)) for path, inner in walk((replace(column, name=here),))][1:]
+    for path, names in unknown:
+        if names:
+            had = f"has the alias {', '.join(names)}, which the table does not know: it may be a masked field"
+            yield SchemaFinding(path, f"{had}. Add `{path}` to `columns`, with a policy or with `mask: none`")
 
 
 def _unlike(mask: str, have: Column) -> str:
@@ -386,15 +384,3 @@ def _widens(narrow: ColumnType, wide: ColumnType) -> bool:
 
 def _kind(struct: Struct) -> str:
     return f"{'a union' if struct.is_union else 'a record'} of {', '.join(struct.names())}"
-
-
-def _structs_in(column_type: ColumnType, path: str) -> Iterator[tuple[str, Struct]]:
-    match column_type:
-        case Struct():
-            yield path, column_type
-        case ListOf(element):
-            yield from _structs_in(element, f"{path}[]")
-        case MapOf(_, value):
-            yield from _structs_in(value, f"{path}{{}}")
-        case _:
-            return

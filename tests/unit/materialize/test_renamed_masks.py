@@ -1,0 +1,183 @@
+"""A renamed field never loses its policy, however many names it has had and whichever schemas the table has met."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from policed_tables import DROP, HASH, KEEP, REDACT, masked
+from whole_batches import World, framed
+
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.materialize.changed_spec.spec_changes import spec_changes
+from frazil.materialize.outcome import Published
+from frazil.model.errors import IncompatibleSchemaError, SpecChangeError, SpecError
+from frazil.model.policies import Policy
+from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.model.spec_change import Fate
+from tests.fakes.clients_in_memory import a_field, record
+
+MARK = "LEAKED"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+
+
+def field_of(name: str, *aliases: str, tags: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {**a_field(name, "string"), "aliases": list(aliases), "confluent:tags": list(tags)}
+
+
+def around(field: dict[str, Any], within: str) -> str:
+    """A record with the field in a struct, in a list of structs, in a map of structs, or beside the others."""
+    if within == "the record":
+        return record(a_field("n"), field)
+    inner = {"type": "record", "name": "Inner", "fields": [a_field("n"), field]}
+    types = {
+        "a struct": inner,
+        "a list": {"type": "array", "items": inner},
+        "a map": {"type": "map", "values": inner},
+    }
+    return record(a_field("n"), a_field("at", types[within]))
+
+
+PATHS = {"the record": "{}", "a struct": "at.{}", "a list": "at[].{}", "a map": "at{{}}.{}"}
+
+
+def value_of(name: str, within: str) -> dict[str, Any]:
+    inner = {"n": 1, name: MARK}
+    return {"the record": inner, "a struct": {"n": 1, "at": inner}, "a list": {"n": 1, "at": [inner]},
+            "a map": {"n": 1, "at": {"k": inner}}}[within]  # fmt: skip
+
+
+def write(world: World, field: dict[str, Any], within: str) -> None:
+    """Register a schema with the field, and write a record with it."""
+    text = around(field, within)
+    schema = world.registry.register("orders-value", text)
+    world.values.append(framed(schema.id, text, value_of(field["name"], within)))
+
+
+def resume(world: World, table: TableSpec) -> None:
+    """Take the pause away, as `frazil resume` does."""
+    world.lake.set_properties(table.identifier, put={}, remove=("frazil.paused",))
+
+
+def held(world: World, table: TableSpec) -> str:
+    view = world.lake.load(table.identifier)
+    return "" if view is None else str(view.current.scan().to_arrow().to_pylist())
+
+
+@pytest.mark.parametrize("met", [True, False], ids=["v2 was met", "v2 was not met"])
+@pytest.mark.parametrize("within", PATHS)
+@pytest.mark.parametrize("policy", [DROP, HASH], ids=str)
+def test_an_alias_of_an_alias_pauses_the_table_until_it_has_a_policy(
+    world: World, policy: Policy, within: str, *, met: bool
+) -> None:
+    ssn, ssn2, ssn3 = (PATHS[within].format(name) for name in ("ssn", "ssn2", "ssn3"))
+    table = masked({ssn: policy})
+    write(world, field_of("ssn"), within)
+    assert isinstance(world.table(table).batch(), Published)
+    write(world, field_of("ssn2", "ssn"), within)
+    if met:
+        table = masked({ssn: DROP, ssn2: DROP}) if policy == DROP else table
+        assert isinstance(world.table(table).batch(), Published)
+    write(world, field_of("ssn3", "ssn2"), within)
+
+    with pytest.raises(IncompatibleSchemaError, match=re.escape(ssn3)):
+        world.table(table).batch()
+
+    assert MARK not in held(world, table)
+    if met:
+        resume(world, table)
+        named = masked({**dict(table.policies.columns), ssn3: policy})
+        assert isinstance(world.table(named).batch(), Published)
+        assert ("ssn3" in held(world, table)) is (policy == HASH)
+        assert MARK not in held(world, table)
+
+
+def test_a_tagged_field_that_is_renamed_twice_is_not_added_unmasked(world: World) -> None:
+    table = masked({}, {"PII": REDACT})
+    write(world, field_of("ssn", tags=("PII",)), "the record")
+    world.table(table).batch()
+    write(world, field_of("ssn3", "ssn2"), "the record")
+
+    with pytest.raises(IncompatibleSchemaError, match="ssn3: has the alias ssn2, which the table does not know"):
+        world.table(table).batch()
+
+    assert MARK not in held(world, table)
+
+
+@pytest.mark.parametrize(
+    ("policies", "field"),
+    [
+        ({"ssn": DROP}, field_of("ssn2", "ssn")),
+        ({"ssn": DROP}, field_of("ssn", "ssn2")),
+    ],
+    ids=["its new name", "its old name"],
+)
+def test_each_name_of_a_dropped_field_needs_the_policy(
+    world: World, policies: dict[str, Policy], field: dict[str, Any]
+) -> None:
+    """Another schema may have that name alone: it would add the field unmasked."""
+    write(world, field, "the record")
+
+    with pytest.raises(
+        IncompatibleSchemaError, match=r"ssn2: is a name of a dropped field: add `ssn2: \{drop: true\}`"
+    ):
+        world.table(masked(policies)).batch()
+
+    assert isinstance(world.table(masked({**policies, "ssn2": DROP})).batch(), Published)
+
+
+def test_an_unknown_alias_beside_a_known_one_pauses_the_table(world: World) -> None:
+    """Values of `ssn2` would come into the column `name`, which is not masked."""
+    table = masked({"ssn": DROP})
+    text = record(a_field("name", "string"), a_field("ssn", "string"))
+    world.registry.register("orders-value", text)
+    world.values.append(framed(1, text, {"name": "Anna", "ssn": MARK}))
+    world.table(table).batch()
+    write(world, field_of("who", "ssn2", "name"), "the record")
+
+    with pytest.raises(IncompatibleSchemaError, match="who: has the alias ssn2"):
+        world.table(table).batch()
+
+
+def test_a_field_inside_a_new_struct_needs_a_policy_if_it_had_another_name(world: World) -> None:
+    table = masked({"at.ssn": DROP, "ssn": DROP})
+    write(world, field_of("ssn"), "the record")
+    with pytest.raises(SpecError, match=r"no schema has at\.ssn"):
+        world.table(table).batch()
+    world.table(masked({"ssn": DROP})).batch()
+    write(world, field_of("way", "road"), "a struct")
+
+    with pytest.raises(IncompatibleSchemaError, match=r"at\.way: has the alias road"):
+        world.table(table).batch()
+
+    resume(world, table)
+    kept = masked({"at.ssn": DROP, "ssn": DROP, "at.way": KEEP})
+    assert isinstance(world.table(kept).batch(), Published)
+    assert MARK in held(world, kept)
+
+
+def test_policies_of_names_that_the_table_does_not_have_can_be_added(world: World) -> None:
+    write(world, field_of("ssn"), "the record")
+    before = masked({"ssn": HASH})
+    world.table(before).batch()
+    write(world, field_of("mail"), "the record")
+    world.table(before).batch()
+
+    for added in ({"mail": HASH}, {"n": REDACT}, {"kafka_offset": KEEP}):
+        with pytest.raises(SpecChangeError, match="existing rows keep the masks"):
+            world.table(masked({"ssn": HASH, **added})).batch()
+    with pytest.raises(SpecChangeError, match="existing rows keep the masks"):
+        world.table(masked({"other": HASH})).batch()
+    wider = masked({"ssn": HASH, "other": HASH})
+    view = world.lake.load(before.identifier)
+    assert view is not None
+    (change,) = spec_changes(wider, view)
+    assert (change.key, change.fate) == ("columns", Fate.APPLIED)
+    world.table(wider).batch()
+    assert world.lake.load(before.identifier) is not None
