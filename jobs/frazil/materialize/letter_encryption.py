@@ -67,14 +67,18 @@ class LetterCipher:
 
     def decrypt(self, letter: Letter) -> dict[str, Any]:
         """Return the decrypted columns of an encrypted letter. Raises SettingError with another key."""
-        sealed = base64.b64decode(letter["detail"].rpartition(":")[2])
         headers = letter["headers"]
         of_bytes = {
             name: None if letter[name] is None else self._open(letter, name, letter[name]) for name in ("key", "value")
         }
+        try:
+            sealed = base64.b64decode(letter["detail"].rpartition(":")[2], validate=True)
+            of_headers = None if headers is None else headers[0]["value"]
+        except (ValueError, IndexError) as problem:
+            raise self._spoiled(letter, "headers" if isinstance(problem, IndexError) else "detail") from problem
         return {
             **of_bytes,
-            "headers": None if headers is None else _unpacked(self._open(letter, "headers", headers[0]["value"])),
+            "headers": None if of_headers is None else _unpacked(self._open(letter, "headers", of_headers)),
             "detail": self._open(letter, "detail", sealed).decode(),
         }
 
@@ -88,11 +92,14 @@ class LetterCipher:
         try:
             return self.aes.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], _authenticated(letter, column))
         except (InvalidTag, ValueError) as problem:
-            raise SettingError(
-                f"the {column} of the dead letter {_named(letter)} cannot be decrypted with the key {self.key_id}:"
-                " the key has changed, or the letter has",
-                hint=f"configure the key that had the id {self.key_id} when the letter was written",
-            ) from problem
+            raise self._spoiled(letter, column) from problem
+
+    def _spoiled(self, letter: Letter, column: str) -> SettingError:
+        return SettingError(
+            f"the {column} of the dead letter {_named(letter)} cannot be decrypted with the key {self.key_id}:"
+            " the key has changed, or the letter has",
+            hint=f"configure the key that had the id {self.key_id} when the letter was written",
+        )
 
 
 def decrypted(letter: Letter, key: NamedKey | None) -> dict[str, Any]:

@@ -121,6 +121,7 @@ class TableRun:
 
     def replay(self, request: ReplayRequest) -> ReplayResult:
         """Perform a replay, alone or beside a running driver. Raises PausedError, and what a batch raises."""
+        self._made_ready()  # from here on the spec has the column of topics if the table has it
         replay = self._new_replay()
         replay.perform(request)
         here, _ = self._made_ready()

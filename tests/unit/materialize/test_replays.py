@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from policed_tables import REDACT, masked
 from values_of_tables import NOW, spec
@@ -318,6 +319,39 @@ def test_no_letter_is_replayed_whose_mark_others_removed(world: World) -> None:
     assert offsets(world)[0] == [0, 2, 3]
 
 
+def test_no_letter_is_replayed_whose_mark_others_removed_with_as_many_letters(world: World) -> None:
+    driver(world).replay(replace(REQUEST, record=("orders", 0, 2)))
+    dead = world.lake.catalog.load_table(SPEC.dead_letters_identifier)
+    dead.delete("replayed_epoch IS NOT NULL OR offset = 1")
+
+    with pytest.raises(CountMismatchError, match="orders-0@2 is a dead letter without the mark of a replay, and a row"):
+        replayed(world)
+
+    assert offsets(world)[0] == [0, 2]
+
+
+@pytest.mark.parametrize("by", ["command", "driver"])
+def test_rows_of_a_replay_name_their_topic_if_the_spec_lost_one(tmp_path: Path, by: str) -> None:
+    both = spec(topics=("orders", "others"), bad_record_limit=BadRecordLimit.off())
+    world = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))), names=both.topics)
+    for topic in both.topics:
+        world.registry.register(f"{topic}-value", LONG)
+    world.values += [framed(1, LONG, {"n": 0}), wider(1)]
+    driver(world, table=both).batch()
+    register(world, WIDER)
+    one = replace(both, topics=("others",))
+
+    if by == "command":
+        driver(world, table=one).replay(REQUEST)
+    else:
+        ask(world.lake, one.identifier, REQUEST)
+        driver(world, table=one).batch()
+
+    table = world.lake.catalog.load_table(one.identifier).scan().to_arrow()
+    assert table["kafka_topic"].null_count == 0
+    assert findings(world, one) == []
+
+
 def test_letters_under_another_key_stay(tmp_path: Path) -> None:
     table = masked({"n": REDACT}, bad_record_limit=BadRecordLimit.off())
     world = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
@@ -333,6 +367,26 @@ def test_letters_under_another_key_stay(tmp_path: Path) -> None:
 
     assert (result.replayed, dict(result.stayed)) == (1, {"not_decrypted": 1})
     assert "is encrypted with the key d2" in result.examples["not_decrypted"]
+
+
+@pytest.mark.parametrize("spoiled", [{"detail": "abc"}, {"detail": ""}, {"headers": []}], ids=str)
+def test_a_spoiled_encrypted_letter_stays(tmp_path: Path, spoiled: dict[str, Any]) -> None:
+    table = masked({"n": REDACT}, bad_record_limit=BadRecordLimit.off())
+    world = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+    world.registry.register("orders-value", LONG)
+    world.values += [wider(0)]
+    driver(world, table=table).batch()
+    register(world, WIDER)
+    dead = world.lake.catalog.load_table(table.dead_letters_identifier)
+    (letter,) = dead.scan().to_arrow().to_pylist()
+    if "detail" in spoiled:
+        spoiled = {"detail": letter["detail"].rpartition(":")[0] + ":" + spoiled["detail"]}
+    dead.overwrite(pa.Table.from_pylist([{**letter, **spoiled}], schema=dead.schema().as_arrow()))
+
+    result = driver(world, table=table).replay(REQUEST)
+
+    assert (result.replayed, dict(result.stayed)) == (0, {"not_decrypted": 1})
+    assert "the key has changed, or the letter has" in result.examples["not_decrypted"]
 
 
 def test_letters_without_a_field_that_the_table_keeps_stay(world: World) -> None:

@@ -6,7 +6,7 @@ import io
 import json
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import fastavro
@@ -44,6 +44,8 @@ class World:
     keys: dict[int, bytes] = field(default_factory=dict)
     """By offset; other records have no key."""
     parallelism: int = 1
+    names: tuple[str, ...] = ("orders",)
+    """Topics that have the same records."""
 
     def start(self) -> None: ...
 
@@ -66,7 +68,8 @@ class World:
 
     @property
     def topics(self) -> TopicsInMemory:
-        return TopicsInMemory({"orders": topic({0: (0, len(self.values))})})
+        facts = topic({0: (0, len(self.values))})
+        return TopicsInMemory({name: replace(facts, topic=name, topic_id=f"id-{name}") for name in self.names})
 
     def table(self, wanted: TableSpec) -> TableRun:
         """A new process."""

@@ -24,6 +24,7 @@ from frazil.materialize.pause.fenced_pause import Pauser
 from frazil.materialize.plan import check_not_paused
 from frazil.materialize.publish import publish
 from frazil.materialize.replay.answer import answer
+from frazil.materialize.replay.doubled import check_no_rows
 from frazil.materialize.replay.letters import LETTERS_AT_ONCE, Letters, chosen_letters, portion, together
 from frazil.materialize.replay.redecode import NewSchemaError, Redecoder, SchemaUse
 from frazil.materialize.replay.replayed_state import ReplayedRows, check, receipt_of, state_after
@@ -92,6 +93,7 @@ class Replay:
             chosen = portion(
                 chosen_letters(self.clients.lake, dead_letters, here, request), self._tried, most=LETTERS_AT_ONCE
             )
+            check_no_rows(self.clients.lake, self.spec, here, chosen)
         if not chosen:
             return False
         with self.step("replay_decode"):

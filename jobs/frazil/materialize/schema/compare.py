@@ -97,8 +97,8 @@ def _way_out(table: str, schema_id: SchemaId | None, *, of_key: bool, held: bool
     schema = f"{'the key schema' if of_key else 'schema'} {schema_id}"
     exclude = f"`frazil resume {table} --dead-letter-schema {schema_id}`"
     lost = (
-        "which this release cannot replay; another `table` can have them as rows (docs/operate.md, An incompatible"
-        " schema)"
+        "which a replay makes rows of only once the table can hold the schema; another `table` can have them as rows"
+        " now (docs/operate.md, An incompatible schema)"
     )
     if held:
         return (

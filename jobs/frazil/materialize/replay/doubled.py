@@ -1,0 +1,51 @@
+"""No letter becomes a row a second time, whatever others did to the table of dead letters and its marks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.materialize.dead_letter_marks import Offsets, Source
+from frazil.materialize.state import Standing
+from frazil.model.errors import CountMismatchError
+from frazil.model.spec import TableSpec
+from frazil.ports import Lake
+
+
+def check_no_rows(lake: Lake, spec: TableSpec, at: Standing, chosen: Mapping[Source, Offsets]) -> None:
+    """Raise CountMismatchError if one of the letters is a row of the table already: its mark is gone."""
+    for source, offsets in chosen.items():
+        for found in _row_offsets(lake, spec, at, source, offsets):
+            already = np.intersect1d(found, offsets)
+            if len(already):
+                raise CountMismatchError(
+                    f"{at.view.identifier}: {source[0]}-{source[2]}@{already[0]} is a dead letter without the mark of a"
+                    " replay, and a row; nothing was published",
+                    hint="others changed the table of dead letters, perhaps its marks: run `frazil verify`, and"
+                    " restore it",
+                )
+
+
+def _row_offsets(lake: Lake, spec: TableSpec, at: Standing, source: Source, offsets: Offsets) -> Iterator[Offsets]:
+    """Yield the offsets of the partition's rows, at least those that are between the letters'."""
+    prefix, (topic, _, partition) = spec.metadata.prefix, source
+    names = {column.name for column in at.view.columns}
+    of_topic, of_offset = prefix + "topic", prefix + "offset"
+    for batch in lake.read(
+        at.view,
+        columns=(*((of_topic,) if of_topic in names else ()), of_offset),
+        equal={prefix + "partition": partition},
+        between=(of_offset, int(offsets.min()), int(offsets.max()) + 1),
+    ):
+        rows = _of_topic(batch, of_topic, topic, unnamed=at.state.topic_of_unnamed_rows)
+        yield rows.column(of_offset).to_numpy(zero_copy_only=False)
+
+
+def _of_topic(batch: pa.RecordBatch, column: str, topic: str, *, unnamed: str | None) -> pa.RecordBatch:
+    if column not in batch.schema.names:
+        return batch
+    names = batch.column(column)
+    return batch.filter(pc.equal(names if unnamed is None else pc.fill_null(names, unnamed), topic))
