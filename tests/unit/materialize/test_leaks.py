@@ -18,20 +18,30 @@ import pyarrow.parquet as pq
 import pytest
 from policed_tables import DROP, HASH, REDACT, masked, truncate
 from test_policies import ANNA, PERSON
-from values_of_tables import spec
+from values_of_tables import NOW, spec
 from whole_batches import World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.cli.clients import delta_logs_of
+from frazil.cli.dead_letters import _lines as letter_lines
+from frazil.cli.logs import EventFormatter
+from frazil.cli.peek import _to_json as peek_json
+from frazil.cli.peek import lines as peek_lines
+from frazil.cli.receipt_lines import lines as receipt_lines
+from frazil.cli.status import remarks
 from frazil.dead_letters import list_dead_letters
 from frazil.materialize.ingest.payloads import Part
 from frazil.materialize.outcome import Published
 from frazil.materialize.preview.explain import explain, lines
+from frazil.materialize.replay.answer import answer_to, ask
+from frazil.materialize.replay.request import ReplayRequest, replayed_text, stayed_text
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import BadRecordLimitError, FrazilError
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import BadRecordLimit, CatalogSettings, MetadataColumns, TableSpec
+from frazil.peek import peek
 from frazil.records import Records
+from frazil.status import table_statuses
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
 
@@ -85,7 +95,7 @@ def _leaks_of(path: Path) -> Iterator[str]:
     texts = [content.decode("latin-1"), str(path)]
     if kind == ".parquet":
         parquet = pq.ParquetFile(path)
-        texts += [str(parquet.read().to_pylist()), str(parquet.metadata.to_dict())]
+        texts += [str(parquet.read().to_pylist()), str(parquet.metadata.to_dict()), *_dictionaries(path)]
         kind += " of dead letters" if "__dead_letters" in str(path) else " of rows"
     if kind == ".avro":
         with path.open("rb") as file:
@@ -93,6 +103,30 @@ def _leaks_of(path: Path) -> Iterator[str]:
             texts += [str(list(reader)), *map(_opened, reader.metadata.values())]
     if any(MARK in text for text in texts):
         yield kind
+
+
+def _dictionaries(path: Path) -> Iterator[str]:
+    """The dictionary pages of a file: they could have values that no row has."""
+    schema = pq.ParquetFile(path).schema
+    names = [schema.column(n).path for n in range(len(schema)) if schema.column(n).physical_type == "BYTE_ARRAY"]
+    found = pq.ParquetFile(path, read_dictionary=names).read()
+    for column in found.columns:
+        for chunk in column.chunks:
+            yield from _dictionaries_in(chunk)
+
+
+def _dictionaries_in(array: pa.Array) -> Iterator[str]:
+    if isinstance(array, pa.DictionaryArray):
+        yield str(array.dictionary.to_pylist())
+    inside: list[pa.Array] = []
+    if isinstance(array, pa.StructArray):
+        inside = array.flatten()
+    elif isinstance(array, pa.MapArray):
+        inside = [array.keys, array.items]
+    elif isinstance(array, pa.ListArray | pa.LargeListArray):
+        inside = [array.values]
+    for each in inside:
+        yield from _dictionaries_in(each)
 
 
 def _opened(held: str) -> str:
@@ -140,8 +174,44 @@ def carried_out(run: Run, table: TableSpec, caplog: pytest.LogCaptureFixture) ->
     run.said += lines(explain(world.table(table)))
     verification = verify_table(world.lake, table, kafka=KafkaSide(world.topics, cast(Any, world), world.registry))
     assert verification.clean
-    run.said += [str(verification), str(world.check(table)), str(list_dead_letters(world.lake, table, limit=9))]
+    run.said += [str(verification), str(world.check(table)), *_shown(world, table), *_replayed(world, table)]
     run.said += [f"{each.getMessage()} {each.__dict__}" for each in caplog.records]
+    run.said += map(EventFormatter().format, caplog.records)
+
+
+def _shown(world: World, table: TableSpec) -> Iterator[str]:
+    """What `peek`, `status` and `dead-letters list` print, as text and as JSON."""
+    facts = world.topics.describe("orders")
+    assert facts is not None
+    for peeked in peek(cast(Any, world), world.registry, facts, 9, spec=table):
+        yield from (*peek_lines(peeked, width=500), json.dumps(peek_json(peeked)))
+    statuses = list(table_statuses(world.lake, world.topics, [table], delta_logs=delta_logs_of(world.lake), now=NOW))
+    yield from (str(statuses), *remarks(statuses), json.dumps([each.to_json() for each in statuses]))
+    for pending in (False, True):
+        letters = list_dead_letters(world.lake, table, limit=9, pending=pending)
+        assert letters.total
+        yield from (str(letters), *letter_lines(letters))
+
+
+def _replayed(world: World, table: TableSpec) -> Iterator[str]:
+    """What a replay says of the letters that stay."""
+    request = ReplayRequest("r1", by="tester", at="2026-03-01T12:00:00Z")
+    ask(world.lake, table.identifier, request)
+    world.lake.set_properties(table.identifier, put={}, remove=["frazil.paused"])
+    world.values = world.values[:9]
+    said: list[str] = []
+    driver = world.table(table)
+    driver.clients = replace(
+        driver.clients,
+        delta_logs=delta_logs_of(world.lake),
+        on_receipt=lambda receipt: said.extend(receipt_lines(receipt)),
+    )
+    driver.batch()
+    result = answer_to(world.lake, table.identifier, request)
+    assert result is not None
+    assert result.error is None
+    assert result.stayed
+    yield from (str(result), replayed_text(result), stayed_text(result), *said)
 
 
 def _dies_at(step: str) -> Any:
@@ -170,6 +240,31 @@ def test_without_policies_the_search_finds_the_values_everywhere(run: Run, caplo
     carried_out(run, spec(formats=("iceberg", "delta")), caplog)
 
     assert run.leaks() >= {".parquet of rows", ".parquet of dead letters", ".avro", ".json", "said"}
+
+
+@pytest.mark.parametrize(
+    "failing", ["frazil.materialize.ingest.write.DataFileWriter.add", "frazil.materialize.replay.letters._records"]
+)
+def test_a_replay_that_fails_quotes_no_error_of_a_library(
+    run: Run, failing: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*given: object, **more: object) -> object:
+        raise ValueError(f"cannot place {MARK}")
+
+    table = masked(POLICIES, on_tombstone="dead_letter", bad_record_limit=BadRecordLimit.off())
+    world, request = run.world, ReplayRequest("r1", by="tester", at="2026-03-01T12:00:00Z")
+    world.values = [GOOD, cast(bytes, None), b"bad"]
+    assert isinstance(world.table(table).batch(), Published)
+    ask(world.lake, table.identifier, request)
+    monkeypatch.setattr(failing, broken)
+
+    world.table(replace(table, on_tombstone="row")).batch()
+
+    result = answer_to(world.lake, table.identifier, request)
+    assert result is not None
+    assert "ValueError" in str(result.error)
+    run.said += [str(result), caplog.text, *map(EventFormatter().format, caplog.records)]
+    assert run.leaks() == set()
 
 
 def test_errors_of_libraries_are_not_quoted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

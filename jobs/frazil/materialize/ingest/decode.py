@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 from frazil.formats.framing import Framed
 from frazil.formats.open import grouping_of, has_framing_headers
 from frazil.materialize.ingest.dead_rows import dead_rows
-from frazil.materialize.ingest.isolate import Refused, blanked, isolating
+from frazil.materialize.ingest.isolate import Refused, blanked, defect, isolating
 from frazil.materialize.ingest.part_size import PartSize
 from frazil.materialize.ingest.payloads import CrowdedError, Indexes, Stop
 from frazil.materialize.ingest.table_rows import Chunk, TableDecoder
@@ -93,6 +94,20 @@ class RecordDecoder:
             if decoded.stop is not None or not len(records):
                 return
             size.fitted()
+
+    @contextmanager
+    def defects_named(self, topic: str, partition: int, records: Records) -> Iterator[None]:
+        """Convert errors that the values of decoded records cause while they are written into defects.
+
+        Defects are not retried, unlike errors of storage, and quote no value if the spec has policies.
+        """
+        try:
+            yield
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as problem:
+            where = f"{self.table}: writing {topic}-{partition}"
+            if not self.quotes_values:
+                raise defect(where, records, problem, quotes_values=False) from None
+            raise defect(where, records, problem) from problem
 
     def _decode_part(self, topic: str, partition: int, records: Records) -> DecodedRecords:
         where = f"{self._spec.identifier}: decoding {topic}-{partition}"

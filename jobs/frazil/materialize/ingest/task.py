@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,7 +11,6 @@ import pyarrow as pa
 
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from frazil.materialize.ingest.decoders import TaskDecoders, UnknownIds
-from frazil.materialize.ingest.isolate import defect
 from frazil.materialize.ingest.payloads import Indexes, Stop
 from frazil.materialize.ingest.table_rows import TableDecoder
 from frazil.materialize.ingest.write import DataFileWriter
@@ -86,7 +84,7 @@ class _Work:
         tally = _Tally(wanted)
         for chunk in chunks:
             for records, decoded in self.decoder.decode(wanted.topic, wanted.partition, tally.affordable(chunk)):
-                with _defects_named(self.decoder, wanted, records):
+                with self.decoder.defects_named(wanted.topic, wanted.partition, records):
                     self.rows.add(decoded.rows)
                     if decoded.dead_letters is not None:
                         self.dead_letters.add(decoded.dead_letters)
@@ -96,18 +94,6 @@ class _Work:
             if tally.stop is not None or tally.spent:
                 break
         return tally.result()
-
-
-@contextmanager
-def _defects_named(decoder: RecordDecoder, wanted: OffsetRange, records: Records) -> Iterator[None]:
-    """Convert errors that the records' values cause into defects, which are not retried, unlike errors of storage."""
-    try:
-        yield
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as problem:
-        where = f"{decoder.table}: writing {wanted.topic}-{wanted.partition}"
-        if not decoder.quotes_values:
-            raise defect(where, records, problem, quotes_values=False) from None
-        raise defect(where, records, problem) from problem
 
 
 @dataclass(slots=True)

@@ -216,11 +216,10 @@ def perform_and_answer(replay: Replay, request: ReplayRequest) -> None:
     except FrazilError as failure:
         error, hint = failure.what, failure.hint
     except Exception as defect:
-        error, hint = (
-            f"{type(defect).__name__}: {defect}",
-            "this is a defect in Frazil: report it with the driver's log",
-        )
-        LOG.exception("replay_failed", extra={"table": table, "request": request.id})
+        quotes_values = not replay.spec.policies  # of columns that are masked
+        error = f"{type(defect).__name__}{f': {defect}' if quotes_values else ''}"
+        hint = "this is a defect in Frazil: report it with the driver's log"
+        LOG.error("replay_failed", exc_info=quotes_values, extra={"table": table, "request": request.id})
     result = replace(replay.result, error=error, hint=hint)
     try:
         answer(replay.clients.lake, table, request, result, now=replay.clients.now())

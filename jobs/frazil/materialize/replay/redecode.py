@@ -104,7 +104,8 @@ class Redecoder:
             writer, decoder = self._opened()
             for part, decoded in decoder.decode(topic, partition, records):
                 self._count(source, decoded)
-                writer.add(decoded.rows)
+                with decoder.defects_named(topic, partition, part):
+                    writer.add(decoded.rows)
                 records = records.after(decoded.read if decoded.stop is not None else len(part))
                 if decoded.stop is not None:
                     self._learn(decoded.stop)
