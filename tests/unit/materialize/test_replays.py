@@ -229,6 +229,55 @@ def test_a_replay_that_fails_in_its_second_snapshot_reports_the_first(
     assert findings(world) == []
 
 
+def test_letters_are_listed_once_however_many_snapshots_a_replay_takes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listings = counted_listings(monkeypatch)
+
+    result = replayed(world)
+
+    assert (result.replayed, len(result.snapshots), dict(result.stayed)) == (2, 2, {"not_framed": 1})
+    assert listings == [3]
+    assert findings(world) == []
+
+
+@pytest.mark.parametrize("other", ["a replay", "a batch", "a compaction"])
+def test_letters_are_listed_again_if_others_came_between_two_snapshots(
+    world: World, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    listings = counted_listings(monkeypatch)
+
+    def compact() -> None:
+        dead = world.lake.catalog.load_table(SPEC.dead_letters_identifier)
+        dead.overwrite(dead.scan().to_arrow())
+
+    acts = {"a replay": lambda: replayed(world), "a batch": lambda: publish_and_die(world), "a compaction": compact}
+    observe, done = at(("after", "replay_reveal", 1), acts[other])
+
+    replayed(world, observe)
+
+    assert done
+    assert len(listings) > 1
+    driver(world).batch()
+    assert offsets(world) == (([0, 2, 3, 4], [1, 5]) if other == "a batch" else ([0, 2, 3], [1]))
+    assert findings(world) == []
+
+
+def counted_listings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Make each snapshot of a replay take one letter; return how many letters each listing has."""
+    listings: list[int] = []
+    real = perform.chosen_letters
+
+    def counting(*given: Any) -> Any:
+        found = real(*given)
+        listings.append(sum(map(len, found.values())))
+        return found
+
+    monkeypatch.setattr(perform, "LETTERS_AT_ONCE", 1)
+    monkeypatch.setattr(perform, "chosen_letters", counting)
+    return listings
+
+
 def test_a_request_that_is_gone_can_be_withdrawn(world: World) -> None:
     ask(world.lake, SPEC.identifier, REQUEST)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,7 @@ from frazil.materialize.replay.request import ReplayRequest
 from frazil.materialize.state import Standing
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import CountMismatchError, SettingError
-from frazil.model.progress import PartitionProgress
+from frazil.model.progress import BatchRef, PartitionProgress
 from frazil.model.secret import NamedKey
 from frazil.model.snapshot import TableView
 from frazil.model.spelling import plural
@@ -174,20 +174,36 @@ def _within(offsets: Offsets, origin: int, end: int) -> Offsets:
     return offsets[(offsets >= origin) & (offsets < end)]
 
 
-def portion(chosen: Mapping[Source, Offsets], tried: Mapping[Source, Offsets], *, most: int) -> dict[Source, Offsets]:
-    """Return the first letters, at most so many, that have not been tried."""
-    taken: dict[Source, Offsets] = {}
-    for source, offsets in sorted(chosen.items()):
-        left = np.setdiff1d(offsets, tried.get(source, np.empty(0, np.int64)), assume_unique=True)[:most]
-        if len(left):
-            taken[source] = left
-            most -= len(left)
-    return taken
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The chosen letters that have not been tried, and the tables that they were chosen in.
+
+    They stay chosen while the table of rows ends with the batch `after`, and the dead letters with the snapshot `head`.
+    """
+
+    after: BatchRef
+    head: int | None
+    letters: Mapping[Source, Offsets]
+
+    def first(self, most: int) -> tuple[dict[Source, Offsets], dict[Source, Offsets]]:
+        """Return the first letters, at most so many, and the others."""
+        taken: dict[Source, Offsets] = {}
+        others: dict[Source, Offsets] = {}
+        for source, offsets in self.letters.items():
+            if most and len(offsets):
+                taken[source] = offsets[:most]
+            if len(offsets) > most:
+                others[source] = offsets[most:]
+            most -= len(taken.get(source, ()))
+        return taken, others
 
 
-def together(one: Mapping[Source, Offsets], other: Mapping[Source, Offsets]) -> dict[Source, Offsets]:
-    empty = np.empty(0, np.int64)
-    return {s: np.union1d(one.get(s, empty), other.get(s, empty)) for s in {*one, *other}}
+def without(chosen: Mapping[Source, Offsets], tried: Mapping[Source, Sequence[Offsets]]) -> dict[Source, Offsets]:
+    """Return the chosen letters, by source and in order, that have not been tried."""
+    left = {source: [offsets, *tried.get(source, ())] for source, offsets in sorted(chosen.items())}
+    return {
+        s: np.setdiff1d(parts[0], np.concatenate(parts[1:])) if parts[1:] else parts[0] for s, parts in left.items()
+    }
 
 
 def _lacks(letters: pa.RecordBatch, needs: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

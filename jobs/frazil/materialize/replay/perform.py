@@ -25,7 +25,7 @@ from frazil.materialize.plan import check_not_paused
 from frazil.materialize.publish import publish
 from frazil.materialize.replay.answer import answer
 from frazil.materialize.replay.doubled import check_no_rows
-from frazil.materialize.replay.letters import LETTERS_AT_ONCE, Letters, chosen_letters, portion, together
+from frazil.materialize.replay.letters import LETTERS_AT_ONCE, Letters, Waiting, chosen_letters, without
 from frazil.materialize.replay.redecode import NewSchemaError, Redecoder, SchemaUse
 from frazil.materialize.replay.replayed_state import ReplayedRows, check, receipt_of, state_after
 from frazil.materialize.replay.request import ReplayRequest, ReplayResult
@@ -35,7 +35,7 @@ from frazil.materialize.verdicts import OvertakenError
 from frazil.model.errors import CountMismatchError, FrazilError, IncompatibleSchemaError
 from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan, WriterSchemas
-from frazil.model.progress import Counts
+from frazil.model.progress import BatchRef, Counts
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import store
@@ -63,7 +63,8 @@ class Replay:
     pauser: Pauser
     seconds: dict[str, float]
     result: ReplayResult = field(default_factory=ReplayResult)
-    _tried: dict[Source, Offsets] = field(default_factory=dict)
+    _tried: dict[Source, list[Offsets]] = field(default_factory=dict)
+    _waiting: Waiting | None = None
     _learnt: set[SchemaUse] = field(default_factory=set)
     _refused: set[SchemaUse] = field(default_factory=set)
 
@@ -90,22 +91,31 @@ class Replay:
     def _portion(self, request: ReplayRequest, here: Standing, dead_letters: TableView) -> bool:
         """Replay the first letters that were not tried. Return whether there were any."""
         with self.step("replay_choose"):
-            chosen = portion(
-                chosen_letters(self.clients.lake, dead_letters, here, request), self._tried, most=LETTERS_AT_ONCE
-            )
+            waiting = self._chosen(request, here, dead_letters)
+            chosen, others = waiting.first(LETTERS_AT_ONCE)
             check_no_rows(self.clients.lake, self.spec, here, chosen)
         if not chosen:
             return False
         with self.step("replay_decode"):
             got = self._decoded(chosen, here, dead_letters)
-        if got.offsets:
-            self._published(got, here, dead_letters)
-        self._tried = together(self._tried, chosen)
+        after, head = self._published(got, here, dead_letters) if got.offsets else (waiting.after, waiting.head)
+        self._waiting = Waiting(after, head, others)
+        for source, offsets in chosen.items():
+            self._tried.setdefault(source, []).append(offsets)
         self.result = _added(self.result, got.result())
         return True
 
+    def _chosen(self, request: ReplayRequest, here: Standing, dead_letters: TableView) -> Waiting:
+        """Return the letters to try. They are listed again only if another process changed a table meanwhile."""
+        after, head = here.state.itself, dead_letters.head
+        if self._waiting is not None and (self._waiting.after, self._waiting.head) == (after, head):
+            return self._waiting
+        letters = chosen_letters(self.clients.lake, dead_letters, here, request)
+        self._waiting = Waiting(after, head, without(letters, self._tried))
+        return self._waiting
+
     def _learn(self, here: Standing, new: NewSchemaError) -> None:
-        """Get columns for a schema. The letters are chosen again then, from the table as it is by then."""
+        """Get columns for a schema. The letters are decoded again then, for the table as it is by then."""
         use = (new.of_key, new.schema.id)
         met = {new.schema.id: new.schema}
         try:
@@ -133,8 +143,11 @@ class Replay:
         got.close()
         return got
 
-    def _published(self, got: Redecoder, here: Standing, dead_letters: TableView) -> None:
-        """Make the rows visible, then the marks of their dead letters, which are prepared before."""
+    def _published(self, got: Redecoder, here: Standing, dead_letters: TableView) -> tuple[BatchRef, int | None]:
+        """Make the rows visible, then the marks of their dead letters, which are prepared before.
+
+        Return the batch, and the snapshot of dead letters to which this added its marks only; None if others did more.
+        """
         plan = BatchPlan(
             table=self.spec.identifier,
             batch_id=self.clients.new_id(),
@@ -165,9 +178,11 @@ class Replay:
         snapshots = (*self.result.snapshots, now.carrier.id)
         self.result = replace(self.result, replayed=self.result.replayed + rows.rows, snapshots=snapshots)
         with self.step("replay_reveal"):
-            reveal(lake, table, state=now.state, rows=self.spec.identifier, rows_uuid=plan.table_uuid)
+            revealed = reveal(lake, table, state=now.state, rows=self.spec.identifier, rows_uuid=plan.table_uuid)
             drop_others(lake, table, epoch=plan.epoch, batch_id=plan.batch_id, rows_uuid=plan.table_uuid)
         self.clients.on_receipt(receipt)
+        ours = revealed.head_snapshot()
+        return now.state.itself, ours.id if ours is not None and ours.parent_id == dead_letters.head else None
 
     def _staged(self, plan: BatchPlan, rows: ReplayedRows, here: Standing) -> Staged:
         assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
