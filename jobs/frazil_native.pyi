@@ -13,7 +13,7 @@ class AvroDecoder:
 
     def __new__(cls, shape: str) -> AvroDecoder: ...
     def decode(
-        self, payloads: pa.LargeBinaryArray, skip: int
+        self, payloads: pa.LargeBinaryArray | pa.DictionaryArray, skip: int
     ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
         """The rows; index, reason, detail and path of each reject; how many timestamps lost nanoseconds; how many
         fields were undeclared.
@@ -25,7 +25,7 @@ class JsonDecoder:
 
     def __new__(cls, shape: str) -> JsonDecoder: ...
     def decode(
-        self, payloads: pa.LargeBinaryArray, skip: int
+        self, payloads: pa.LargeBinaryArray | pa.DictionaryArray, skip: int
     ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
         """The same as AvroDecoder.decode."""
 
@@ -38,7 +38,7 @@ class ProtobufDecoder:
 
     def __new__(cls, shape: str) -> ProtobufDecoder: ...
     def decode(
-        self, payloads: pa.LargeBinaryArray, skip: int
+        self, payloads: pa.LargeBinaryArray | pa.DictionaryArray, skip: int
     ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
         """The same as AvroDecoder.decode."""
 

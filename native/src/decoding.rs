@@ -3,7 +3,9 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use arrow_array::{make_array, Array, LargeBinaryArray, RecordBatch};
+use arrow_array::types::Int64Type;
+use arrow_array::{make_array, Array, DictionaryArray, LargeBinaryArray, RecordBatch};
+use arrow_buffer::ScalarBuffer;
 use arrow_data::ArrayData;
 use arrow_pyarrow::{FromPyArrow, ToPyArrow};
 use arrow_schema::{ArrowError, Schema};
@@ -58,32 +60,51 @@ pub fn decode<'py>(
     payloads: &Bound<'py, PyAny>,
     skip: usize,
 ) -> PyResult<Decoded<'py>> {
-    let given = payloads_of(payloads)?;
+    let given = Payloads::of(payloads)?;
     let (batch, rejects, truncated_nanos, undeclared) =
         py.detach(|| run(reader, schema, &given, skip)).map_err(defect)?;
     Ok((batch.to_pyarrow(py)?, rejects, truncated_nanos, undeclared))
 }
 
-/// Import the payloads from Python through Arrow's C interface, without copying their bytes.
-fn payloads_of(given: &Bound<'_, PyAny>) -> PyResult<LargeBinaryArray> {
-    let array = make_array(ArrayData::from_pyarrow_bound(given)?);
-    let expected = || PyValueError::new_err(format!("payloads are large_binary without nulls, not {}", array.data_type()));
-    match array.as_any().downcast_ref::<LargeBinaryArray>() {
-        Some(payloads) if payloads.null_count() == 0 => Ok(payloads.clone()),
-        _ => Err(expected()),
+/// Payloads to decode: all of an array, or those at the places `chosen`.
+struct Payloads {
+    values: LargeBinaryArray,
+    chosen: Option<ScalarBuffer<i64>>,
+}
+
+impl Payloads {
+    /// Import the payloads from Python through Arrow's C interface, without copying their bytes.
+    fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let array = make_array(ArrayData::from_pyarrow_bound(given)?);
+        let chosen = array.as_any().downcast_ref::<DictionaryArray<Int64Type>>();
+        let values = chosen.map_or(&array, DictionaryArray::values).as_any().downcast_ref::<LargeBinaryArray>();
+        let Some(values) = values.filter(|_| array.logical_null_count() == 0) else {
+            let expected = "large_binary without nulls, or a dictionary of them";
+            return Err(PyValueError::new_err(format!("payloads are {expected}, not {}", array.data_type())));
+        };
+        Ok(Self { values: values.clone(), chosen: chosen.map(|chosen| chosen.keys().values().clone()) })
+    }
+
+    fn len(&self) -> usize {
+        self.chosen.as_ref().map_or(self.values.len(), |chosen| chosen.len())
+    }
+
+    #[inline]
+    fn get(&self, index: usize) -> &[u8] {
+        self.values.value(self.chosen.as_ref().map_or(index, |chosen| chosen[index] as usize))
     }
 }
 
 fn run<R: Reader>(
     reader: &R,
     schema: &Arc<Schema>,
-    payloads: &LargeBinaryArray,
+    payloads: &Payloads,
     skip: usize,
 ) -> Result<Rows, ArrowError> {
     let (mut columns, mut scratch) = (reader.columns(payloads.len()), R::Scratch::default());
     let (mut rejects, mut rows, mut slots, mut truncated_nanos, mut undeclared) = (Vec::new(), 0, 0, 0, 0);
     for index in 0..payloads.len() {
-        let payload = payloads.value(index).get(skip..).unwrap_or_default();
+        let payload = payloads.get(index).get(skip..).unwrap_or_default();
         let mut used = Used::new(MOST_SLOTS.saturating_sub(slots));
         match reader.read(&mut columns, &mut scratch, payload, &mut used) {
             Ok(()) => {

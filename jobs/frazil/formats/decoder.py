@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -34,14 +34,28 @@ class Decoded:
         return int(self.rows.num_rows) + len(self.rejects)
 
 
+Payloads: TypeAlias = pa.LargeBinaryArray | pa.DictionaryArray
+"""Payloads, none of them null: an array, or a dictionary of an array's values, which copies none of them."""
+
+
 class Decoder(Protocol):
     """Decodes payloads of one writer schema. Not thread-safe."""
 
     schema: pa.Schema
 
-    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
-        """Decode payloads, none of them null, each from its byte `skip` on. An invalid payload becomes a reject."""
+    def decode(self, payloads: Payloads, *, skip: int = 0) -> Decoded:
+        """Decode payloads, each from its byte `skip` on. An invalid payload becomes a reject."""
         ...
+
+
+def chosen_payloads(values: pa.LargeBinaryArray, indexes: npt.NDArray[np.int64] | None) -> Payloads:
+    """Return the values at these indexes, none of them null, without a copy; None is all."""
+    return values if indexes is None else pa.DictionaryArray.from_arrays(pa.array(indexes), values, safe=False)
+
+
+def in_one_array(payloads: Payloads) -> pa.LargeBinaryArray:
+    """Return payloads as Arrow's functions take them: those of a dictionary are copied."""
+    return payloads.dictionary_decode() if pa.types.is_dictionary(payloads.type) else payloads
 
 
 def accepted(payloads: pa.LargeBinaryArray, rejects: Sequence[Reject]) -> npt.NDArray[np.int64]:

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 
-from frazil.formats.decoder import Decoded, Decoder
+from frazil.formats.decoder import Decoded, Decoder, Payloads
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import MissingToolError
 
@@ -28,9 +28,7 @@ def native_available() -> bool:
 class NativeCore(Protocol):
     """A decoder of `frazil_native`, of any format."""
 
-    def decode(
-        self, payloads: pa.LargeBinaryArray, skip: int
-    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
+    def decode(self, payloads: Payloads, skip: int) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
         """Return the rows, the rejects, how many timestamps lost nanoseconds, and how many fields were undeclared."""
         ...
 
@@ -42,7 +40,7 @@ class NativeDecoder:
         self.schema = schema
         self._core = core
 
-    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
+    def decode(self, payloads: Payloads, *, skip: int = 0) -> Decoded:
         rows, faults, truncated_nanos, undeclared = self._core.decode(payloads, skip)
         rejects = tuple(Reject(index, Reason(reason), detail, path) for index, reason, detail, path in faults)
         return Decoded(rows, rejects, truncated_nanos, undeclared)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from frazil.formats.decoder import Decoded, Decoder
+from frazil.formats.decoder import Decoded, Decoder, Payloads
 from frazil.formats.limits import MOST_SLOTS
 from frazil.model.dead_letter import Reason, Reject
 
@@ -22,7 +22,7 @@ class DecoderInParts:
         self._decoder = decoder
         self._rows = rows
 
-    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
+    def decode(self, payloads: Payloads, *, skip: int = 0) -> Decoded:
         if self._rows:
             return self._decoder.decode(payloads[: self._rows], skip=skip)
         detail = f"the columns of one row fill more than {MOST_SLOTS} values"

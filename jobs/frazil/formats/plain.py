@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.formats.arrow import arrow_schema
-from frazil.formats.decoder import Decoded, without
+from frazil.formats.decoder import Decoded, Payloads, in_one_array, without
 from frazil.formats.format import PlainFormat
 from frazil.formats.mapped import VALUE
 from frazil.formats.native import native_available
@@ -34,10 +34,11 @@ class PlainDecoder:
         self.schema = arrow_schema(plain.columns)
         self._problems = plain.problems
 
-    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
-        payloads = pc.binary_slice(payloads, skip) if skip else payloads
-        rejects = tuple(self._problems(payloads))
-        kept = without(payloads, rejects).cast(self.schema.field(VALUE).type)
+    def decode(self, payloads: Payloads, *, skip: int = 0) -> Decoded:
+        given = in_one_array(payloads)
+        given = pc.binary_slice(given, skip) if skip else given
+        rejects = tuple(self._problems(given))
+        kept = without(given, rejects).cast(self.schema.field(VALUE).type)
         return Decoded(pa.RecordBatch.from_arrays([kept], schema=self.schema), rejects)
 
 

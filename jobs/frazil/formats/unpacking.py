@@ -10,7 +10,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.decoder import Decoded, Decoder
+from frazil.formats.decoder import Decoded, Decoder, Payloads, in_one_array
 from frazil.formats.framing import Group
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.spelling import plural
@@ -25,19 +25,19 @@ MOST_TIMES = 100
 byte to a thousandth: without this limit, a batch of such payloads would take minutes."""
 
 
-def decode_group(decoder: Decoder, payloads: pa.LargeBinaryArray, group: Group) -> Decoded:
-    """Decode payloads of the group, none of them null, with the decoder of its schema."""
+def decode_group(decoder: Decoder, payloads: Payloads, group: Group) -> Decoded:
+    """Decode payloads of the group with the decoder of its schema."""
     if group.is_compressed:
-        return _decode_inflated(decoder, _inflated(payloads, group.header_bytes))
+        return _decode_inflated(decoder, _inflated(in_one_array(payloads), group.header_bytes))
     return decoder.decode(_with_indexes(payloads, group.message), skip=group.header_bytes)
 
 
-def _with_indexes(payloads: pa.LargeBinaryArray, indexes: bytes) -> pa.LargeBinaryArray:
+def _with_indexes(payloads: Payloads, indexes: bytes) -> Payloads:
     """Return payloads after the message indexes of Protobuf that a header has, as decoders take them."""
     if not indexes:
         return payloads
     before, nothing = (pa.scalar(each, pa.large_binary()) for each in (indexes, b""))
-    return pc.binary_join_element_wise(before, payloads, nothing)
+    return pc.binary_join_element_wise(before, in_one_array(payloads), nothing)
 
 
 @dataclass(slots=True)

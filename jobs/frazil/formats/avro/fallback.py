@@ -15,7 +15,7 @@ from frazil.formats.avro.rules import Used, examine
 from frazil.formats.avro.shape import Members
 from frazil.formats.avro.types import AvroSchema
 from frazil.formats.avro.values import Values
-from frazil.formats.decoder import Decoded
+from frazil.formats.decoder import Decoded, Payloads
 from frazil.formats.limits import MOST_SLOTS_AT_ONCE
 from frazil.model.dead_letter import Reject
 
@@ -29,7 +29,7 @@ class FallbackDecoder:
         self._shape = shape
         self._plain = fastavro.parse_schema(plain_schema(schema))
 
-    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
+    def decode(self, payloads: Payloads, *, skip: int = 0) -> Decoded:
         records: list[dict[str, object]] = []
         rejects: list[Reject] = []
         slots = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from frazil.formats.arrow import array_of, arrow_schema
-from frazil.formats.decoder import Decoded
+from frazil.formats.decoder import Decoded, Payloads
 from frazil.formats.faults import Broken, fault_of
 from frazil.formats.json_values.shape import EXTRA, Row, column_type, columns_of
 from frazil.formats.json_values.walk import Walk
@@ -20,7 +20,7 @@ class FallbackDecoder:
         self.schema: pa.Schema = arrow_schema(columns_of(row))
         self._row = row
 
-    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
+    def decode(self, payloads: Payloads, *, skip: int = 0) -> Decoded:
         rows: list[dict[str, object]] = []
         rejects: list[Reject] = []
         slots = truncated_nanos = undeclared = 0

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.formats.arrow import arrow_schema, null_mask, unsliced
-from frazil.formats.decoder import Decoded, Decoder
+from frazil.formats.decoder import Decoded, Decoder, Payloads
 from frazil.formats.masks.columns import Mask, Masked
 from frazil.formats.masks.hashes import hashed, key_bytes
 from frazil.formats.placement import is_list
@@ -27,7 +27,7 @@ class MaskedDecoder:
         self._masks = masked.masks
         self._masking = _Masking(hash_key)
 
-    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
+    def decode(self, payloads: Payloads, *, skip: int = 0) -> Decoded:
         decoded = self._decoder.decode(payloads, skip=skip)
         given = dict(zip(decoded.rows.schema.names, decoded.rows.columns, strict=True))
         arrays = [self._masking.masked(given[name], mask) for name, mask in self._masks.items()]

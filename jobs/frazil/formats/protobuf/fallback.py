@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from frazil.formats.arrow import array_of, arrow_schema
-from frazil.formats.decoder import Decoded
+from frazil.formats.decoder import Decoded, Payloads
 from frazil.formats.faults import Broken, fault_of
 from frazil.formats.limits import MOST_SLOTS_AT_ONCE
 from frazil.formats.protobuf.mapping import column_type, columns_of
@@ -23,7 +23,7 @@ class FallbackDecoder:
         self._schema = schema
         self._shape = shape
 
-    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
+    def decode(self, payloads: Payloads, *, skip: int = 0) -> Decoded:
         rows: list[Row] = []
         rejects: list[Reject] = []
         slots = truncated_nanos = 0

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.decoder import Decoded, Decoder
+from frazil.formats.decoder import Decoded, Decoder, Payloads, in_one_array
 from frazil.formats.faults import Broken
 from frazil.formats.protobuf.indexes import written_indexes
 from frazil.formats.protobuf.wire import read_short_varint
@@ -29,8 +29,8 @@ class GlueIndexDecoder:
         self._decoder = decoder
         self._paths = paths
 
-    def decode(self, payloads: pa.LargeBinaryArray, *, skip: int = 0) -> Decoded:
-        return self._decoder.decode(self._with_indexes(payloads, skip))
+    def decode(self, payloads: Payloads, *, skip: int = 0) -> Decoded:
+        return self._decoder.decode(self._with_indexes(in_one_array(payloads), skip))
 
     def _with_indexes(self, payloads: pa.LargeBinaryArray, skip: int) -> pa.LargeBinaryArray:
         firsts = pc.binary_slice(payloads, skip, skip + 1).dictionary_encode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.formats.arrow import fit
-from frazil.formats.framing import Framed, Group
+from frazil.formats.decoder import chosen_payloads
+from frazil.formats.framing import Framed
 from frazil.formats.null_bytes import MOST_NULL_BYTES, null_bytes_added, null_bytes_of_row, wide_fields
 from frazil.formats.unpacking import decode_group
 from frazil.materialize.ingest.decoders import LookupsSpentError, NewSchemaError, TaskDecoders
@@ -129,8 +130,8 @@ def decode_framed(
     pieces: list[_Piece] = []
     nanos = undeclared = 0
     room, wide = _Room(len(payloads), _most_null_bytes(framed)), wide_fields(target)
-    for group, given in _by_group(payloads, framed.groups):
-        chosen = group.indexes
+    for group in framed.groups:
+        chosen, given = group.indexes, chosen_payloads(payloads, group.indexes)
         decoder = decoders.decoder(group.schema_id)
         if isinstance(decoder, Reason):
             rejects += _all_refused(group.schema_id, decoder, chosen, len(payloads))
@@ -152,17 +153,6 @@ def decode_framed(
         rejects += [Reject(i, Reason.NULL_VALUE, "the value is null") for i in framed.nulls]
     part = _assemble(pieces, target, tuple(rejects), len(payloads))
     return replace(part, truncated_nanos=nanos, undeclared=undeclared)
-
-
-def _by_group(payloads: pa.LargeBinaryArray, groups: Sequence[Group]) -> Iterator[tuple[Group, pa.LargeBinaryArray]]:
-    """Yield each group with its payloads: slices of one array, since a copy for each would cost many calls."""
-    chosen = [group.indexes for group in groups if group.indexes is not None]
-    together = payloads.take(pa.array(np.concatenate(chosen))) if chosen else payloads
-    start = 0
-    for group in groups:
-        count = len(payloads) if group.indexes is None else len(group.indexes)
-        yield group, together.slice(start, count)
-        start += count
 
 
 def narrow(columns: Sequence[pa.Array], have: Indexes | None, wanted: Indexes | None) -> list[pa.Array]:
