@@ -21,6 +21,7 @@ from typing import Literal
 from frazil.model.errors import SettingError
 from frazil.model.spec import TableSpec
 from frazil.specs.load import load_tables
+from frazil.specs.policies import missing_keys
 from infra.artefacts.artefact import Artefacts, read_manifest
 from infra.cdk import App, Stack
 from infra.components.kafka import Kafka, external
@@ -81,6 +82,8 @@ def _all_stacks(
     code: Code,
     purpose: Purpose,
 ) -> None:
+    if purpose == "apply":
+        _check_policy_keys(settings, specs)
     network = NetworkStack(app, settings)
     confluent, kafka = _kafka(app, settings, specs)
     lake = LakeStack(app, settings, kafka=kafka)
@@ -121,6 +124,14 @@ def read_tables(folder: Path) -> tuple[TableSpec, ...]:
             )
             raise SettingError(what, hint="remove the key; the environment's file says `lake: {database: …}`")
     return specs
+
+
+def _check_policy_keys(settings: EnvironmentSettings, specs: Sequence[TableSpec]) -> None:
+    """Raise SettingError if a table has policies and the settings lack a key that they need."""
+    for name, why in missing_keys(specs):
+        if name not in settings.policies:
+            hint = f"store 32 random bytes in a secret and name it: `policies: {{{name}: {{id: …, secret: …}}}}`"
+            raise SettingError(f"{settings.source_file}: policies.{name} is missing: {why}", hint=hint)
 
 
 def _kafka(app: App, settings: EnvironmentSettings, specs: Sequence[TableSpec]) -> tuple[ConfluentStack | None, Kafka]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from frazil.specs.settings_keys import TABLES_FOLDER
 from infra.components.kafka import Kafka
-from infra.settings.model import ExistingWarehouse, Snowflake
+from infra.settings.model import ExistingWarehouse, PolicyKey, Snowflake
 from shared import naming
 from shared.accounts import key_field, secret_field
 
@@ -25,6 +25,7 @@ def frazil_yaml(
     region: str,
     catalog: Mapping[str, str],
     snowflake: Values | None = None,
+    policies: Mapping[str, PolicyKey] | None = None,
 ) -> str:
     """Return the text, escaped for Terraform. `catalog`: further settings of the catalog's library."""
     sections: dict[str, Values] = {
@@ -32,6 +33,7 @@ def frazil_yaml(
         "schema_registry": dict(_registry(kafka)),
         "catalog": {"type": "glue", "warehouse": warehouse, "client.region": region, **catalog},
         **({} if snowflake is None else {"snowflake": snowflake}),
+        **({"policies": _policies(policies)} if policies else {}),
     }
     lines = (HEAD, *_lines(sections), f"database: {quoted(database)}", f"tables: {TABLES_FOLDER}", "")
     return "\n".join(lines)
@@ -93,7 +95,16 @@ def _kafka(kafka: Kafka) -> Iterator[tuple[str, str | bool]]:
         yield "sasl.password", secret(kafka.credentials, secret_field("kafka"))
 
 
+def _policies(keys: Mapping[str, PolicyKey]) -> Values:
+    return {name: {"id": key.id, "secret": secret(key.secret, name)} for name, key in keys.items()}
+
+
 def _registry(kafka: Kafka) -> Iterator[tuple[str, str]]:
+    if kafka.glue_registry is not None:
+        yield "type", "glue"
+        yield "region", kafka.glue_registry.region
+        yield "registry_name", kafka.glue_registry.registry_name
+        return
     yield "url", kafka.registry_url
     if kafka.registry_credentials is not None:
         user = secret(kafka.registry_credentials, key_field("registry"))

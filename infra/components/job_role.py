@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from frazil.model.spec import GlueSource
 from frazil.specs.kafka_keys import READER_GROUP
 from infra.artefacts.artefact import PREFIX
 from infra.cdk import Construct
@@ -12,7 +13,16 @@ from infra.components.log_group import LogGroup
 from infra.components.region import Region
 from infra.components.role import Role
 from infra.permissions.iam import Conditions, Policy, trust_service
-from infra.permissions.of_roles import JOB, WITH_MSK_IAM, WITH_SECRETS, Call, PolicyTarget, Scope, statements
+from infra.permissions.of_roles import (
+    JOB,
+    WITH_GLUE_REGISTRY,
+    WITH_MSK_IAM,
+    WITH_SECRETS,
+    Call,
+    PolicyTarget,
+    Scope,
+    statements,
+)
 from infra.stacks.lake import LakeStack
 from infra.stacks.secrets import KeySecret
 from shared import naming
@@ -22,21 +32,26 @@ SERVICE = "emr-serverless.amazonaws.com"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touched:
-    """The resources of a job run. `msk_topics`: those that it reads with its role, empty if it has a password."""
+    """The resources of a job run. `msk_topics`: those that it reads with its role, empty if it has a password.
+
+    `schemas`: the registry in AWS Glue, None for one of another kind.
+    """
 
     region: Region
     lake: LakeStack
     logs: LogGroup
     secrets: Sequence[KeySecret]
     msk_topics: Sequence[str]
+    schemas: GlueSource | None
 
     @property
     def calls(self) -> frozenset[Call]:
         with_secrets = WITH_SECRETS if self.secrets else frozenset()
-        return JOB | with_secrets | (WITH_MSK_IAM if self.msk_topics else frozenset())
+        with_schemas = WITH_GLUE_REGISTRY if self.schemas is not None else frozenset()
+        return JOB | with_secrets | with_schemas | (WITH_MSK_IAM if self.msk_topics else frozenset())
 
     def scopes(self) -> Mapping[PolicyTarget, Scope]:
-        return dict((*self._of_tables(), *self._of_the_run(), *self._of_kafka()))
+        return dict((*self._of_tables(), *self._of_the_run(), *self._of_kafka(), *self._of_schemas()))
 
     def _of_tables(self) -> Iterator[tuple[PolicyTarget, Scope]]:
         catalog, database, tables = self.lake.catalog_arns
@@ -60,6 +75,17 @@ class Touched:
         topics = (self.region.arn("kafka", f"topic/*/*/{topic}") for topic in self.msk_topics)
         yield PolicyTarget.MSK_TOPICS, Scope(tuple(topics))
         yield PolicyTarget.MSK_GROUP, Scope((self.region.arn("kafka", f"group/*/*/{READER_GROUP}"),))
+
+    def _of_schemas(self) -> Iterator[tuple[PolicyTarget, Scope]]:
+        if self.schemas is None:
+            return
+        name, region = self.schemas.registry_name, replace(self.region, name=self.schemas.region)
+        yield (
+            PolicyTarget.REGISTRY,
+            Scope((region.arn("glue", f"registry/{name}"), region.arn("glue", f"schema/{name}/*"))),
+        )
+        in_region = {"StringEquals": {"aws:RequestedRegion": region.name}}
+        yield PolicyTarget.ALL_SCHEMA_VERSIONS, Scope(("*",), in_region)
 
     def _through(self, service: str) -> Conditions:
         """Return the condition that a key is used only through the service whose data it encrypts."""

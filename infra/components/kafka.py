@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra.settings.model import ExternalKafka
+from frazil.model.spec import GlueSource
+from infra.settings.model import ExternalKafka, ExternalRegistry
 from shared.naming import Account
 
 
@@ -24,7 +25,7 @@ class Kafka:
 
     `name` is the cluster's folder in the bucket: its id in Confluent Cloud. `credentials` and `registry_credentials`
     name the secrets that a job authenticates with, None without authentication; `key_holders` is None if Frazil
-    creates no keys.
+    creates no keys. With `glue_registry`, schemas are in AWS Glue and `registry_url` is empty.
     """
 
     name: str
@@ -36,10 +37,13 @@ class Kafka:
     registry_url: str
     registry_credentials: str | None
     key_holders: KeyHolders | None
+    glue_registry: GlueSource | None = None
 
 
 def external(settings: ExternalKafka) -> Kafka:
     """Return the connection to an existing cluster, with its existing secrets."""
+    registry = settings.registry
+    with_url = registry if isinstance(registry, ExternalRegistry) else ExternalRegistry("", None)
     return Kafka(
         name=settings.name,
         bootstrap_servers=settings.bootstrap_servers,
@@ -47,7 +51,8 @@ def external(settings: ExternalKafka) -> Kafka:
         sasl_mechanism=settings.mechanism,
         msk_iam=settings.msk_iam,
         credentials=settings.credentials,
-        registry_url=settings.registry.url,
-        registry_credentials=settings.registry.credentials,
+        registry_url=with_url.url,
+        registry_credentials=with_url.credentials,
         key_holders=None,
+        glue_registry=None if isinstance(registry, ExternalRegistry) else registry,
     )

@@ -77,6 +77,7 @@ ALLOWED_WILDCARDS = (
     ),
     Wildcard("aws_kms_key", "*", "in the policy of a key, * is that key"),
     Wildcard("aws_iam_role_policy", "logs:DescribeLogGroups on *", "EMR Serverless looks for a job's group by listing"),
+    Wildcard("aws_iam_role_policy", "glue:GetSchemaVersion on *", "records name a version by its id, not a registry"),
     Wildcard("aws_iam_role_policy", "s3:ListAllMyBuckets on *", "Tableflow lists buckets, which has no resource"),
 )
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra.settings.model import EnvironmentSettings, ExternalKafka, S3State
+from frazil.model.spec import GlueSource
+from infra.settings.model import EnvironmentSettings, ExternalKafka, ExternalRegistry, S3State
 from shared.naming import APPLICATION, database_name, partition_of
 
 IN_ANY_RESOURCE = frozenset(
@@ -17,6 +18,7 @@ IN_ANY_RESOURCE = frozenset(
         "cloudwatch:DescribeAlarms",
         "glue:GetDatabase",
         "glue:GetDatabases",
+        "glue:GetSchemaVersion",
         "glue:GetTable",
         "glue:GetTables",
         "glue:GetTags",
@@ -97,7 +99,7 @@ class Limits:
 
     `bucket`: the lake's, None for the name that follows from the environment. `databases`: name patterns of Glue
     databases. `secrets`: names or ARNs of secrets that the settings name, which the step tables reads. `boundary`: the
-    ARN of the permissions boundary of all roles.
+    ARN of the permissions boundary of all roles. `in_glue`: whether AWS Glue's schema registry is read.
     """
 
     environment: str
@@ -107,6 +109,7 @@ class Limits:
     databases: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     boundary: str | None = None
+    in_glue: bool = False
 
     def scopes(self, action: str) -> tuple[Scope, ...]:
         """Return where the action is allowed; a call that concerns two resources needs both scopes."""
@@ -190,16 +193,21 @@ def _through_services() -> Scope:
 def limits_of(settings: EnvironmentSettings) -> Limits:
     """Return the limits that the settings imply, without a request to AWS."""
     kafka, backend = settings.kafka, settings.backend
-    secrets = (kafka.credentials, kafka.registry.credentials) if isinstance(kafka, ExternalKafka) else ()
     return Limits(
         environment=settings.environment,
         partition=partition_of(settings.region),
         bucket=settings.lake.bucket,
         state_bucket=backend.bucket if isinstance(backend, S3State) else None,
         databases=_databases_of(settings),
-        secrets=tuple(sorted({name for name in secrets if name is not None})),
+        secrets=_secrets_of(kafka) if isinstance(kafka, ExternalKafka) else (),
         boundary=settings.permissions_boundary,
+        in_glue=isinstance(kafka, ExternalKafka) and isinstance(kafka.registry, GlueSource),
     )
+
+
+def _secrets_of(kafka: ExternalKafka) -> tuple[str, ...]:
+    of_registry = kafka.registry.credentials if isinstance(kafka.registry, ExternalRegistry) else None
+    return tuple(sorted({name for name in (kafka.credentials, of_registry) if name is not None}))
 
 
 def _databases_of(settings: EnvironmentSettings) -> tuple[str, ...]:

@@ -147,6 +147,8 @@ OF_TYPES: Mapping[str, tuple[str, ...]] = {
 READ_IMAGE = ("ssm:GetParameter",)
 BIND_ROLES = ("iam:PutRolePermissionsBoundary",)
 """Only where the settings name a boundary. A deployer that could delete it would not be limited by it."""
+READ_SCHEMAS = _of("glue", "GetSchemaVersion ListSchemaVersions ListSchemas")
+"""Of the step tables, if the schemas are in AWS Glue."""
 TAGGED_IN_EC2 = ("ec2:CreateTags", "ec2:DeleteTags")
 
 OF_STEPS: tuple[str, ...] = (
@@ -181,7 +183,8 @@ def policy_documents(types: Collection[str], limits: Limits) -> list[str]:
     """Return the policy as JSON documents, each within the size of a managed policy."""
     documents = [list[Mapping[str, object]]()]
     binds = set(BIND_ROLES) if limits.boundary is not None and "aws_iam_role" in types else set()
-    for statement in _statements(actions(types) | binds, limits):
+    reads = set(READ_SCHEMAS) if limits.in_glue else set()
+    for statement in _statements(actions(types) | binds | reads, limits):
         if _size([*documents[-1], statement]) > MOST_CHARACTERS:
             documents.append([])
         documents[-1].append(statement)

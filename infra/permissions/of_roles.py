@@ -25,6 +25,8 @@ class PolicyTarget(Enum):
     CATALOG = "Catalog"
     DATABASE = "Database"
     TABLES = "Tables"
+    REGISTRY = "SchemaRegistry"
+    ALL_SCHEMA_VERSIONS = "AllSchemaVersions"
     SECRETS = "Secrets"
     ROTATED = "RotatedSecrets"
     KEY_UNDER_SECRETS = "KeyUnderSecrets"
@@ -131,6 +133,13 @@ RULES: Mapping[str, Rule] = {
     "glue:GetTable": _in_glue("glue:GetTable", PolicyTarget.CATALOG, PolicyTarget.DATABASE),
     "glue:CreateTable": _in_glue("glue:CreateTable", PolicyTarget.CATALOG, PolicyTarget.DATABASE),
     "glue:UpdateTable": _in_glue("glue:UpdateTable", PolicyTarget.CATALOG, PolicyTarget.DATABASE),
+    "glue:GetSchemaVersion": _itself(
+        "glue:GetSchemaVersion",
+        reason="records name a version by its id alone, and Glue then knows no registry to check; its documentation "
+        "asks for * in the policy of a consumer",
+    ),
+    "glue:ListSchemaVersions": _itself("glue:ListSchemaVersions", reason="checked on the registry and the schema"),
+    "glue:ListSchemas": _itself("glue:ListSchemas", reason="checked on the registry"),
     "secretsmanager:GetSecretValue": _itself(
         "secretsmanager:GetSecretValue",
         Asked("kms:Decrypt", PolicyTarget.KEY_UNDER_SECRETS),
@@ -217,7 +226,16 @@ JOB = frozenset(
 """A job run: its own calls, and those with which EMR Serverless fetches artefacts and writes logs."""
 
 WITH_SECRETS = frozenset({Call("secretsmanager:GetSecretValue", PolicyTarget.SECRETS)})
-"""The further calls of a job run that authenticates."""
+"""The further calls of a job run that authenticates, or that masks columns."""
+
+WITH_GLUE_REGISTRY = frozenset(
+    {
+        Call("glue:GetSchemaVersion", PolicyTarget.ALL_SCHEMA_VERSIONS),
+        Call("glue:ListSchemaVersions", PolicyTarget.REGISTRY),
+        Call("glue:ListSchemas", PolicyTarget.REGISTRY),
+    }
+)
+"""The further calls of a job run whose schemas are in AWS Glue."""
 
 WITH_MSK_IAM = frozenset(
     {

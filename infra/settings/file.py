@@ -9,13 +9,15 @@ from typing import cast
 
 from frazil.model.errors import SettingError
 from frazil.model.secret import Secret
+from frazil.model.spec import GlueSource
 from frazil.specs.document import Mark
 from frazil.specs.keys import Key, Values
 from frazil.specs.load import read_document
 from frazil.specs.placeholders import PlaceholderSources
 from frazil.specs.problems import Problem, Problems, suggest
+from frazil.specs.settings_keys import REGISTRY_NAME
 from frazil.specs.shapes import At, Rejected
-from infra.settings import keys, snowflake_keys
+from infra.settings import keys, policy_keys, snowflake_keys
 from infra.settings.model import (
     Architecture,
     Availability,
@@ -170,6 +172,10 @@ def _kafka_problems(values: Values) -> Iterator[Problem]:
     if external[keys.CLUSTER_NAME] in OWN_FOLDERS:
         what = f"the folder {external[keys.CLUSTER_NAME]} of the bucket is reserved for Frazil"
         yield Problem(external.place_of(keys.CLUSTER_NAME), what, "choose another name")
+    registry = external[keys.REGISTRY]
+    if registry.is_given(keys.GLUE) and registry.is_given(keys.REGISTRY_CREDENTIALS):
+        what = "no effect, because the job reads AWS Glue with its role"
+        yield Problem(registry.place_of(keys.REGISTRY_CREDENTIALS), what, "remove the key")
     protocol = external[keys.PROTOCOL]
     password = {key.name for key in (keys.MECHANISM, keys.CREDENTIALS) if external.is_given(key)}
     if external[keys.MSK_IAM] and (password or protocol != "sasl_ssl"):
@@ -259,6 +265,7 @@ def _environment(name: str, source_file: str, values: Values) -> EnvironmentSett
         jobs=_jobs(values[keys.JOBS]),
         rotation=Rotation(rotation[keys.ROTATION_DAYS], rotation[keys.KEYS_TO_RETAIN]),
         snowflake=_snowflake(values[snowflake_keys.SNOWFLAKE]) if values.is_given(snowflake_keys.SNOWFLAKE) else None,
+        policies=values.get(policy_keys.POLICIES) or {},
         permissions_boundary=values[keys.IAM].get(keys.PERMISSIONS_BOUNDARY),
     )
 
@@ -307,7 +314,7 @@ def _vpc(values: Values | None) -> ExistingVpc | MadeVpc | None:
 
 def _kafka(values: Values, region: str) -> ConfluentKafka | ExternalKafka:
     return (
-        _external(values[keys.EXTERNAL])
+        _external(values[keys.EXTERNAL], region)
         if values.is_given(keys.EXTERNAL)
         else _confluent(values[keys.CONFLUENT], region)
     )
@@ -326,8 +333,7 @@ def _confluent(values: Values, region: str) -> ConfluentKafka:
     )
 
 
-def _external(values: Values) -> ExternalKafka:
-    registry = values[keys.REGISTRY]
+def _external(values: Values, region: str) -> ExternalKafka:
     return ExternalKafka(
         name=values[keys.CLUSTER_NAME],
         bootstrap_servers=values[keys.BOOTSTRAP],
@@ -335,9 +341,16 @@ def _external(values: Values) -> ExternalKafka:
         mechanism=cast("Mechanism | None", values.get(keys.MECHANISM)),
         msk_iam=values[keys.MSK_IAM],
         credentials=values.get(keys.CREDENTIALS),
-        registry=ExternalRegistry(registry[keys.REGISTRY_URL], registry.get(keys.REGISTRY_CREDENTIALS)),
+        registry=_registry(values[keys.REGISTRY], region),
         topics=values[keys.OWN_TOPICS],
     )
+
+
+def _registry(values: Values, region: str) -> ExternalRegistry | GlueSource:
+    if not values.is_given(keys.GLUE):
+        return ExternalRegistry(values[keys.REGISTRY_URL], values.get(keys.REGISTRY_CREDENTIALS))
+    glue = values[keys.GLUE]
+    return GlueSource(glue[REGISTRY_NAME], glue.get(keys.GLUE_REGION) or region)
 
 
 def _jobs(values: Values) -> Jobs:

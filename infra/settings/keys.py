@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from frazil.specs.keys import Built, Derived, Key, Refused, Required, Section, Values, WordOr
 from frazil.specs.scalars import COUNT, DURATION, TABLE_NAME, TEXT, TOPIC_NAME, URL
+from frazil.specs.settings_keys import REGISTRY_NAME
 from frazil.specs.shapes import Choice, ListOf, MapOf
 from infra.settings.model import PrivateLink, Reader, Topic
+from infra.settings.policy_keys import POLICIES
 from infra.settings.scalars import (
     BOOLEAN,
     BUCKET_NAME,
@@ -240,11 +242,23 @@ MSK_IAM = Key(
 CREDENTIALS = Key(
     "credentials", TEXT, "The secret with the SASL user and password, as kafka_api_key and kafka_api_secret.", NONE
 )
-REGISTRY_URL = Key("url", URL, "The URL of the schema registry.", Required())
+REGISTRY_URL = Key("url", URL, "The URL of a registry with Confluent's API.", Derived("required, unless glue is given"))
 REGISTRY_CREDENTIALS = Key(
     "credentials", TEXT, "The secret with registry_api_key and registry_api_secret, if the registry needs them.", NONE
 )
-REGISTRY = Key("registry", Section((REGISTRY_URL, REGISTRY_CREDENTIALS)), "The schema registry.", Required())
+GLUE_REGION = Key("region", REGION_NAME, "The AWS region of the registry.", OF_ENVIRONMENT)
+GLUE = Key(
+    "glue",
+    Section((REGISTRY_NAME, GLUE_REGION)),
+    "A schema registry of AWS Glue in this account, which the job reads with its role.",
+    Derived("required, unless url is given"),
+)
+REGISTRY = Key(
+    "registry",
+    Section((REGISTRY_URL, REGISTRY_CREDENTIALS, GLUE), exactly_one=("url", "glue")),
+    "The schema registry.",
+    Required(),
+)
 EXTERNAL = Key(
     "external",
     Section(
@@ -353,5 +367,5 @@ PRODUCTION = Key("production", BOOLEAN, "Whether resources that hold data are pr
 TAGS = Key("tags", MapOf(TAG_NAME, TAG_VALUE), "Tags for all resources, in addition to Frazil's own.", "{}")
 LOG_RETENTION = Key("log_retention", LOG_DAYS, "How long CloudWatch keeps logs.", "30d")
 ENVIRONMENT = Section(
-    (REGION, PRODUCTION, BACKEND, TAGS, IAM, LOG_RETENTION, NETWORK, LAKE, KAFKA, JOBS, ROTATION, SNOWFLAKE)
+    (REGION, PRODUCTION, BACKEND, TAGS, IAM, LOG_RETENTION, NETWORK, LAKE, KAFKA, JOBS, POLICIES, ROTATION, SNOWFLAKE)
 )

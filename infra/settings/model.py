@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
+from frazil.model.spec import GlueSource
+
 Architecture = Literal["x86_64", "arm64"]
 Availability = Literal["SINGLE_ZONE", "MULTI_ZONE", "LOW", "HIGH"]
 CatalogIntegration = Literal["glue", "glue_rest"]
@@ -166,7 +168,7 @@ class ExternalKafka:
     mechanism: Mechanism | None
     msk_iam: bool
     credentials: str | None
-    registry: ExternalRegistry
+    registry: ExternalRegistry | GlueSource
     topics: Mapping[str, Topic] = field(default_factory=dict)
 
 
@@ -212,6 +214,14 @@ class Jobs:
 
     def trigger_of(self, table: str) -> Streamed | Scheduled:
         return self.tables.get(table, self.usual)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyKey:
+    """A key of column policies: the id that tables record, and the name of the secret with the key."""
+
+    id: str
+    secret: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +291,8 @@ class EnvironmentSettings:
     jobs: Jobs
     rotation: Rotation
     snowflake: Snowflake | None = None
+    policies: Mapping[str, PolicyKey] = field(default_factory=dict)
+    """The keys of column policies, by their names in `frazil.yaml`."""
     permissions_boundary: str | None = None
     """The ARN of the policy that bounds every role."""
     account_id: str | None = None

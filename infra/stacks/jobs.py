@@ -84,6 +84,7 @@ class JobsStack(Stack):
             region=self._region.name,
             catalog=self._settings.lake.catalog,
             snowflake=None if account is None else snowflake_section(self._settings.environment, account),
+            policies=self._settings.policies,
         )
         return ConfigObject(self, "config", text=text, bucket=lake.bucket_name, key_arn=lake.key_arn)
 
@@ -131,7 +132,9 @@ class JobsStack(Stack):
         )
 
     def _touched(self, kafka: Kafka, lake: LakeStack, secrets: SecretsStack, tables: Sequence[TableSpec]) -> Touched:
-        named = dict.fromkeys((kafka.credentials, kafka.registry_credentials, self._key_of_the_loader(tables)))
+        of_policies = (key.secret for key in self._settings.policies.values())
+        of_services = (kafka.credentials, kafka.registry_credentials, self._key_of_the_loader(tables))
+        named = dict.fromkeys((*of_services, *of_policies))
         topics = sorted({topic for table in tables for topic in table.topics})
         return Touched(
             region=self._region,
@@ -139,6 +142,7 @@ class JobsStack(Stack):
             logs=self._logs,
             secrets=[secrets.named(name) for name in named if name is not None],
             msk_topics=topics if kafka.msk_iam else (),
+            schemas=kafka.glue_registry,
         )
 
     def _key_of_the_loader(self, tables: Sequence[TableSpec]) -> str | None:

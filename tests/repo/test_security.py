@@ -29,7 +29,7 @@ kafka:
   external:
     bootstrap.servers: b-1.lake.kafka.us-east-1.amazonaws.com:9098
     aws_msk_iam: true
-    registry: {url: "https://registry.example"}
+    registry: {glue: {registry_name: payments}}
 """
 SPAN = re.compile(r"`([^`]+)`")
 Json = Mapping[str, Any]

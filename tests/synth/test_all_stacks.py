@@ -14,11 +14,12 @@ from every_feature import BACKENDS
 from test_snowflake import SNOWFLAKE
 
 from frazil.model.errors import SettingError
+from frazil.model.spec import GlueSource
 from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts, write_manifest
 from infra.guards import rules
 from infra.settings.file import environments, load_environment
-from infra.settings.model import ConfluentKafka, EnvironmentSettings, Reader
+from infra.settings.model import ConfluentKafka, EnvironmentSettings, ExternalKafka, Reader
 from tests.sampling import in_long_runs, sampled
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +38,12 @@ def everything(settings: EnvironmentSettings) -> EnvironmentSettings:
     if isinstance(kafka, ConfluentKafka):
         kafka = replace(kafka, tableflow=("stock_trades",))
     return replace(settings, kafka=kafka, snowflake=SNOWFLAKE)
+
+
+def with_schemas_in_glue(settings: EnvironmentSettings) -> EnvironmentSettings:
+    glue = GlueSource("payments", "eu-west-1")
+    kafka = ExternalKafka("events", "b:9098", "sasl_ssl", None, msk_iam=True, credentials=None, registry=glue)
+    return replace(settings, region="eu-west-1", kafka=kafka, snowflake=None)
 
 
 def read(out: Path) -> dict[str, Json]:
@@ -178,8 +185,11 @@ def test_every_wildcard_that_is_allowed_is_needed(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(rules, "ALLOWED_WILDCARDS", ())
     production = replace(everything(load_environment("dev", HERE)), production=True)
 
-    with pytest.raises(SettingError) as caught:
-        build(production, tmp_path, PACKED)
+    refused = ""
+    for settings in (production, with_schemas_in_glue(production)):
+        with pytest.raises(SettingError) as caught:
+            build(settings, tmp_path / settings.region, PACKED)
+        refused += str(caught.value)
 
-    unneeded = [each.wildcard for each in LISTED if f"allows {each.wildcard}\n" not in str(caught.value)]
+    unneeded = [each.wildcard for each in LISTED if f"allows {each.wildcard}\n" not in refused]
     assert [each for each in unneeded if each != "*"] == []

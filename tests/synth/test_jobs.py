@@ -16,11 +16,12 @@ from every_feature import BACKENDS
 from frazil.materialize.scheduling import waiting
 from frazil.materialize.scheduling.schedule import FAILING_SECONDS
 from frazil.model.errors import SettingError
+from frazil.model.spec import GlueSource
 from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts
 from infra.reports.picture import ACCOUNT
 from infra.settings.file import load_environment
-from infra.settings.model import EnvironmentSettings, Scheduled, Streamed
+from infra.settings.model import EnvironmentSettings, ExternalKafka, PolicyKey, Scheduled, Streamed
 
 Json = dict[str, Any]
 Synthesize = Callable[..., "Written"]
@@ -305,6 +306,61 @@ def test_msk_knows_the_job_by_its_role_and_lets_it_read_the_topics_of_its_tables
         "Resource": f"{in_kafka}:group/*/*/frazil-reads-explicit-offsets",
     }
     assert policy["Secrets"]["Resource"].endswith(":secret:theirs/registry-??????")
+
+
+def test_a_registry_in_glue_is_read_by_the_role_and_no_other_registrys_secret(
+    synthesize: Synthesize, msk: EnvironmentSettings
+) -> None:
+    assert isinstance(msk.kafka, ExternalKafka)
+
+    policy = synthesize(replace(msk, kafka=replace(msk.kafka, registry=GlueSource("payments", "eu-west-1")))).policy(
+        "frazil-msk-job"
+    )
+
+    in_glue = "arn:aws:glue:eu-west-1:<account_id>"
+    assert policy["SchemaRegistry"] == {
+        "Effect": "Allow",
+        "Action": ["glue:ListSchemaVersions", "glue:ListSchemas"],
+        "Resource": [f"{in_glue}:registry/payments", f"{in_glue}:schema/payments/*"],
+    }
+    assert policy["AllSchemaVersions"] == {
+        **allow("glue:GetSchemaVersion", "*"),
+        "Condition": {"StringEquals": {"aws:RequestedRegion": "eu-west-1"}},
+    }
+    assert not {"Secrets", "KeyUnderSecrets"} & set(policy)
+
+
+def masked(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "orders.yaml").write_text("topic: orders\ncolumns: {email: {mask: hash}}\n")
+    return folder
+
+
+def test_the_keys_of_masks_are_secrets_that_the_role_may_read(tmp_path: Path, msk: EnvironmentSettings) -> None:
+    keys = {"hash_key": PolicyKey("1", "acme/masks"), "dead_letter_key": PolicyKey("2", "acme/letters")}
+
+    build(replace(msk, policies=keys), tmp_path / "out", ARTEFACTS, tables=masked(tmp_path / "tables"))
+
+    written = Written(tmp_path / "out")
+    secrets = "arn:aws:secretsmanager:eu-central-1:<secrets>:secret:"
+    assert written.policy("frazil-msk-job")["Secrets"] == {
+        "Effect": "Allow",
+        "Action": "secretsmanager:GetSecretValue",
+        "Resource": [f"{secrets}{name}-??????" for name in ("theirs/registry", "acme/masks", "acme/letters")],
+    }
+    (text,) = written.document["locals"].values()
+    assert "    secret: $${secret:acme/masks#hash_key}\n" in text
+
+
+@pytest.mark.parametrize("missing", ["hash_key", "dead_letter_key"])
+def test_a_table_with_masks_needs_their_keys_in_the_settings(
+    tmp_path: Path, msk: EnvironmentSettings, missing: str
+) -> None:
+    keys = {"hash_key": PolicyKey("1", "acme/masks"), "dead_letter_key": PolicyKey("2", "acme/letters")}
+    others = {name: key for name, key in keys.items() if name != missing}
+
+    with pytest.raises(SettingError, match=rf"policies\.{missing} is missing"):
+        build(replace(msk, policies=others), tmp_path / "out", ARTEFACTS, tables=masked(tmp_path / "tables"))
 
 
 def test_who_keeps_the_run_may_hand_the_jobs_role_to_emr_serverless_alone(

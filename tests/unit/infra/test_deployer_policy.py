@@ -15,6 +15,7 @@ import pytest
 from botocore import xform_name
 from botocore.loaders import Loader
 
+from frazil.model.spec import GlueSource
 from infra.deploy.deleting import inventory
 from infra.generate import FOLDER
 from infra.permissions.deployer_limits import ANYWHERE, Limits, Scope, limits_of
@@ -198,6 +199,16 @@ def test_the_secrets_of_an_external_kafka_can_be_read_by_the_step_that_makes_tab
         ("secretsmanager:GetSecretValue", "arn:aws-cn:secretsmanager:*:*:secret:acme/kafka-??????"),
         ("secretsmanager:GetSecretValue", "arn:aws-cn:secretsmanager:cn-north-1:1:secret:registry-AbCdEf"),
     }
+
+
+def test_a_registry_in_glue_can_be_read_by_the_step_that_makes_tables() -> None:
+    kafka = ExternalKafka("orders", "b:9098", "sasl_ssl", None, True, None, GlueSource("payments", "eu-west-1"))
+
+    limits = limits_of(replace(load_environment("dev", {}), kafka=kafka))
+
+    expected = {(f"glue:{verb}", "*") for verb in ("GetSchemaVersion", "ListSchemaVersions", "ListSchemas")}
+    assert allowed_in(policy_documents({"aws_s3_bucket"}, limits)) >= expected
+    assert not expected & allowed_in(policy_documents({"aws_s3_bucket"}, replace(limits, in_glue=False)))
 
 
 def test_the_policy_of_the_example_environment_is_limited_to_databases_of_clusters() -> None:

@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from frazil.model.secret import Secret, revealed
-from frazil.model.spec import CatalogSettings, Settings
+from frazil.model.spec import CatalogSettings, GlueSource, Settings
 from frazil.specs.load import load_settings
 from infra.components.frazil_config import Values, frazil_yaml, snowflake_section
 from infra.components.kafka import Kafka
 from infra.reports.picture import ACCOUNT
-from infra.settings.model import ExistingWarehouse
+from infra.settings.model import ExistingWarehouse, PolicyKey
 
 CONFLUENT = Kafka(
     name="lkc-1y3y5",
@@ -39,15 +40,28 @@ class Vault:
 
     def read(self, name: str) -> str | None:
         keys = {f"{part}_api_key": f"{part} key of {name}" for part in ("kafka", "registry")}
+        keys |= {part: f"{part} of {name}" for part in ("hash_key", "dead_letter_key")}
         keys["private_key"] = f"private key of {name}"
         return json.dumps({**keys, **{f"{part}_api_secret": f'it\'s "{part}"' for part in ("kafka", "registry")}})
 
 
-def text_of(kafka: Kafka, *, snowflake: Values | None = None, **catalog: str) -> str:
+def text_of(
+    kafka: Kafka,
+    *,
+    snowflake: Values | None = None,
+    policies: Mapping[str, PolicyKey] | None = None,
+    **catalog: str,
+) -> str:
     warehouse, region = "s3://frazil-dev/lkc-1y3y5", "us-east-1"
     named = {name.replace("_", "."): value for name, value in catalog.items()}
     return frazil_yaml(
-        kafka, warehouse=warehouse, database="lkc_1y3y5", region=region, catalog=named, snowflake=snowflake
+        kafka,
+        warehouse=warehouse,
+        database="lkc_1y3y5",
+        region=region,
+        catalog=named,
+        snowflake=snowflake,
+        policies=policies,
     )
 
 
@@ -94,6 +108,29 @@ def test_iam_of_msk_is_asked_for_in_the_words_of_the_job(tmp_path: Path) -> None
     text = text_of(replace(OPEN, security_protocol="sasl_ssl", msk_iam=True))
 
     assert loaded(text, tmp_path).kafka["aws_msk_iam"] == "true"
+
+
+def read_masked(folder: Path, text: str) -> Settings:
+    (folder / "tables").mkdir()
+    (folder / "tables" / "orders.yaml").write_text("topic: orders\nwire_format: glue\ncolumns: {email: {mask: hash}}\n")
+    (folder / "frazil.yaml").write_text(text.replace("$${", "${"))
+    return load_settings(folder / "frazil.yaml", {}, Vault())
+
+
+def test_a_registry_in_glue_and_the_keys_of_masks_are_what_a_job_with_masked_columns_needs(tmp_path: Path) -> None:
+    kafka = replace(OPEN, registry_url="", glue_registry=GlueSource("payments", "eu-west-1"))
+    keys = {"hash_key": PolicyKey("h1", "acme/masks"), "dead_letter_key": PolicyKey("2026", "acme/letters")}
+
+    settings = read_masked(tmp_path, text_of(kafka, policies=keys))
+
+    (spec,) = settings.tables
+    assert settings.registry is not None
+    assert settings.registry.glue == GlueSource("payments", "eu-west-1")
+    assert spec.value_settings.hash_key is not None and spec.dead_letter_key is not None
+    hashes, letters = spec.value_settings.hash_key.read(), spec.dead_letter_key.read()
+    assert (hashes.id, letters.id) == ("h1", "2026")
+    assert isinstance(hashes.secret, Secret) and hashes.secret.reveal() == "hash_key of acme/masks"
+    assert isinstance(letters.secret, Secret) and letters.secret.reveal() == "dead_letter_key of acme/letters"
 
 
 def test_who_reads_the_tables_in_snowflake_is_named_as_its_stack_names_it(tmp_path: Path) -> None:

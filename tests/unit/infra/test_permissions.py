@@ -15,6 +15,7 @@ from infra.permissions.of_roles import (
     RULES,
     STARTS_RUNS,
     WITH_CLOUD_KEY,
+    WITH_GLUE_REGISTRY,
     WITH_MSK_IAM,
     WITH_SECRETS,
     Call,
@@ -25,7 +26,8 @@ from infra.permissions.of_roles import (
     statements,
 )
 
-EVERY_CALL = JOB | WITH_SECRETS | WITH_MSK_IAM | KEEPER | KEEPS_STREAMING | STARTS_RUNS | ROTATION | WITH_CLOUD_KEY
+OF_JOBS = JOB | WITH_SECRETS | WITH_GLUE_REGISTRY | WITH_MSK_IAM
+EVERY_CALL = OF_JOBS | KEEPER | KEEPS_STREAMING | STARTS_RUNS | ROTATION | WITH_CLOUD_KEY
 
 
 def by_place(calls: Iterable[Call]) -> dict[str, list[str]]:
@@ -55,6 +57,13 @@ def test_a_secret_is_read_with_the_key_that_it_lies_under() -> None:
     assert by_place(WITH_SECRETS) == {
         "KeyUnderSecrets": ["kms:Decrypt"],
         "Secrets": ["secretsmanager:GetSecretValue"],
+    }
+
+
+def test_a_registry_in_glue_is_only_read() -> None:
+    assert by_place(WITH_GLUE_REGISTRY) == {
+        "AllSchemaVersions": ["glue:GetSchemaVersion"],
+        "SchemaRegistry": ["glue:ListSchemaVersions", "glue:ListSchemas"],
     }
 
 

@@ -10,6 +10,7 @@ from textwrap import dedent
 import pytest
 
 from frazil.model.errors import SettingError
+from frazil.model.spec import GlueSource
 from infra.reports.reference import FOLDER as REFERENCE
 from infra.reports.reference import pages
 from infra.settings.file import environments, load_environment
@@ -26,6 +27,7 @@ from infra.settings.model import (
     MadeVpc,
     MadeWarehouse,
     Network,
+    PolicyKey,
     Rotation,
     S3State,
     Scheduled,
@@ -126,6 +128,49 @@ def test_another_kafka_is_described_in_librdkafkas_words_and_its_secrets_are_nam
         credentials="AmazonMSK_frazil",
         registry=ExternalRegistry("https://registry.example", "registry"),
     )
+
+
+IN_GLUE = """
+region: eu-west-1
+kafka:
+  external:
+    bootstrap.servers: b-1.msk.example:9098
+    aws_msk_iam: true
+    registry: {REGISTRY}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("{glue: {}}", GlueSource("default-registry", "eu-west-1")),
+        ("{glue: {registry_name: payments, region: us-east-1}}", GlueSource("payments", "us-east-1")),
+    ],
+)
+def test_schemas_may_be_in_a_registry_of_glue(load: Load, text: str, source: GlueSource) -> None:
+    kafka = load(IN_GLUE.replace("{REGISTRY}", text)).kafka
+
+    assert isinstance(kafka, ExternalKafka)
+    assert kafka.registry == source
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{glue: {}, credentials: acme}", "no effect, because the job reads AWS Glue with its role"),
+        ("{glue: {}, url: 'https://r.example'}", "url or glue"),
+        ("{credentials: acme}", "url or glue"),
+    ],
+)
+def test_a_registry_is_in_glue_or_elsewhere(load: Load, text: str, problem: str) -> None:
+    with pytest.raises(SettingError, match=problem):
+        load(IN_GLUE.replace("{REGISTRY}", text))
+
+
+def test_the_keys_of_masks_are_named_by_their_secrets(load: Load) -> None:
+    keys = load(f"{BASE}policies: {{hash_key: {{id: '2026', secret: acme/masks}}}}").policies
+
+    assert keys == {"hash_key": PolicyKey("2026", "acme/masks")}
 
 
 def test_a_table_is_streamed_unless_it_has_a_schedule(load: Load) -> None:
