@@ -271,6 +271,9 @@ def test_the_registry_of_glue_answers_as_the_port_says(glue_place: GluePlace) ->
     assert (registry.latest("none"), registry.version("orders", 9), registry.by_id(12)) == (None, None, None)
     versions = place.client.list_schema_versions(SchemaId={"RegistryName": place.name, "SchemaName": "orders"})
     assert [each["VersionNumber"] for each in versions["Schemas"]] == [1, 2]
+    other = GluePlace(place.services, place.folder)
+    other.client.create_registry(RegistryName=other.name)
+    assert registry.by_id(other.version("orders", json.dumps(ORDER))) is None
     assert not registry.remembers_missing(UUID(int=9))
     assert registry.by_id(UUID(int=9)) is None
     assert registry.remembers_missing(UUID(int=9))

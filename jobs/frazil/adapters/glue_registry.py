@@ -65,7 +65,8 @@ class GlueRegistry:
             return self._known[schema_id]
         if isinstance(schema_id, int) or self.remembers_missing(schema_id):
             return None
-        found = self._version(f"look up the schema version {schema_id}", SchemaVersionId=str(schema_id))
+        what = f"look up the schema version {schema_id}"
+        found = self._version(what, within=self._source.registry_name, SchemaVersionId=str(schema_id))
         if found is None:
             self._unknown_since[schema_id] = self._clock()
         return found
@@ -104,9 +105,14 @@ class GlueRegistry:
     def _named(self, subject: str) -> dict[str, str]:
         return {"RegistryName": self._source.registry_name, "SchemaName": subject}
 
-    def _version(self, what: str, **which: Any) -> RegisteredSchema | None:
-        """Return a version, or None if there is none. Raises RegistryError for one whose check is not finished."""
+    def _version(self, what: str, *, within: str | None = None, **which: Any) -> RegisteredSchema | None:
+        """Return a version, or None if there is none. Raises RegistryError for one whose check is not finished.
+
+        AWS Glue finds an id in all registries of the account: `within` is the only one whose versions count.
+        """
         found = self._ask(what, "get_schema_version", **which)
+        if found is not None and within is not None and _registry_of(found["SchemaArn"]) != within:
+            return None
         if found is not None and found["Status"] == "PENDING":
             raise RegistryError(
                 f"{self} could not {what}: its compatibility is still being checked",
@@ -151,3 +157,8 @@ class GlueRegistry:
 
     def __str__(self) -> str:
         return f"the schema registry {self._source.registry_name} of AWS Glue in {self._source.region}"
+
+
+def _registry_of(schema_arn: str) -> str:
+    """Return the registry's name in `arn:aws:glue:REGION:ACCOUNT:schema/REGISTRY/SCHEMA`."""
+    return schema_arn.split("/")[1]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from frazil.adapters.glue_registry import GlueRegistry
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.spec import GlueSource, RegistrySettings
@@ -37,3 +39,32 @@ def test_the_newest_usable_version_may_be_on_a_later_page() -> None:
     registry._opened = PagedGlue()
 
     assert registry.latest("orders") == RegisteredSchema(UUID(int=3), "AVRO", "version 3")
+
+
+class AllRegistries:
+    """A client that finds each id, as AWS Glue does, in a registry of the account and in any state."""
+
+    def __init__(self, registry: str, status: str) -> None:
+        self.arn, self.status, self.asked = f"arn:aws:glue:us-east-1:1:schema/{registry}/orders", status, 0
+
+    def get_schema_version(self, *, SchemaVersionId: str) -> dict[str, Any]:  # noqa: N803
+        self.asked += 1
+        found = {"SchemaVersionId": SchemaVersionId, "Status": self.status, "SchemaArn": self.arn}
+        return {**found, "DataFormat": "AVRO", "SchemaDefinition": "text"}
+
+
+@pytest.mark.parametrize("status", ["AVAILABLE", "PENDING"])
+def test_an_id_of_another_registry_is_unknown_whatever_its_state(status: str) -> None:
+    registry = GlueRegistry(GlueSource("r", "us-east-1"), RegistrySettings("http://nowhere"))
+    registry._opened = elsewhere = AllRegistries("r2", status)
+
+    assert [registry.by_id(UUID(int=1)), registry.by_id(UUID(int=1))] == [None, None]
+    assert registry.remembers_missing(UUID(int=1))
+    assert elsewhere.asked == 1
+
+
+def test_an_id_of_this_registry_is_its_schema() -> None:
+    registry = GlueRegistry(GlueSource("r", "us-east-1"), RegistrySettings("http://nowhere"))
+    registry._opened = AllRegistries("r", "AVAILABLE")
+
+    assert registry.by_id(UUID(int=1)) == RegisteredSchema(UUID(int=1), "AVRO", "text")
