@@ -151,7 +151,7 @@ class GlueRegistry:
         return answer
 
     def _failed(self, what: str, problem: Exception, *, is_denied: bool) -> RegistryError:
-        allow = "allow this role glue:GetSchemaVersion on the registry and its schemas, and check its credentials"
+        allow = "allow this role glue:GetSchemaVersion on * and to list the schemas; check its credentials"
         wait = "check `schema_registry` in frazil.yaml and that AWS Glue can be reached; no record is lost"
         return RegistryError(f"{self} could not {what}: {problem}", hint=allow if is_denied else wait)
 
