@@ -179,5 +179,25 @@ def test_policies_of_names_that_the_table_does_not_have_can_be_added(world: Worl
     assert view is not None
     (change,) = spec_changes(wider, view)
     assert (change.key, change.fate) == ("columns", Fate.APPLIED)
+    assert change.how == "from the next batch on; the table has no other yet"
     world.table(wider).batch()
     assert world.lake.load(before.identifier) is not None
+
+
+def test_a_field_that_was_named_before_its_rename_is_dropped_although_it_has_no_alias(world: World) -> None:
+    write(world, field_of("ssn"), "the record")
+    world.table(masked({"ssn": DROP})).batch()
+    table = masked({"ssn": DROP, "contact": DROP})
+    world.table(table).batch()
+    write(world, field_of("contact"), "the record")
+
+    assert isinstance(world.table(table).batch(), Published)
+    assert MARK not in held(world, table)
+
+
+def test_a_new_table_says_when_to_name_a_field_that_no_schema_has_yet(world: World) -> None:
+    write(world, field_of("ssn"), "the record")
+
+    with pytest.raises(SpecError) as said:
+        world.table(masked({"ssn": DROP, "contact": DROP})).batch()
+    assert "if a later schema will have it, add it once the table exists" in str(said.value.hint)

@@ -153,13 +153,18 @@ def _policies(key: str) -> Callable[[_Judged], Iterator[SpecChange]]:
     def judge(judged: _Judged) -> Iterator[SpecChange]:
         before, now = judged.applied.keys[key], TEXTS[key](judged.spec)
         if key == "columns" and _names_new_columns(judged, before, now):
-            yield judged.change(key, Fate.APPLIED, f"{NEXT_BATCH}, for columns that the table does not have yet")
+            yield judged.change(key, Fate.APPLIED, f"{NEXT_BATCH}; the table has no {_added_paths(judged, before)} yet")
         elif json.loads(before or "{}") != json.loads(now or "{}"):
             how = "existing rows keep the masks that they were written with: materialize into another `table`"
             change = judged.change(key, Fate.REFUSED, how)
             yield replace(change, table_has=before or "none", spec_says=now or "none")
 
     return judge
+
+
+def _added_paths(judged: _Judged, before: str) -> str:
+    had = Policies.of_texts(before, "").columns
+    return ", ".join(path for path, policy in judged.spec.policies.columns if (path, policy) not in had)
 
 
 def _names_new_columns(judged: _Judged, before: str, now: str) -> bool:
