@@ -40,6 +40,14 @@ class Ingested:
         return in_order(i for each in self.ranges for i in each.met_key_schema_ids)
 
     @property
+    def ahead_value_ids(self) -> tuple[SchemaId, ...]:
+        return in_order(i for each in self.ranges for i in each.ahead_schema_ids)
+
+    @property
+    def ahead_key_ids(self) -> tuple[SchemaId, ...]:
+        return in_order(i for each in self.ranges for i in each.ahead_key_schema_ids)
+
+    @property
     def advanced(self) -> bool:
         """Return whether any offset was read: a batch that only found new schemas publishes nothing."""
         return any(each.end > each.start for each in self.ranges)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -30,6 +31,8 @@ from frazil.model.spec import TableSpec
 from frazil.model.unions import unions_property
 from frazil.ports import Lake, SchemaRegistry
 
+NO_SCHEMAS = WriterSchemas({}, {})
+
 
 @dataclass(slots=True)
 class Absorbed:
@@ -54,7 +57,7 @@ class Absorbed:
     def forget_unless(self, table_schema: str) -> WriterSchemas:
         """Forget all if the table has another schema now. Returns what is to be compared again."""
         if table_schema == self.table_schema:
-            return WriterSchemas({}, {})
+            return NO_SCHEMAS
         before = self.as_writer_schemas()
         self.values.clear()
         self.keys.clear()
@@ -82,9 +85,11 @@ def evolve(
     state: TableState,
     met: WriterSchemas,
     absorbed: Absorbed,
+    ahead: WriterSchemas = NO_SCHEMAS,
 ) -> TableView:
     """Evolve the table for the subjects' latest schemas, those that its state names, and those that were met.
 
+    Those `ahead` are of records that the next batch may not reach: one that does not fit is left for a later batch.
     Idempotent and additive. Raises IncompatibleSchemaError with every finding of the first schema that cannot be
     carried over, RegistryError, ContendedError.
     """
@@ -96,6 +101,7 @@ def evolve(
         met = WriterSchemas({**met.values, **again.values}, {**met.keys, **again.keys})
         absorbed.table_schema = view.schema_json
         view = _evolve_for_all(lake, registry, spec, view, latest=latest, state=state, met=met, absorbed=absorbed)
+        view = _evolve_ahead(lake, registry, spec, view, state=state, ahead=ahead, absorbed=absorbed)
         if view.schema_json == absorbed.table_schema:
             return view
     raise given_up(spec.identifier, "evolve the schema", CommitRejectedError("its schema kept changing"))
@@ -118,8 +124,7 @@ def _evolve_for_all(
     nothing from a schema that fits already.
     """
     excluded = excluded_schemas(view.properties)
-    values = Accepted(state.schema_ids, absorbed.values, registry.by_id)
-    keys = Accepted(state.key_schema_ids, absorbed.keys, registry.by_id)
+    values, keys = _accepted(registry, state, absorbed)
     for wanted in of_spec(spec):
         view = _evolve(lake, spec, view, wanted, absorbed)
     for schema in _new(_values(registry, spec, latest, state, met), absorbed.values, excluded.values):
@@ -129,6 +134,36 @@ def _evolve_for_all(
         view = _evolve(lake, spec, view, of_keys(spec, schema, keys), absorbed)
         absorbed.keys[schema.id] = schema
     return view
+
+
+def _evolve_ahead(
+    lake: Lake,
+    registry: SchemaRegistry,
+    spec: TableSpec,
+    view: TableView,
+    *,
+    state: TableState,
+    ahead: WriterSchemas,
+    absorbed: Absorbed,
+) -> TableView:
+    """Pass once over schemas that may wait. The batch that reaches their records reports those that do not fit."""
+    excluded = excluded_schemas(view.properties)
+    values, keys = _accepted(registry, state, absorbed)
+    for schema in _new(ahead.values.values(), absorbed.values, excluded.values):
+        with suppress(IncompatibleSchemaError):
+            view = _evolve(lake, spec, view, of_values(spec, schema, values), absorbed)
+            absorbed.values[schema.id] = schema
+    for schema in _new(ahead.keys.values(), absorbed.keys, excluded.keys):
+        with suppress(IncompatibleSchemaError):
+            view = _evolve(lake, spec, view, of_keys(spec, schema, keys), absorbed)
+            absorbed.keys[schema.id] = schema
+    return view
+
+
+def _accepted(registry: SchemaRegistry, state: TableState, absorbed: Absorbed) -> tuple[Accepted, Accepted]:
+    """The schemas of values, and those of keys, that the table has columns for."""
+    values = Accepted(state.schema_ids, absorbed.values, registry.by_id)
+    return values, Accepted(state.key_schema_ids, absorbed.keys, registry.by_id)
 
 
 def _recall(registry: SchemaRegistry, spec: TableSpec, view: TableView, state: TableState, absorbed: Absorbed) -> None:

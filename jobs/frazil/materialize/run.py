@@ -17,9 +17,9 @@ from frazil.materialize.changed_spec.follow_spec import follow_partitioning, fol
 from frazil.materialize.clients import Clients, ClientSource, Step
 from frazil.materialize.create import ensure_table
 from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, prepare, reveal
-from frazil.materialize.evolve import Absorbed, evolve
+from frazil.materialize.evolve import NO_SCHEMAS, Absorbed, evolve
 from frazil.materialize.housekeeping import Housekeeping
-from frazil.materialize.ingest.run_tasks import read_batch, schemas_met
+from frazil.materialize.ingest.run_tasks import read_batch, schemas_ahead, schemas_met
 from frazil.materialize.outcome import Again, Outcome, Published
 from frazil.materialize.pause.bad_records import pause_above_limit
 from frazil.materialize.pause.excluding_by_run import exclude_refused
@@ -55,7 +55,8 @@ class TableRun:
     adopt: bool = False
     client_source: ClientSource | None = None
     absorbed: Absorbed = field(default_factory=lambda: Absorbed({}, {}))
-    met: WriterSchemas = field(default_factory=lambda: WriterSchemas({}, {}))
+    met: WriterSchemas = NO_SCHEMAS
+    ahead: WriterSchemas = NO_SCHEMAS
     seconds: dict[str, float] = field(default_factory=dict)
     state: TableState | None = None
     stage_names: Iterator[str] = field(init=False)
@@ -199,7 +200,14 @@ class TableRun:
         while True:
             try:
                 view = evolve(
-                    lake, registry, self.spec, here.view, state=here.state, met=self.met, absorbed=self.absorbed
+                    lake,
+                    registry,
+                    self.spec,
+                    here.view,
+                    state=here.state,
+                    met=self.met,
+                    absorbed=self.absorbed,
+                    ahead=self.ahead,
                 )
             except IncompatibleSchemaError as refused:
                 here = self._stands(exclude_refused(lake, self.spec, here, refused))
@@ -237,6 +245,7 @@ class TableRun:
                 raise
             return None
         self.met = schemas_met(self.clients.registry, got)
+        self.ahead = schemas_ahead(self.clients.registry, got)
         accepted = accepted_through(rows.properties)
         pause_above_limit(self.pauser, self.clients, plan, got, writer=self.writer, accepted=accepted)
         return None if replaced_since(plan, describe_topics(self.clients.topics, self.spec)) else got

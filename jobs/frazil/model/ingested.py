@@ -93,6 +93,7 @@ class RangeResult:
 
     `gaps` counts its offsets without a visible record: compacted ones, control records, aborted transactions.
     `met_schema_ids` are valid schema ids that the plan does not contain; the first such record is at `end`.
+    `ahead_schema_ids` are some of those of records behind it.
     """
 
     topic: str
@@ -109,6 +110,8 @@ class RangeResult:
     dead_letters_by_reason: Mapping[str, int]
     met_schema_ids: tuple[SchemaId, ...] = ()
     met_key_schema_ids: tuple[SchemaId, ...] = ()
+    ahead_schema_ids: tuple[SchemaId, ...] = ()
+    ahead_key_schema_ids: tuple[SchemaId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

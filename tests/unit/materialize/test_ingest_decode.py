@@ -302,6 +302,20 @@ def test_a_new_key_schema_ends_the_range_as_well_and_the_first_of_both_counts(
     assert (got.range.end, got.range.met_key_schema_ids, got.range.met_schema_ids) == (1, (4,), ())
 
 
+def test_a_range_tells_of_new_schemas_behind_its_end_up_to_an_id_that_is_not_valid(
+    read: Any, registry: RegistryInMemory
+) -> None:
+    later = [registry.register(f"later-{n}", record(a_field("n"), name=f"L{n}")) for n in range(3)]
+    framed_by = [framed(each.id, each.text, {"n": 1}) for each in later]
+    behind = (framed_by[0], old(2), framed_by[1], framed_by[0], unknown(900), unknown(901), framed_by[2])
+
+    got = read((b"k", new(0)), *((b"k", each) for each in behind), values=[1])
+
+    assert (got.range.end, got.range.met_schema_ids) == (0, (2,))
+    assert got.range.ahead_schema_ids == (later[0].id, later[1].id)
+    assert (got.result.unknown_schema_ids, registry.asked.count(900), registry.asked.count(901)) == ((), 1, 0)
+
+
 def test_ids_that_do_not_exist_are_dead_letters_and_asked_for_once(read: Any, registry: RegistryInMemory) -> None:
     got = read(*((b"k", unknown(900 + n % 3)) for n in range(9)), (b"k", unknown(3)), (b"k", unknown(2**31)), chunk=4)
 

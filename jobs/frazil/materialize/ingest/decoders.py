@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from frazil.formats.decoder import Decoder
@@ -98,6 +99,19 @@ class TaskDecoders:
             return self._decoders[schema_id]
         self._decoders[schema_id] = self._open(schema_id)
         return self._decoders[schema_id]
+
+    def new_among(self, schema_ids: Iterable[SchemaId | None]) -> tuple[SchemaId, ...]:
+        """The valid ids that the plan does not know, in order, up to the first one that is not valid."""
+        return tuple(dict.fromkeys(self._new_among(schema_ids)))
+
+    def _new_among(self, schema_ids: Iterable[SchemaId | None]) -> Iterator[SchemaId]:
+        for schema_id in schema_ids:
+            if schema_id is None or schema_id in self._excluded or schema_id in self._known:
+                continue
+            schema = None if is_too_large(schema_id) else self._unknown.registry.by_id(schema_id)
+            if schema is None or schema.format != self._schema_type:
+                return
+            yield schema_id
 
     def _open(self, schema_id: SchemaId) -> Decoder | Reason:
         if schema_id in self._excluded:

@@ -55,12 +55,16 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A range ends before the record at `index`: its schema has to reach the table first, or the look-ups are spent."""
+    """A range ends before the record at `index`: its schema has to reach the table first, or the look-ups are spent.
+
+    `ahead` are further new schemas, of records behind it.
+    """
 
     index: int
     by: StoppedBy
     schema_id: SchemaId
     of_key: bool
+    ahead: tuple[SchemaId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +103,18 @@ class _Room:
 
 def first_stop(decoders: TaskDecoders, framed: Framed, *, of_key: bool) -> Stop | None:
     """The first record of a schema that the plan does not know, if there is one."""
-    first: Stop | None = None
-    for group in framed.groups:
+    for number, group in enumerate(framed.groups, start=1):
         index = 0 if group.indexes is None else int(group.indexes[0])
-        if group.schema_id is None or (first is not None and index > first.index):
+        if group.schema_id is None:
             continue
         try:
             decoders.decoder(group.schema_id)
         except NewSchemaError:
-            first = Stop(index, "schema", group.schema_id, of_key)
+            ahead = decoders.new_among(behind.schema_id for behind in framed.groups[number:])
+            return Stop(index, "schema", group.schema_id, of_key, ahead)
         except LookupsSpentError:
-            first = Stop(index, "lookups", group.schema_id, of_key)
-    return first
+            return Stop(index, "lookups", group.schema_id, of_key)
+    return None
 
 
 def decode_framed(

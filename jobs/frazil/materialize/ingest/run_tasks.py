@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from frazil.materialize.account import Ingested, gather
 from frazil.materialize.clients import Clients
 from frazil.materialize.ingest.distribute import task_context, tasks_of
 from frazil.model.plan import BatchPlan, WriterSchemas
+from frazil.model.schemas import SchemaId
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import SchemaRegistry
@@ -44,8 +47,17 @@ def read_batch(
 
 def schemas_met(registry: SchemaRegistry, got: Ingested) -> WriterSchemas:
     """Return the schemas that tasks met and the plan did not know, by id."""
-    values = {i: registry.by_id(i) for i in got.met_value_ids}
-    keys = {i: registry.by_id(i) for i in got.met_key_ids}
+    return _schemas(registry, got.met_value_ids, got.met_key_ids)
+
+
+def schemas_ahead(registry: SchemaRegistry, got: Ingested) -> WriterSchemas:
+    """Return new schemas of records behind those where ranges ended, by id."""
+    return _schemas(registry, got.ahead_value_ids, got.ahead_key_ids)
+
+
+def _schemas(registry: SchemaRegistry, value_ids: Iterable[SchemaId], key_ids: Iterable[SchemaId]) -> WriterSchemas:
+    values = {i: registry.by_id(i) for i in value_ids}
+    keys = {i: registry.by_id(i) for i in key_ids}
     return WriterSchemas(
         {i: schema for i, schema in values.items() if schema is not None},
         {i: schema for i, schema in keys.items() if schema is not None},

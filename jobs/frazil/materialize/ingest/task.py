@@ -145,7 +145,6 @@ class _Tally:
 
     def result(self) -> RangeResult:
         end = max(self.end, self.wanted.start)
-        met = () if self.stop is None or self.stop.by != "schema" else (self.stop.schema_id,)
         result = RangeResult(
             topic=self.wanted.topic,
             partition=self.wanted.partition,
@@ -160,8 +159,12 @@ class _Tally:
             skipped_by_reason=dict(self.skipped),
             dead_letters_by_reason=dict(self.dead),
         )
-        of_key = self.stop is not None and self.stop.of_key
-        return replace(result, met_key_schema_ids=met) if of_key else replace(result, met_schema_ids=met)
+        if self.stop is None or self.stop.by != "schema":
+            return result
+        met, ahead = (self.stop.schema_id,), self.stop.ahead
+        if self.stop.of_key:
+            return replace(result, met_key_schema_ids=met, ahead_key_schema_ids=ahead)
+        return replace(result, met_schema_ids=met, ahead_schema_ids=ahead)
 
     def _stopped_by(self, end: int) -> StoppedBy:
         if self.stop is not None:

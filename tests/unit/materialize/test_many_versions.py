@@ -1,0 +1,95 @@
+"""Many versions of one subject: what a driver and its tasks ask a registry for, and how many batches they need."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from values_of_tables import spec
+from whole_batches import World, framed
+
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.materialize.ingest import decoders
+from frazil.materialize.run import Again, Published
+from frazil.model.errors import IncompatibleSchemaError
+from frazil.model.plan import NothingToDo
+from frazil.model.spec import CatalogSettings
+from tests.fakes.clients_in_memory import a_field, record
+
+VERSIONS = 120
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+
+
+def produce(world: World, text: str, **value: object) -> int:
+    """Register the subject's next version, and add a record with it."""
+    schema = world.registry.register("orders-value", text)
+    assert isinstance(schema.id, int)
+    world.values.append(framed(schema.id, text, {"n": len(world.values), **value}))
+    return schema.id
+
+
+def version(number: int) -> str:
+    return json.dumps({**json.loads(record(a_field("n"))), "doc": f"version {number}"})
+
+
+def outcomes(world: World) -> list[str]:
+    """Run batches in one process until there is nothing to do."""
+    table, found = world.table(spec()), []
+    while not isinstance(outcome := table.batch(), NothingToDo):
+        found.append(type(outcome).__name__)
+    return found
+
+
+def ns(world: World) -> list[int]:
+    view = world.lake.load("lake.orders")
+    assert view is not None
+    return sorted(view.current.scan().to_arrow()["n"].to_pylist())
+
+
+def test_new_versions_are_learnt_together_and_not_in_a_batch_each(world: World) -> None:
+    for number in range(VERSIONS):
+        produce(world, version(number))
+
+    assert outcomes(world) == [Again.__name__, Published.__name__]
+    assert ns(world) == list(range(VERSIONS))
+    about_schemas = Counter(each for each in world.registry.asked if isinstance(each, int))
+    assert max(about_schemas.values()) <= 3, "a schema is asked for a few times, however many versions there are"
+
+
+def test_a_batch_opens_each_known_schema_once_and_asks_the_registry_for_none(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(VERSIONS):
+        produce(world, version(number))
+    outcomes(world)
+    world.values += world.values
+    opened: list[object] = []
+    open_decoder = decoders.open_decoder
+    monkeypatch.setattr(
+        decoders, "open_decoder", lambda schema, *more: opened.append(schema.id) or open_decoder(schema, *more)
+    )
+
+    assert outcomes(world) == [Published.__name__]
+    assert sorted(opened) == list(range(1, VERSIONS + 1))
+
+
+def test_a_schema_behind_that_does_not_fit_holds_no_record_before_it(world: World) -> None:
+    wide = record(a_field("n"), a_field("note", ["null", "string"]))
+    for text, more in ((version(0), {}), (wide, {"note": "a"}), (version(1), {})):
+        produce(world, text, **more)
+    text = record(a_field("n", "string"))
+    produce(world, text, n="refused")
+    produce(world, version(2))
+    table = world.table(spec())
+    world.registry.subjects["orders-value"] = 1
+
+    with pytest.raises(IncompatibleSchemaError):
+        [table.batch() for _ in range(9)]
+
+    assert ns(world) == [0, 1, 2]
