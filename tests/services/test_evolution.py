@@ -143,6 +143,35 @@ def test_old_and_new_writers_take_turns_and_a_schema_goes_back(place: Place) -> 
     assert table.rows("id", "note") == [{"id": number, "note": "n" if number % 2 else None} for number in range(7)]
 
 
+def test_a_field_of_another_type_fills_a_column_of_its_own_at_every_level(place: Place) -> None:
+    topic = place.topic()
+
+    def order(price: str) -> dict[str, object]:
+        return record_of(("price", price), ("items", {"type": "array", "items": record_of(("p", price), name="Item")}))
+
+    old, new = order("string"), order("double")
+    first = place.register(f"{topic}-value", old)
+    text, number = {"price": "1.5", "items": [{"p": "a"}]}, {"price": 1.5, "items": [{"p": 0.5}]}
+    place.send(topic, *encode(old, first, text))
+    run = place.run(f"topic: {topic}\non_incompatible_schema: new_column")
+    catch_up(run)
+    second = place.register(f"{topic}-value", new)
+    place.send(topic, *encode(new, second, number), *encode(old, first, text), *encode(new, second, number))
+    changes = [change for receipt in receipts(catch_up(run)) for change in receipt.schema_changes]
+    place.register(f"{topic}-value", record_of(("price", "string")))
+    place.send(topic, *encode(old, first, text))
+
+    table = place.materialize(f"topic: {topic}\non_incompatible_schema: new_column")
+
+    assert changes == [
+        "add column price__v2: double, beside price",
+        "add column items[].p__v2: double, beside items[].p",
+    ]
+    texts = {"price": "1.5", "price__v2": None, "items": [{"p": "a", "p__v2": None}]}
+    numbers = {"price": None, "price__v2": 1.5, "items": [{"p": None, "p__v2": 0.5}]}
+    assert table.rows("price", "price__v2", "items") == [texts, numbers, texts, numbers, texts]
+
+
 def test_records_of_a_softly_deleted_version_are_rows(place: Place) -> None:
     """Its id is still known to the registry, as to a consumer that reads with it."""
     topic = place.topic()

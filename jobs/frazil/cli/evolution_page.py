@@ -13,6 +13,7 @@ from frazil.materialize.schema.notices import differences
 from frazil.materialize.schema.strictness import strict_findings
 from frazil.model.columns import Column
 from frazil.model.schemas import RegisteredSchema, SchemaFinding
+from frazil.model.spec import OnIncompatibleSchema
 
 HEAD = """\
 # Schema changes
@@ -24,17 +25,21 @@ Avro record before and after, and what the table does, found by comparing the tw
 safe changes by itself before it reads the records that need them. A refused change pauses the table, with every finding
 and its path. `frazil explain TABLE` shows both beforehand.
 
-The last column has what [`evolution: strict`](tables.md#keys) refuses as well: what Confluent's compatibility checker
+The fourth column has what [`evolution: strict`](tables.md#keys) refuses as well: what Confluent's compatibility checker
 for Iceberg tables refuses. It compares a schema with those that were registered just before and just after it, by the
 names of fields, their order and whether they are required; a default value makes no difference. It judges changes, and
 not what one schema alone may hold. Schemas that the table has columns for already are not judged again.
+
+The last column is for
+[`on_incompatible_schema: new_column`](../operate.md#a-column-for-another-type): a field of another type gets a column
+of its own.
 
 Three rules explain the rows. Every column is optional, so a field may become required or optional at any time. Nothing
 is taken from a table: a column that writers no longer have stays. Each record is decoded with the schema that it was
 written with, so older and newer writers may take turns.
 
-| The writer's schema | for example | the table | with `evolution: strict` |
-|---|---|---|---|
+| The writer's schema | for example | the table | with `evolution: strict` | with `new_column` |
+|---|---|---|---|---|
 """
 
 FOOT = """
@@ -160,6 +165,14 @@ EXAMPLES = (
         {"a": {"type": "string", "flink.maxLength": 5}},
     ),
     Example("has a record that was a number", {"a": "int"}, {"a": _record(x="int")}),
+    Example(
+        "has another type inside a record in an array",
+        {"a": _list(_record(x="int"))},
+        {"a": _list(_record(x="string"))},
+    ),
+    Example("has an array of another type", {"a": _list("int")}, {"a": _list("string")}),
+    Example("renames a field and gives it another type", {"a": "int"}, {"b": "string"}, {"b": "a"}),
+    Example("has a union that was a record", {"a": _record(x="int")}, {"a": ["int", "string"]}),
     Example("has a map that was an array", {"a": _list("int")}, {"a": _map("int")}),
     Example("has a map with wider keys (Protobuf)", "map<int32, string> a = 1;", "map<int64, string> a = 1;"),
     Example("has other symbols in an enum", {"a": _enum("X", "Y")}, {"a": _enum("Y", "Z")}),
@@ -184,17 +197,27 @@ EXAMPLES = (
 
 def page() -> str:
     """Return the content of docs/reference/evolution.md."""
-    rows = "".join(f"| {each.change} | {_shown(each)} | {outcome(each)} | {if_strict(each)} |\n" for each in EXAMPLES)
-    return HEAD + rows + FOOT
+    return HEAD + "".join(map(_row, EXAMPLES)) + FOOT
 
 
-def outcome(example: Example) -> str:
+def _row(example: Example) -> str:
+    cells = (example.change, _shown(example), outcome(example), if_strict(example), if_new_column(example))
+    return f"| {' | '.join(cells)} |\n"
+
+
+def if_new_column(example: Example) -> str:
+    """Return what the table does with `on_incompatible_schema: new_column`: `the same`, or what it changes."""
+    found = outcome(example, "new_column")
+    return "the same" if found == outcome(example) else found
+
+
+def outcome(example: Example, on_incompatible: OnIncompatibleSchema = "pause") -> str:
     """Return what a table made for the schema before does when it meets the schema after."""
     before, after = _columns(example.before, {}), _columns(example.after, example.aliases)
     if isinstance(after, str):
         return after
     assert not isinstance(before, str)  # noqa: S101 - examples begin with a schema that becomes a table
-    evolution = compare(after, before, aliases_of(before))
+    evolution = compare(after, before, aliases_of(before), on_incompatible)
     if evolution.findings:
         return _paused(evolution.findings)
     if evolution.changes:

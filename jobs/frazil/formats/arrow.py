@@ -7,7 +7,8 @@ from typing import cast
 
 import pyarrow as pa
 
-from frazil.formats.placement import ColumnSources, homeless, is_list, join, place_by_name
+from frazil.formats.families import is_list
+from frazil.formats.placement import ColumnSources, homeless, join, place_by_name
 from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
 from frazil.model.errors import IncompatibleSchemaError
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from frazil.formats.placement import ColumnSources, is_list, join
+from frazil.formats.families import is_list
+from frazil.formats.placement import ColumnSources, join
 
 MOST_NULL_BYTES = 256 << 20
 """The maximum per batch of rows. The decoders have the same limit for the fields of a writer's schema."""

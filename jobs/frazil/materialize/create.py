@@ -11,6 +11,7 @@ from frazil.materialize.dead_letter_checks import check_dead_letters
 from frazil.materialize.layout import (
     TABLE_PROPERTIES,
     delta_problems,
+    impossible_columns,
     metadata_columns,
     name_clashes,
     newly_unreadable,
@@ -245,9 +246,10 @@ def _merged(
     columns: tuple[Column, ...] = ()
     former_names: FormerNames = {}
     for schema, wanted in schemas:
-        evolution = compare(wanted, columns, former_names)
+        evolution = compare(wanted, columns, former_names, "pause" if of_key else spec.on_incompatible_schema)
         after = applied(columns, evolution.changes)
-        findings = evolution.findings + newly_unreadable(columns, after, spec)
+        unable = impossible_columns(spec, after, evolution.changes)
+        findings = evolution.findings + unable + newly_unreadable(columns, after, spec)
         if findings:
             raise refusal(spec.identifier, schema.id, findings, of_key=of_key)
         columns, former_names = after, evolution.former_names

@@ -25,7 +25,7 @@ from frazil.model.errors import CommitError, CommitRejectedError, IncompatibleSc
 from frazil.model.masked import masked_property
 from frazil.model.plan import WriterSchemas
 from frazil.model.progress import TableState
-from frazil.model.schemas import ExcludedSchemas, RegisteredSchema, SchemaFinding, SchemaId
+from frazil.model.schemas import ExcludedSchemas, RegisteredSchema, SchemaFinding, SchemaId, in_order
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.unions import unions_property
@@ -297,10 +297,11 @@ def _new(
 ) -> Iterable[RegisteredSchema]:
     """Return the schemas that were not seen yet, without those that the registry has lost since.
 
-    The records of a lost schema become dead letters, and so do those of the schemas that an operator excluded.
+    They come in the order in which they were registered, so that two processes that learn of them at once make the same
+    columns. The records of a lost schema become dead letters, and so do those of the schemas that an operator excluded.
     """
-    known = (schema for schema in schemas if schema is not None)
-    return (schema for schema in known if schema.id not in absorbed and schema.id not in excluded)
+    known = {schema.id: schema for schema in schemas if schema is not None}
+    return [known[each] for each in in_order(known) if each not in absorbed and each not in excluded]
 
 
 def _new_marks(view: TableView, columns: tuple[Column, ...]) -> dict[str, str]:

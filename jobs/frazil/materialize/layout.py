@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from frazil.delta.expressible import inexpressible
 from frazil.formats.open import plain_columns
+from frazil.model.changes import AddColumn, Change
 from frazil.model.columns import Column, ColumnType, ListOf, Scalar, Struct, walk
 from frazil.model.errors import SpecError
 from frazil.model.partitioning import partition_field
@@ -114,6 +115,30 @@ def newly_unreadable(
     """
     there = {path for path, _ in walk(before)}
     return tuple(each for each in refused_columns(spec.readers, after) if each.path not in there)
+
+
+def impossible_columns(
+    spec: TableSpec, columns: tuple[Column, ...], changes: tuple[Change, ...]
+) -> tuple[SchemaFinding, ...]:
+    """Return why a field cannot have a second column, for values of another type, in a table with these columns."""
+    made = [change for change in changes if isinstance(change, AddColumn) and change.beside]
+    first = dict(walk(columns)) if made else {}
+    found = ((change, first[change.beside], _why_impossible(spec, first[change.beside], change)) for change in made)
+    return tuple(
+        SchemaFinding(
+            change.beside, f"is {change.type} in the writer's schema, the table has {column.type}, and {problem}"
+        )
+        for change, column, problem in found
+        if problem is not None
+    )
+
+
+def _why_impossible(spec: TableSpec, first: Column, change: AddColumn) -> str | None:
+    if change.beside in partition_columns(spec):
+        return "a column in `partition_by` gets none beside it: rows of the other type would be in no partition"
+    if spec.policies and len(tuple(walk((first,)))) > 1:
+        return "a column with fields gets none beside it in a table with policies: one inside it would not be applied"
+    return None
 
 
 def delta_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:

@@ -9,15 +9,20 @@ from frazil.model.columns import ColumnType
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """Add an optional column at a dotted path, whose parent exists."""
+    """Add an optional column at a dotted path, whose parent exists.
+
+    `beside` is the path of the column that the field had first, for a column that holds its values of another type.
+    """
 
     path: str
     type: ColumnType
     doc: str | None = None
     mask: str = ""
+    beside: str = ""
 
     def __str__(self) -> str:
-        return f"add column {self.path}: {self.type}{f', masked: {self.mask}' if self.mask else ''}"
+        masked = f", masked: {self.mask}" if self.mask else ""
+        return f"add column {self.path}: {self.type}{masked}{f', beside {self.beside}' if self.beside else ''}"
 
 
 @dataclass(frozen=True, slots=True)

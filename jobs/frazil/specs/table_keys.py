@@ -131,9 +131,9 @@ ON_TOMBSTONE = Key("on_tombstone", Choice(get_args(OnTombstone)),
                    "What happens to a record without a value.", "row")  # fmt: skip
 ON_SCHEMA = Key(
     "on_incompatible_schema",
-    Choice(get_args(OnIncompatibleSchema), planned("use pause or dead_letter", "new_column")),
-    "What happens when a writer's schema requires a change that is unsafe for the table: pause it, or make dead letters"
-    " of the records with this schema.",
+    Choice(get_args(OnIncompatibleSchema)),
+    "What happens when a writer's schema requires a change that is unsafe for the table: pause it, make dead letters of"
+    " the records with this schema, or give each field of another type a new column, such as price__v2.",
     "pause",
 )
 EVOLUTION = Key(

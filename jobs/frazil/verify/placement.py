@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from frazil.formats.placement import ColumnSources, homeless, join, place_by_name, structs_within
+from frazil.formats.placement import (
+    ColumnSources,
+    column_for,
+    columns_by_name,
+    homeless,
+    join,
+    place_by_name,
+    structs_within,
+)
 from frazil.model.schemas import SchemaId
 
 _FIELD_ID = b"PARQUET:field_id"
@@ -57,7 +65,7 @@ class ByFieldId:
         placements: list[ColumnSources] = []
         for then in self.history:
             try:
-                placement = dict(_by_id(list(given), list(then), list(self.target), ""))
+                placement = dict(_by_id(list(given), list(then), list(self.target), "", self.former_names))
             except _NotThereError:
                 continue
             if placement not in placements:
@@ -65,11 +73,18 @@ class ByFieldId:
         return tuple(placements) or (place_by_name(given, self.target, self.former_names),)
 
 
-def _by_id(given: list[pa.Field], then: list[pa.Field], now: list[pa.Field], path: str) -> Iterator[tuple[str, str]]:
+def _by_id(
+    given: list[pa.Field],
+    then: list[pa.Field],
+    now: list[pa.Field],
+    path: str,
+    former_names: Mapping[str, tuple[str, ...]],
+) -> Iterator[tuple[str, str]]:
     columns_then = {column.name: column for column in then}
     columns_now = {_field_id(column): column for column in now}
+    known = columns_by_name(now, path, former_names)
     for each in given:
-        before = columns_then.get(each.name)
+        before = _for_its_type(each, known.get(each.name, ()), then) or columns_then.get(each.name)
         column = None if before is None else columns_now.get(_field_id(before))
         if before is None or column is None:
             raise _NotThereError
@@ -78,7 +93,18 @@ def _by_id(given: list[pa.Field], then: list[pa.Field], now: list[pa.Field], pat
         inner_then = next(structs_within(each.type, before.type, at), None)
         inner_now = next(structs_within(before.type, column.type, at), None)
         if inner_then is not None and inner_now is not None:
-            yield from _by_id(inner_then[0], inner_then[1], inner_now[1], inner_then[2])
+            yield from _by_id(inner_then[0], inner_then[1], inner_now[1], inner_then[2], former_names)
+
+
+def _for_its_type(each: pa.Field, known_now: Sequence[pa.Field], then: list[pa.Field]) -> pa.Field | None:
+    """Return the column that a schema of the table had for the field's type, if there are several by its name now."""
+    if len(known_now) < 2:
+        return None
+    by_id = {_field_id(column): column for column in then}
+    column = by_id.get(_field_id(column_for(each, known_now)))
+    if column is None:
+        raise _NotThereError
+    return column
 
 
 def _field_id(column: pa.Field) -> bytes | None:

@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from frazil.cli.evolution_page import EXAMPLES, Example, if_strict, outcome, schema_of
+from frazil.cli.evolution_page import EXAMPLES, Example, if_new_column, if_strict, outcome, schema_of
 from frazil.formats.arrow import arrow_schema, project
 from frazil.formats.open import map_schema
 from frazil.materialize.schema.compare import aliases_of, applied, compare
@@ -37,6 +37,10 @@ OUTCOMES = {
     "has a fixed of another length": "is paused: `a` is fixed(16)",
     "has text of another maximum length": "stays as it is",
     "has a record that was a number": "is paused: `a` is struct<x: int>",
+    "has another type inside a record in an array": "is paused: `a[].x` is string in the writer's schema",
+    "has an array of another type": "is paused: `a[]` is string in the writer's schema",
+    "renames a field and gives it another type": "is paused: `b` is string in the writer's schema, the table has int",
+    "has a union that was a record": "is paused: `a` is a union of int, string in the writer's schema",
     "has a map that was an array": "is paused: `a` is map<string, int>",
     "has a map with wider keys (Protobuf)": "is paused: `a` the map's keys are long, the table has int",
     "has other symbols in an enum": "stays as it is",
@@ -69,6 +73,42 @@ IF_STRICT = {
     "renames and widens a field": "is paused: `b` is a new required field: make it optional; `a` is gone",
 }
 """What is refused in addition to what every table refuses; all other examples have the same outcome."""
+
+
+IF_NEW_COLUMN = {
+    "has any other number or type": "changes: add column a__v2: float, beside a, add column b__v2: string, beside b",
+    "has a decimal with another scale": "changes: add column a__v2: decimal(18, 3), beside a",
+    "has a timestamp that was a date": "changes: add column a__v2: timestamptz, beside a",
+    "has a local timestamp that was none": "changes: add column a__v2: timestamp, beside a",
+    "has a fixed of another length": "changes: add column a__v2: fixed(16), beside a",
+    "has a record that was a number": "changes: add column a__v2: struct<x: int>, beside a",
+    "has another type inside a record in an array": "changes: add column a[].x__v2: string, beside a[].x",
+    "has an array of another type": "changes: add column a__v2: list<string>, beside a",
+    "renames a field and gives it another type": "changes: rename a to b, add column b__v2: string, beside b",
+    "has a map that was an array": "changes: add column a__v2: map<string, int>, beside a",
+    "has a map with wider keys (Protobuf)": "changes: add column a__v2: map<long, string>, beside a",
+    "has a union that was one type": "changes: add column a__v2: struct<int: int, string: string>, beside a",
+}
+"""What another type changes with `on_incompatible_schema: new_column`; all other examples have the same outcome."""
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.change)
+def test_a_field_of_another_type_gets_the_column_that_the_page_says(example: Example) -> None:
+    assert if_new_column(example) == IF_NEW_COLUMN.get(example.change, "the same")
+
+
+@pytest.mark.parametrize(
+    "example", [each for each in EXAMPLES if each.change in IF_NEW_COLUMN], ids=lambda example: example.change
+)
+def test_records_of_both_types_fit_a_table_with_a_column_for_each(example: Example) -> None:
+    before, after = columns_of(example, after=False), columns_of(example, after=True)
+    evolution = compare(after, before, aliases_of(before), "new_column")
+    table = applied(before, evolution.changes)
+
+    for written in (before, after):
+        assert project(rows(written), arrow_schema(table), evolution.former_names).num_rows == 1
+        again = compare(written, table, evolution.former_names)
+        assert (again.changes, again.findings) == ((), ())
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.change)

@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,6 +22,7 @@ from frazil.materialize.schema.former_names import FormerNames, former_names_of,
 from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
 from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct, walk
 from frazil.model.schemas import SchemaFinding
+from frazil.model.spec import OnIncompatibleSchema
 from frazil.model.unions import UNIONS_PROPERTY, marked, unions_property
 
 INT, LONG, FLOAT, DOUBLE, TEXT = (Scalar(n) for n in ("int", "long", "float", "double", "string"))  # type: ignore[arg-type]
@@ -316,18 +318,24 @@ TYPES = st.recursive(
 )  # fmt: skip
 
 
+ON_INCOMPATIBLE = st.sampled_from(get_args(OnIncompatibleSchema))
+
+
 @ON_ANY_MACHINE
-@given(st.lists(columns_of(TYPES), min_size=2, max_size=4))
-def test_whatever_was_absorbed_needs_no_further_change(writers: list[tuple[Column, ...]]) -> None:
+@given(st.lists(columns_of(TYPES), min_size=2, max_size=4), ON_INCOMPATIBLE)
+def test_whatever_was_absorbed_needs_no_further_change(
+    writers: list[tuple[Column, ...]], on_incompatible: OnIncompatibleSchema
+) -> None:
     have: tuple[Column, ...] = ()
     former: FormerNames = {}
     for wanted in writers:
-        evolution = compare(wanted, have, former)
+        evolution = compare(wanted, have, former, on_incompatible)
         if evolution.findings:
             continue
         have, former = applied(have, evolution.changes), evolution.former_names
-        again = compare(wanted, have, former)
-        assert (again.changes, again.findings, again.former_names) == ((), (), former)
+        for setting in get_args(OnIncompatibleSchema):
+            again = compare(wanted, have, former, setting)
+            assert (again.changes, again.findings, again.former_names) == ((), (), former)
 
 
 def numbered(columns: tuple[Column, ...], numbers: Iterator[int]) -> tuple[Column, ...]:
@@ -361,16 +369,16 @@ def by_field(wanted: tuple[Column, ...], have: tuple[Column, ...], former: Forme
 
 
 @ON_ANY_MACHINE
-@given(st.lists(columns_of(TYPES), min_size=2, max_size=5))
+@given(st.lists(columns_of(TYPES), min_size=2, max_size=5), ON_INCOMPATIBLE)
 def test_every_field_of_every_writer_keeps_its_one_column_whatever_comes_later(
-    writers: list[tuple[Column, ...]],
+    writers: list[tuple[Column, ...]], on_incompatible: OnIncompatibleSchema
 ) -> None:
     have: tuple[Column, ...] = ()
     former: FormerNames = {}
     numbers = itertools.count()
     absorbed: list[tuple[tuple[Column, ...], list[str]]] = []
     for wanted in writers:
-        evolution = compare(wanted, have, former)
+        evolution = compare(wanted, have, former, on_incompatible)
         if evolution.findings:
             continue
         have, former = numbered(applied(have, evolution.changes), numbers), evolution.former_names

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from frazil.formats.arrow import arrow_schema, null_mask, unsliced
 from frazil.formats.decoder import Decoded, Decoder, Payloads
+from frazil.formats.families import is_list
 from frazil.formats.masks.columns import Mask, Masked
 from frazil.formats.masks.hashes import hashed, key_bytes
-from frazil.formats.placement import is_list
 from frazil.model.errors import SettingError
 from frazil.model.policies import REDACTED, Policy
 from frazil.model.secret import NamedKey

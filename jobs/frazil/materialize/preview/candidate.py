@@ -81,7 +81,8 @@ class SchemaPlan:
 def _change_to_json(change: Change) -> dict[str, str | None]:
     match change:
         case AddColumn(path, column_type, doc):
-            return {"change": "add", "path": path, "type": str(column_type), "doc": doc}
+            beside = {"beside": change.beside} if change.beside else {}
+            return {"change": "add", "path": path, "type": str(column_type), "doc": doc, **beside}
         case WidenType(path, from_type, to_type):
             return {"change": "widen", "path": path, "from_type": str(from_type), "type": str(to_type)}
         case RenameColumn(path, new_name):

@@ -2,22 +2,25 @@
 
 Safe: a new column, int → long, float → double, a decimal with more digits before the point, a rename that the
 writer's schema declares by an alias. A column that a writer no longer has stays, and is null in its rows.
-Everything else is a finding, and all of them are collected.
+Everything else is a finding, and all of them are collected. With `on_incompatible_schema: new_column`, a field of
+another type gets a column beside the one that it had (`price__v2`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from frazil.materialize.schema.exchanged import exchanged, structs_in
 from frazil.materialize.schema.former_names import FormerNames
+from frazil.materialize.schema.level import FieldPath, Level
 from frazil.materialize.schema.name_tree import NameTree, join, tree_of
 from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct, walk
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import SchemaFinding, SchemaId, unsafe_change
+from frazil.model.spec import OnIncompatibleSchema
 
 _WIDENS = {("int", "long"), ("float", "double")}
 
@@ -50,15 +53,20 @@ def aliases_of(columns: tuple[Column, ...], path: str = "") -> FormerNames:
     return found
 
 
-def compare(wanted: tuple[Column, ...], have: tuple[Column, ...], former_names: FormerNames) -> Evolution:
+def compare(
+    wanted: tuple[Column, ...],
+    have: tuple[Column, ...],
+    former_names: FormerNames,
+    on_incompatible: OnIncompatibleSchema = "pause",
+) -> Evolution:
     """Return the changes that the columns `have` need to hold the columns `wanted`.
 
     The cost is linear in the number of columns and of former names.
     """
-    names, found = tree_of(former_names), _Found()
+    names, found = tree_of(former_names), _Found(on_incompatible)
     for path, problem in exchanged(wanted):
         found.refuse(path, problem)
-    _compare_columns(wanted, _Level(_FieldPath(), names, wanted, have), found)
+    _compare_columns(wanted, Level(FieldPath(), names, wanted, have), found)
     return Evolution(tuple(found.changes), tuple(found.findings), dict(names.flat()))
 
 
@@ -162,8 +170,9 @@ def _without(prefix: str, changes: _Pending) -> _Pending:
 
 @dataclass(slots=True)
 class _Found:
-    """The changes and findings of a comparison so far."""
+    """The changes and findings of a comparison so far, and what it does about an incompatible type."""
 
+    on_incompatible: OnIncompatibleSchema
     changes: list[Change] = field(default_factory=list)
     findings: list[SchemaFinding] = field(default_factory=list)
 
@@ -171,110 +180,7 @@ class _Found:
         self.findings.append(SchemaFinding(path, problem))
 
 
-@dataclass(frozen=True, slots=True)
-class _FieldPath:
-    """A path in the names after all renames, for findings, and in those before, as changes have to name it.
-
-    The library resolves every path of one update against the names before it.
-    """
-
-    now: str = ""
-    was: str = ""
-
-    def step(self, now: str, was: str | None = None) -> _FieldPath:
-        return _FieldPath(join(self.now, now), join(self.was, now if was is None else was))
-
-
-class _Level:
-    """The columns of one struct, with all that is looked up for each of them."""
-
-    def __init__(
-        self, place: _FieldPath, names: NameTree, wanted: tuple[Column, ...], have: tuple[Column, ...]
-    ) -> None:
-        self.place, self.names = place, names
-        self.have = {each.name: each for each in have}
-        self.beside = {each.name for each in (*wanted, *have)}
-        self.matches = _matches(wanted, have, names)
-        self.shifted = _shifted(wanted, self.have)
-        self._by_lower: dict[str, list[str]] = {}
-        for each in have:
-            self._by_lower.setdefault(each.name.lower(), []).append(each.name)
-        self._owners: dict[str, set[str]] = {}
-        for name, node in names.under.items():
-            self._own(name, node.former)
-
-    def knows(self, name: str, column: str) -> bool:
-        """Return whether the table recorded this name for the column."""
-        return name == column or name in self.names.step(column).former
-
-    def twin(self, name: str, match: Column | None) -> str | None:
-        """Return another column of the table whose name differs in letter case only, or None."""
-        own = None if match is None else match.name
-        return next((each for each in self._by_lower.get(name.lower(), ()) if each != own), None)
-
-    def holder(self, name: str, match: Column | None) -> str | None:
-        """The column beside it, other than the one to be renamed, that records may still call `name`."""
-        own = None if match is None else match.name
-        return min(self._owners.get(name, set()) & self.beside - {own, name}, default=None)
-
-    def learn(self, aliases: Sequence[str], column: str) -> None:
-        """A writer may name an alias later than the column: it is remembered, unless it means another column."""
-        new = tuple(dict.fromkeys(a for a in aliases if a not in self.beside and a not in self._owners))
-        if new:
-            self.names.step(column).former += new
-            self._own(column, new)
-
-    def unknown(self, names: Sequence[str]) -> list[str]:
-        """Return the names that no column of the table has or had."""
-        return [name for name in names if name not in self.have and name not in self._owners]
-
-    def rename(self, old: str, new: str) -> None:
-        node = self.names.move(old, new)
-        for former in node.former:
-            self._owners[former].discard(old)
-        node.former += (old,)
-        self._own(new, node.former)
-
-    def _own(self, column: str, former: Sequence[str]) -> None:
-        for name in former:
-            self._owners.setdefault(name, set()).add(column)
-
-
-def _matches(wanted: tuple[Column, ...], have: tuple[Column, ...], names: NameTree) -> dict[str, Column]:
-    """The table's column for each of the writer's: by its name, by a former name, or by an alias. None serves two."""
-    free = {each.name: each for each in have}
-    found = {column.name: free.pop(column.name) for column in wanted if column.name in free}
-    written = {column.name for column in wanted} - set(found)
-    for each in tuple(free.values()):
-        former = next((name for name in names.step(each.name).former if name in written), None)
-        if former is not None:
-            written.remove(former)
-            found[former] = free.pop(each.name)
-    for column in wanted:
-        alias = next((alias for alias in column.aliases if alias in free), None)
-        if column.name in written and alias is not None:
-            found[column.name] = free.pop(alias)
-    return found
-
-
-def _shifted(wanted: tuple[Column, ...], have: Mapping[str, Column]) -> dict[str, str]:
-    """Fields that take the name of a column which the same schema renames: `a` to `b`, while `b` becomes `c`.
-
-    The table finds `b` by its name, so that values of two meanings would share the column.
-    """
-    written = {column.name for column in wanted}
-    unwritten = have.keys() - written
-    moved_on = {alias: column.name for column in wanted for alias in column.aliases if alias != column.name}
-    return {
-        column.name: f"is the renamed column {alias}, and takes the name of the column that is renamed to"
-        f" {moved_on[column.name]}"
-        for column in wanted
-        for alias in column.aliases
-        if alias in unwritten and column.name in moved_on and column.name in have
-    }
-
-
-def _compare_columns(wanted: tuple[Column, ...], level: _Level, found: _Found) -> None:
+def _compare_columns(wanted: tuple[Column, ...], level: Level, found: _Found) -> None:
     for column in wanted:
         if column.name in level.shifted:
             found.refuse(level.place.step(column.name).now, level.shifted[column.name])
@@ -282,14 +188,13 @@ def _compare_columns(wanted: tuple[Column, ...], level: _Level, found: _Found) -
             _compare_column(column, level.matches.get(column.name), level, found)
 
 
-def _compare_column(column: Column, match: Column | None, level: _Level, found: _Found) -> None:
+def _compare_column(column: Column, match: Column | None, level: Level, found: _Found) -> None:
     if match is not None and column.mask != match.mask:
         return found.refuse(level.place.step(column.name).now, _unlike(column.mask, match))
     if match is not None and level.knows(column.name, match.name):
         level.learn(column.aliases, match.name)
-        names, place = level.names.step(match.name), level.place.step(match.name)
-        return _compare_types(column.type, match.type, names, place, found)
-    taken = _taken(column, match, level)
+        return _fill(column, match, match.name, level, found)
+    taken = _taken(column.name, match, level)
     if taken is not None:
         return found.refuse(level.place.step(column.name).now, taken)
     unknown = tuple(_unknown_past(column, match, level))
@@ -298,18 +203,7 @@ def _compare_column(column: Column, match: Column | None, level: _Level, found: 
     return _add(column, level, found) if match is None else _rename(column, match, level, found)
 
 
-def _taken(column: Column, match: Column | None, level: _Level) -> str | None:
-    """Return why the table cannot have a column of this name, or None."""
-    twin = level.twin(column.name, match)
-    if twin is not None:
-        return f"differs only in letter case from the table's column {twin}"
-    holder = level.holder(column.name, match)
-    if holder is not None:
-        return f"is a former name or an alias of the column {holder}: older records use it for that column"
-    return None
-
-
-def _unknown_past(column: Column, match: Column | None, level: _Level) -> Iterator[SchemaFinding]:
+def _unknown_past(column: Column, match: Column | None, level: Level) -> Iterator[SchemaFinding]:
     """Yield each column without a policy that had a name which the table does not know: perhaps that of a masked field.
 
     Another schema, which the table has not met, can lead from a masked or dropped field to that name.
@@ -324,35 +218,67 @@ def _unknown_past(column: Column, match: Column | None, level: _Level) -> Iterat
             yield SchemaFinding(path, f"{had}. Add `{path}` to `columns`, with a policy or with `mask: none`")
 
 
+def _taken(name: str, match: Column | None, level: Level) -> str | None:
+    """Return why the table cannot have a new column, or one that it has, by this name."""
+    if match is None and name in level.have:
+        return "has the name of a column that holds values of another field, those of another type"
+    twin = level.twin(name, match)
+    if twin is not None:
+        return f"differs only in letter case from the table's column {twin}"
+    holder = level.holder(name, match)
+    if holder is not None:
+        return f"is a former name or an alias of the column {holder}: older records use it for that column"
+    return None
+
+
 def _unlike(mask: str, have: Column) -> str:
     """Return why a column cannot have this mask from now on."""
     own = f"has the policy {mask}" if mask else "has no policy"
     return f"{own}, but the values in the table's column {have.name} are {have.mask or 'not masked'}"
 
 
-def _rename(column: Column, old: Column, level: _Level, found: _Found) -> None:
+def _rename(column: Column, old: Column, level: Level, found: _Found) -> None:
     place = level.place.step(column.name, old.name)
     found.changes.append(RenameColumn(place.was, column.name))
     level.rename(old.name, column.name)
     level.learn(column.aliases, column.name)
-    _compare_types(column.type, old.type, level.names.step(column.name), place, found)
+    _fill(column, old, column.name, level, found)
 
 
-def _add(column: Column, level: _Level, found: _Found) -> None:
-    found.changes.append(AddColumn(level.place.step(column.name).was, column.type, column.doc, column.mask))
+def _fill(column: Column, first: Column, name: str, level: Level, found: _Found) -> None:
+    """Compare the field with the column for its type: its first one, which is called `name` now, or one beside that."""
+    place = level.place.step(name, first.name)
+    if found.on_incompatible != "new_column" and not level.has_other_types(name):
+        return _compare_types(column.type, first.type, level.names.step(name), place, found)
+    target = level.for_type(column.type, first, name)
+    if target is None and found.on_incompatible == "new_column":
+        other = replace(column, name=level.name_for_other_type(name), aliases=())
+        unknown = tuple(_unknown_past(other, None, level))
+        if unknown:
+            return found.findings.extend(unknown)
+        level.add_other_type(other, name)
+        return _add(other, level, found, beside=place.now)
+    if target is None or target is first:
+        return _compare_types(column.type, first.type, level.names.step(name), place, found)
+    own = level.place.step(target.name)
+    return _compare_types(column.type, target.type, level.names.step(target.name), own, found)
+
+
+def _add(column: Column, level: Level, found: _Found, beside: str = "") -> None:
+    found.changes.append(AddColumn(level.place.step(column.name).was, column.type, column.doc, column.mask, beside))
     level.learn(column.aliases, column.name)
     for path, former in aliases_of((column,)).items():
         if path != column.name:
             level.names.at(path).former = former
 
 
-def _compare_types(wanted: ColumnType, have: ColumnType, names: NameTree, place: _FieldPath, found: _Found) -> None:
+def _compare_types(wanted: ColumnType, have: ColumnType, names: NameTree, place: FieldPath, found: _Found) -> None:
     match wanted, have:
         case Struct(columns), Struct(present):
             if wanted.is_union is not have.is_union:
                 problem = f"is {_kind(wanted)} in the writer's schema, the table has {_kind(have)}"
                 return found.refuse(place.now, problem)
-            return _compare_columns(columns, _Level(place, names, columns, present), found)
+            return _compare_columns(columns, Level(place, names, columns, present), found)
         case ListOf(element), ListOf(present_element):
             return _compare_types(element, present_element, names.step("[]"), place.step("[]"), found)
         case MapOf(key, value), MapOf(present_key, present_value):
@@ -363,7 +289,7 @@ def _compare_types(wanted: ColumnType, have: ColumnType, names: NameTree, place:
             return _compare_scalars(wanted, have, place, found)
 
 
-def _compare_scalars(wanted: ColumnType, have: ColumnType, place: _FieldPath, found: _Found) -> None:
+def _compare_scalars(wanted: ColumnType, have: ColumnType, place: FieldPath, found: _Found) -> None:
     if wanted == have or _widens(wanted, have):
         return
     if _widens(have, wanted):

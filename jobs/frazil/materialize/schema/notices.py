@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
+from frazil.formats.families import family_of
 from frazil.formats.mapped import LEFT_OUT
 from frazil.formats.open import map_schema
 from frazil.materialize.schema.former_names import FormerNames
@@ -52,11 +53,13 @@ def differences(
     given = {column.name: column for column in written}
     for column in have:
         here = f"{path}.{column.name}" if path else column.name
-        name = next((name for name in (column.name, *former_names.get(here, ())) if name in given), None)
-        if name is not None:
-            yield from _narrower(given[name].type, column.type, former_names, here)
-        else:
+        field = next((given[name] for name in (column.name, *former_names.get(here, ())) if name in given), None)
+        if field is None:
             yield SchemaFinding(here, "not in the newest schema: null in new rows")
+        elif family_of(field.type) != family_of(column.type):
+            yield SchemaFinding(here, f"{field.type} in the newest schema: null in new rows")
+        else:
+            yield from _narrower(field.type, column.type, former_names, here)
 
 
 def _narrower(written: ColumnType, have: ColumnType, former_names: FormerNames, path: str) -> Iterator[SchemaFinding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from frazil.materialize.layout import metadata_columns, name_clashes, newly_unreadable
+from frazil.materialize.layout import impossible_columns, metadata_columns, name_clashes, newly_unreadable
 from frazil.materialize.schema.columns_of import given_columns, key_column, record_columns
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
 from frazil.materialize.schema.former_names import FormerNames
@@ -14,7 +14,7 @@ from frazil.materialize.schema.succession import NONE_ACCEPTED, Accepted, OtherM
 from frazil.model.columns import Column
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import RegisteredSchema, SchemaFinding, SchemaId
-from frazil.model.spec import TableSpec
+from frazil.model.spec import OnIncompatibleSchema, TableSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,10 @@ class RequiredColumns:
     @property
     def of_key(self) -> bool:
         return self.schema_id is not None and not self.of_record
+
+    def on_incompatible(self, spec: TableSpec) -> OnIncompatibleSchema:
+        """Return what is done about a field of another type: keys, and columns of the spec, get no second column."""
+        return spec.on_incompatible_schema if self.of_record and self.schema_id is not None else "pause"
 
     def refused(self, spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> IncompatibleSchemaError:
         error = refusal(spec.identifier, self.schema_id, findings, of_key=self.of_key, held=self.held)
@@ -100,7 +104,7 @@ def needed(
     """Return the changes that a table with these columns needs to hold the wanted ones."""
     about = {finding.path for finding in name_clashes(columns, spec)}
     have = tuple(each for each in columns if (each.name in about) is not wanted.of_record)
-    evolution = compare(wanted.columns, have, former_names)
+    evolution = compare(wanted.columns, have, former_names, wanted.on_incompatible(spec))
     clashes = name_clashes(wanted.columns, spec) if wanted.of_record else ()
     changed = applied(have, evolution.changes)
     after = {column.name for column in changed}
@@ -108,5 +112,5 @@ def needed(
         SchemaFinding(n, "a partition field has this name, now or earlier") for n in sorted(after & partition_names)
     )
     found = () if wanted.other_message is None else (wanted.other_message.finding,)
-    unreadable = newly_unreadable(have, changed, spec)
-    return replace(evolution, findings=(*found, *evolution.findings, *wanted.if_strict, *clashes, *taken, *unreadable))
+    unable = (*impossible_columns(spec, changed, evolution.changes), *newly_unreadable(have, changed, spec))
+    return replace(evolution, findings=(*found, *evolution.findings, *wanted.if_strict, *clashes, *taken, *unable))
