@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from frazil.formats.families import arrow_family_of
 from frazil.formats.placement import (
     ColumnSources,
     column_for,
@@ -84,7 +85,9 @@ def _by_id(
     columns_now = {_field_id(column): column for column in now}
     known = columns_by_name(now, path, former_names)
     for each in given:
-        before = _for_its_type(each, known.get(each.name, ()), then) or columns_then.get(each.name)
+        before = columns_then.get(each.name)
+        if before is None or arrow_family_of(before.type) != arrow_family_of(each.type):
+            before = _for_its_type(each, known.get(each.name, ()), then) or before
         column = None if before is None else columns_now.get(_field_id(before))
         if before is None or column is None:
             raise _NotThereError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -110,14 +111,23 @@ class Level:
             self._owners.setdefault(name, set()).add(column)
 
 
+_OTHER_TYPE = re.compile(r"(.+)__v\d+")
+"""A column for values of another type is called after the one beside it, as that was called then."""
+
+
 def first_columns(have: tuple[Column, ...], names: NameTree) -> dict[str, str]:
     """Return, for each column with values of another type of a field, the column beside it that the field had first.
 
-    It is known by that column's present name: no other column has a former name that a column beside it has now.
+    The table knows the column by the names of both: the one that it is called after, and the present one of the first.
     """
     there = {each.name for each in have}
-    found = {name: next((f for f in node.former if f in there), None) for name, node in names.under.items()}
-    return {name: base for name, base in found.items() if base is not None and name in there}
+    found: dict[str, str] = {}
+    for name in there & names.under.keys():
+        former, called = names.under[name].former, _OTHER_TYPE.fullmatch(name)
+        first = next((each for each in former if each in there), None)
+        if first is not None and called is not None and called[1] in former:
+            found[name] = first
+    return found
 
 
 def matches_of(wanted: tuple[Column, ...], have: tuple[Column, ...], names: NameTree) -> dict[str, Column]:
