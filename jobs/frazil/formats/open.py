@@ -51,6 +51,11 @@ def map_schema(schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETT
     return _after_policies(FORMATS[schema.format].map_schema(schema, settings), settings)
 
 
+def record_name(schema: RegisteredSchema) -> str | None:
+    """Return the full name of a schema of records (in JSON Schema its title), or None for another schema."""
+    return map_schema(schema).record or None
+
+
 def open_decoder(
     schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETTINGS, wire_format: WireFormat = CONFLUENT
 ) -> Decoder:

@@ -53,6 +53,8 @@ class Reason(StrEnum):
     """The table cannot hold the writer schema, and a user ran `frazil resume --dead-letter-schema` for it."""
     BAD_KEY = "bad_key"
     """The key cannot be decoded as the table spec requires; `detail` starts with the reason, one of the above."""
+    NO_ROUTE = "no_route"
+    """The table spec has routes, and none of them takes the record."""
     UNREADABLE_HEADERS = "unreadable_headers"
     """The table keeps headers, and the Kafka client cannot decode this record's headers."""
     DEFECT = "defect"

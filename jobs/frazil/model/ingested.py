@@ -8,6 +8,7 @@ from typing import Literal
 
 from frazil.model.plan import OffsetRange, WriterSchemas
 from frazil.model.progress import Counts, OffsetSums
+from frazil.model.routes import Route
 from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, SchemaId
 from frazil.model.secret import SettingValue
 from frazil.model.spec import RegistrySettings, TableSpec
@@ -29,8 +30,21 @@ class WriteTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class RouteTarget:
+    """A table of a group, and the records that it takes. `spec` is the table's own, with its own policies."""
+
+    route: Route
+    spec: TableSpec
+    rows: WriteTarget
+    former_names: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class TaskContext:
-    """The inputs that all tasks of a batch share."""
+    """The inputs that all tasks of a batch share. For a group, `spec`, `rows` and `former_names` are its first table's.
+
+    `routes` are the tables of a group in the order of its spec; there is none for a table without a group.
+    """
 
     spec: TableSpec
     batch_id: str
@@ -45,6 +59,12 @@ class TaskContext:
     source_ids: Mapping[str, tuple[str | None, int]]
     """The topic id and the generation, by topic."""
     excluded: ExcludedSchemas = NONE_EXCLUDED
+    routes: tuple[RouteTarget, ...] = ()
+
+    @property
+    def policed(self) -> TableSpec | None:
+        """The first spec with policies. If there is one, dead letters are encrypted and no message quotes a value."""
+        return next((spec for spec in (self.spec, *(each.spec for each in self.routes)) if spec.policies), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +104,17 @@ class DeletedRows:
     positions: Sequence[int]
 
 
+@dataclass(frozen=True, slots=True)
+class RouteRows:
+    """How many rows a range adds to one table of a group, and the sums of their offsets."""
+
+    rows: int = 0
+    sums: OffsetSums = field(default_factory=OffsetSums)
+
+    def __add__(self, other: RouteRows) -> RouteRows:
+        return RouteRows(self.rows + other.rows, self.sums + other.sums)
+
+
 StoppedBy = Literal["end", "bytes", "schema", "lookups"]
 
 
@@ -94,6 +125,7 @@ class RangeResult:
     `gaps` counts its offsets without a visible record: compacted ones, control records, aborted transactions.
     `met_schema_ids` are valid schema ids that the plan does not contain; the first such record is at `end`.
     `ahead_schema_ids` are some of those of records behind it.
+    `counts` and `sums` are those of all tables of a group; `routes` has the rows of each.
     """
 
     topic: str
@@ -112,11 +144,15 @@ class RangeResult:
     met_key_schema_ids: tuple[SchemaId, ...] = ()
     ahead_schema_ids: tuple[SchemaId, ...] = ()
     ahead_key_schema_ids: tuple[SchemaId, ...] = ()
+    routes: tuple[RouteRows, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """The result of a successful task. The registry has no schemas with the ids `unknown_schema_ids`."""
+    """The result of a successful task. The registry has no schemas with the ids `unknown_schema_ids`.
+
+    For a group, `route_files` has the files of each table, and `row_files` is empty.
+    """
 
     ranges: tuple[RangeResult, ...]
     row_files: tuple[WrittenFile, ...]
@@ -124,3 +160,4 @@ class TaskResult:
     unknown_schema_ids: tuple[SchemaId, ...] = ()
     truncated_nanos: int = 0
     undeclared_fields: int = 0
+    route_files: tuple[tuple[WrittenFile, ...], ...] = ()

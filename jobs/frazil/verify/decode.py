@@ -99,7 +99,7 @@ def open_redecoder(
         former_names=context.former_names,
         place_values=placed,
     )
-    decoder = RecordDecoder(context, table=table, dead_letter_schema=schemas[1], now=now_utc)
+    decoder = RecordDecoder(context, tables=[table], dead_letter_schema=schemas[1], now=now_utc)
     return Redecoder(registry, decoder, schemas[0], placed, values, keys)
 
 

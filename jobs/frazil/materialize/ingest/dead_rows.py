@@ -67,8 +67,8 @@ def dead_rows(
         **_named_writers(context, values, headers),
         **_optional(records, places),
     }
-    letters = context.spec.dead_letter_key
-    if context.spec.policies and letters is not None:
+    letters = None if context.policed is None else context.policed.dead_letter_key
+    if letters is not None:
         columns = encrypted_columns(columns, topic=topic, partition=partition, key=letters)
     arrays = [_column(field, columns, constants, len(dead)) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from frazil.materialize.ingest.dead_rows import dead_rows
 from frazil.materialize.ingest.isolate import Refused, blanked, defect, isolating
 from frazil.materialize.ingest.part_size import PartSize
 from frazil.materialize.ingest.payloads import CrowdedError, Indexes, Stop
+from frazil.materialize.ingest.routing import Router
 from frazil.materialize.ingest.table_rows import Chunk, TableDecoder
 from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.dead_letter import Reason, Reject
@@ -32,12 +33,19 @@ _NO_KEYS = Framed((), (), ())
 
 
 @dataclass(frozen=True, slots=True)
+class NewRows:
+    """The rows that a chunk adds to one table, in its schema, and their offsets."""
+
+    rows: pa.RecordBatch
+    offsets: Indexes
+
+
+@dataclass(frozen=True, slots=True)
 class DecodedRecords:
-    """What became of the first `read` records of a chunk. `rows` and `dead_letters` are in their tables' schemas."""
+    """What became of the first `read` records of a chunk. `dead_letters` are in their table's schema."""
 
     read: int
-    rows: pa.RecordBatch
-    row_offsets: Indexes
+    tables: tuple[NewRows, ...]
     dead_letters: pa.RecordBatch | None
     dead_letters_by_reason: Mapping[str, int]
     skipped_by_reason: Mapping[str, int]
@@ -45,30 +53,48 @@ class DecodedRecords:
     undeclared_fields: int
     stop: Stop | None
 
+    @property
+    def rows(self) -> pa.RecordBatch:
+        """The rows of a table without a group."""
+        (only,) = self.tables
+        return only.rows
+
+    @property
+    def row_offsets(self) -> Indexes:
+        """The offsets of these rows."""
+        (only,) = self.tables
+        return only.offsets
+
 
 class RecordDecoder:
-    """Decodes the records of one task."""
+    """Decodes the records of one task: onto one table, or onto those of a group, between which `router` decides."""
 
     def __init__(
         self,
         context: TaskContext,
         *,
-        table: TableDecoder,
+        tables: Sequence[TableDecoder],
         dead_letter_schema: pa.Schema,
         now: Callable[[], datetime],
+        router: Router | None = None,
     ) -> None:
         spec = context.spec
         self.table = spec.identifier
-        self.quotes_values = not spec.policies
+        self.quotes_values = context.policed is None
         self._context = context
         self._spec = spec
-        self._decoder = table
+        self._tables = tuple(tables)
+        self._router = router
         self._dead_letter_schema = dead_letter_schema
         self._now = now
         self.group_values = grouping_of(spec.value, spec.wire_format)
         self._group_keys = grouping_of(spec.key, spec.wire_format, of_key=True)
         self._reads_keys_by_schema = reads_keys_by_schema(spec)
-        self._reads_headers = table.keeps_headers or has_framing_headers(spec)
+        self._reads_headers = (
+            any(table.keeps_headers for table in tables)
+            or has_framing_headers(spec)
+            or (router is not None and router.reads_headers)
+        )
         kept = spec.metadata.keep
         self.optional_fields = OptionalFields(
             timestamp_type="timestamp_type" in kept, leader_epoch="leader_epoch" in kept
@@ -117,18 +143,21 @@ class RecordDecoder:
     def _decode(self, topic: str, partition: int, records: Records, refused: Refused) -> DecodedRecords:
         given, refused = self._with_headers(records, refused)
         chunk = self._framed(topic, partition, blanked(given, refused))
-        stop = self._decoder.stop(chunk)
+        stop = self._tables[0].stop(chunk)
         if stop is not None:
             given = given.first(stop.index)
             chunk = self._framed(topic, partition, blanked(given, refused))
         here = {index: reject for index, reject in refused.items() if index < len(given)}
-        decoded = self._decoder.decode(chunk, here)
-        skipped, dead = self._sort_out(chunk, {**decoded.rejects, **here})
+        parts, unrouted = self._divided(chunk)
+        decoded = [table.decode(part, here) for table, part in zip(self._tables, parts, strict=True)]
+        rejects = {index: reject for each in decoded for index, reject in each.rejects.items()}
+        skipped, dead = self._sort_out(chunk, {**rejects, **unrouted, **here})
         offsets = given.offsets.to_numpy()
         return DecodedRecords(
             read=len(given),
-            rows=decoded.rows,
-            row_offsets=offsets if decoded.accepted is None else offsets[decoded.accepted],
+            tables=tuple(
+                NewRows(each.rows, offsets if each.accepted is None else offsets[each.accepted]) for each in decoded
+            ),
             dead_letters=dead_rows(
                 self._context,
                 schema=self._dead_letter_schema,
@@ -140,10 +169,20 @@ class RecordDecoder:
             ),
             dead_letters_by_reason=Counter(reject.reason.value for reject in dead),
             skipped_by_reason=skipped,
-            truncated_nanos=decoded.truncated_nanos,
-            undeclared_fields=decoded.undeclared,
+            truncated_nanos=sum(each.truncated_nanos for each in decoded),
+            undeclared_fields=sum(each.undeclared for each in decoded),
             stop=stop,
         )
+
+    def _divided(self, chunk: Chunk) -> tuple[Sequence[Chunk], Refused]:
+        """Return what each table decodes, and why the other records are in no table."""
+        if self._router is None:
+            return (chunk,), {}
+        divided = self._router.divide(chunk.values, chunk.records.headers)
+        parts = [
+            replace(chunk, values=values, route=divided.taken_by(place)) for place, values in enumerate(divided.framed)
+        ]
+        return parts, divided.rejects
 
     def _with_headers(self, records: Records, refused: Refused) -> tuple[Records, Refused]:
         """Headers are read where the table keeps them, or they name schemas: only there can they refuse a record."""
@@ -183,7 +222,7 @@ class RecordDecoder:
         return BadRecordLimitError(
             f"{self._spec.identifier}: the record {chunk.topic}-{chunk.partition} offset"
             f" {chunk.records.offsets[reject.index]} cannot become a row:"
-            f" {reject.reason.value}{where}{'' if self._spec.policies else f': {reject.detail}'}",
+            f" {reject.reason.value}{where}{f': {reject.detail}' if self.quotes_values else ''}",
             hint="`on_bad_record: stop` is set: fix the producer, or set `on_bad_record: dead_letter`",
         )
 

@@ -63,11 +63,61 @@ class UnknownIds:
         return None
 
 
-class TaskDecoders:
-    """Decoders by schema id, for values or for keys. Records of the `excluded` ids become dead letters.
+class TaskSchemas:
+    """Writer schemas by id, for values or for keys. Records of the `excluded` ids become dead letters.
 
-    `word` is their format in the spec. Payloads without a registered schema have the id None.
+    `word` is their format in the spec.
     """
+
+    def __init__(
+        self,
+        word: str,
+        known: dict[SchemaId, RegisteredSchema],
+        unknown: UnknownIds,
+        excluded: frozenset[SchemaId] = frozenset(),
+    ) -> None:
+        self._schema_type = SCHEMA_TYPES.get(word)
+        self._known = known
+        self._unknown = unknown
+        self._excluded = excluded
+        self._met: dict[SchemaId, Reason] = {}
+
+    def schema(self, schema_id: SchemaId) -> RegisteredSchema | Reason:
+        """The schema, or why records of this id are dead letters.
+
+        Raises NewSchemaError for a valid id that the plan does not know, and LookupsSpentError.
+        """
+        if schema_id in self._excluded:
+            return Reason.REFUSED_SCHEMA
+        known = self._known.get(schema_id) or self._met.get(schema_id)
+        if known is None:
+            known = self._met[schema_id] = self._meet(schema_id)
+        return known
+
+    def new_among(self, schema_ids: Iterable[SchemaId | None]) -> tuple[SchemaId, ...]:
+        """The valid ids that the plan does not know, in order, up to the first one that is not valid."""
+        return tuple(dict.fromkeys(self._new_among(schema_ids)))
+
+    def _new_among(self, schema_ids: Iterable[SchemaId | None]) -> Iterator[SchemaId]:
+        for schema_id in schema_ids:
+            if schema_id is None or schema_id in self._excluded or schema_id in self._known:
+                continue
+            schema = None if is_too_large(schema_id) else self._unknown.registry.by_id(schema_id)
+            if schema is None or schema.format != self._schema_type:
+                return
+            yield schema_id
+
+    def _meet(self, schema_id: SchemaId) -> Reason:
+        schema = self._unknown.look_up(schema_id)
+        if schema is None:
+            return Reason.UNKNOWN_SCHEMA_ID
+        if schema.format != self._schema_type:
+            return Reason.WRONG_SCHEMA_TYPE
+        raise NewSchemaError(schema_id)
+
+
+class TaskDecoders:
+    """Decoders by schema id, for values or for keys. Payloads without a registered schema have the id None."""
 
     def __init__(
         self,
@@ -78,13 +128,10 @@ class TaskDecoders:
         settings: FormatSettings = DEFAULT_SETTINGS,
         wire_format: WireFormat = CONFLUENT,
     ) -> None:
-        self._schema_type = SCHEMA_TYPES.get(word)
+        self.schemas = TaskSchemas(word, known, unknown, excluded)
         self._plain = open_plain(word, settings)
-        self._excluded = excluded
         self._settings = settings
         self._wire_format = wire_format
-        self._known = known
-        self._unknown = unknown
         self._decoders: dict[SchemaId, Decoder | Reason] = {}
 
     def decoder(self, schema_id: SchemaId | None) -> Decoder | Reason:
@@ -100,29 +147,6 @@ class TaskDecoders:
         self._decoders[schema_id] = self._open(schema_id)
         return self._decoders[schema_id]
 
-    def new_among(self, schema_ids: Iterable[SchemaId | None]) -> tuple[SchemaId, ...]:
-        """The valid ids that the plan does not know, in order, up to the first one that is not valid."""
-        return tuple(dict.fromkeys(self._new_among(schema_ids)))
-
-    def _new_among(self, schema_ids: Iterable[SchemaId | None]) -> Iterator[SchemaId]:
-        for schema_id in schema_ids:
-            if schema_id is None or schema_id in self._excluded or schema_id in self._known:
-                continue
-            schema = None if is_too_large(schema_id) else self._unknown.registry.by_id(schema_id)
-            if schema is None or schema.format != self._schema_type:
-                return
-            yield schema_id
-
     def _open(self, schema_id: SchemaId) -> Decoder | Reason:
-        if schema_id in self._excluded:
-            return Reason.REFUSED_SCHEMA
-        schema = self._known.get(schema_id)
-        return self._met(schema_id) if schema is None else open_decoder(schema, self._settings, self._wire_format)
-
-    def _met(self, schema_id: SchemaId) -> Reason:
-        schema = self._unknown.look_up(schema_id)
-        if schema is None:
-            return Reason.UNKNOWN_SCHEMA_ID
-        if schema.format != self._schema_type:
-            return Reason.WRONG_SCHEMA_TYPE
-        raise NewSchemaError(schema_id)
+        schema = self.schemas.schema(schema_id)
+        return schema if isinstance(schema, Reason) else open_decoder(schema, self._settings, self._wire_format)

@@ -15,7 +15,7 @@ from frazil.formats.decoder import chosen_payloads
 from frazil.formats.framing import Framed
 from frazil.formats.null_bytes import MOST_NULL_BYTES, null_bytes_added, null_bytes_of_row, wide_fields
 from frazil.formats.unpacking import decode_group
-from frazil.materialize.ingest.decoders import LookupsSpentError, NewSchemaError, TaskDecoders
+from frazil.materialize.ingest.decoders import LookupsSpentError, NewSchemaError, TaskDecoders, TaskSchemas
 from frazil.materialize.ingest.placing import Place
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.ingested import StoppedBy
@@ -101,16 +101,16 @@ class _Room:
             raise CrowdedError(max(1, min(self.records - 1, self.seen * self.most // self.taken)))
 
 
-def first_stop(decoders: TaskDecoders, framed: Framed, *, of_key: bool) -> Stop | None:
+def first_stop(schemas: TaskSchemas, framed: Framed, *, of_key: bool) -> Stop | None:
     """The first record of a schema that the plan does not know, if there is one."""
     for number, group in enumerate(framed.groups, start=1):
         index = 0 if group.indexes is None else int(group.indexes[0])
         if group.schema_id is None:
             continue
         try:
-            decoders.decoder(group.schema_id)
+            schemas.schema(group.schema_id)
         except NewSchemaError:
-            ahead = decoders.new_among(behind.schema_id for behind in framed.groups[number:])
+            ahead = schemas.new_among(behind.schema_id for behind in framed.groups[number:])
             return Stop(index, "schema", group.schema_id, of_key, ahead)
         except LookupsSpentError:
             return Stop(index, "lookups", group.schema_id, of_key)
@@ -138,7 +138,7 @@ def decode_framed(
         chosen, given = group.indexes, chosen_payloads(payloads, group.indexes)
         decoder = decoders.decoder(group.schema_id)
         if isinstance(decoder, Reason):
-            rejects += _all_refused(group.schema_id, decoder, chosen, len(payloads))
+            rejects += all_refused(group.schema_id, decoder, chosen, len(payloads))
             continue
         decoded = decode_group(decoder, given, group)
         if decoded.taken < len(given):
@@ -179,7 +179,8 @@ def _most_null_bytes(framed: Framed) -> int:
     return MOST_NULL_BYTES if len(framed.groups) + bool(framed.nulls) < 2 else MOST_NULL_BYTES // 3
 
 
-def _all_refused(schema_id: SchemaId | None, reason: Reason, chosen: Indexes | None, count: int) -> list[Reject]:
+def all_refused(schema_id: SchemaId | None, reason: Reason, chosen: Indexes | None, count: int) -> list[Reject]:
+    """Refuse all records of a schema, for what its id is."""
     if reason is Reason.UNKNOWN_SCHEMA_ID:
         detail = f"the registry has no schema with the id {schema_id}"
     elif reason is Reason.REFUSED_SCHEMA:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,13 +24,17 @@ from frazil.records import Records
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Records of one partition, their values and Avro keys sorted by writer schema."""
+    """Records of one partition, their values and Avro keys sorted by writer schema.
+
+    `route` are the indexes of those that the table's route takes; None if the table takes all. `values` has no others.
+    """
 
     topic: str
     partition: int
     records: Records
     values: Framed
     keys: Framed
+    route: Indexes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +82,8 @@ class TableDecoder:
     def stop(self, chunk: Chunk) -> Stop | None:
         """The first record that must wait, whether for its value's schema or for its key's."""
         found = (
-            first_stop(self._values, chunk.values, of_key=False),
-            first_stop(self._keys, chunk.keys, of_key=True),
+            first_stop(self._values.schemas, chunk.values, of_key=False),
+            first_stop(self._keys.schemas, chunk.keys, of_key=True),
         )
         return min((stop for stop in found if stop is not None), key=lambda stop: stop.index, default=None)
 
@@ -90,7 +94,7 @@ class TableDecoder:
         return TableRows(
             rows=self._rows(chunk, values, keys, accepted),
             accepted=accepted,
-            rejects={r.index: r for rejects in (keys.rejects, values.rejects) for r in rejects},
+            rejects={r.index: r for r in (*_of_route(keys.rejects, chunk.route), *values.rejects)},
             truncated_nanos=values.truncated_nanos + keys.truncated_nanos,
             undeclared=values.undeclared + keys.undeclared,
         )
@@ -149,6 +153,14 @@ class TableDecoder:
                     about = _about(chunk, name, arrow_type)
                     by_name[column] = about if accepted is None else about.take(pa.array(accepted))
         return pa.RecordBatch.from_arrays([by_name[f.name] for f in self._row_schema], schema=self._row_schema)
+
+
+def _of_route(rejects: Sequence[Reject], route: Indexes | None) -> Sequence[Reject]:
+    """Return the rejects of the route's records: keys are decoded for all records of a chunk."""
+    if route is None or not rejects:
+        return rejects
+    mine = set(route.tolist())
+    return [reject for reject in rejects if reject.index in mine]
 
 
 def _except(refused: Refused, accepted: Indexes | None, count: int) -> Indexes | None:

@@ -3,67 +3,95 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
-from frazil.materialize.ingest.decoders import TaskDecoders, UnknownIds
+from frazil.materialize.ingest.decoders import TaskDecoders, TaskSchemas, UnknownIds
 from frazil.materialize.ingest.payloads import Indexes, Stop
+from frazil.materialize.ingest.routing import Router
 from frazil.materialize.ingest.table_rows import TableDecoder
 from frazil.materialize.ingest.write import DataFileWriter
-from frazil.model.ingested import IngestTask, RangeResult, StoppedBy, TaskContext, TaskResult
+from frazil.model.ingested import (
+    IngestTask,
+    RangeResult,
+    RouteRows,
+    RouteTarget,
+    StoppedBy,
+    TaskContext,
+    TaskResult,
+    WriteTarget,
+)
 from frazil.model.plan import OffsetRange
 from frazil.model.progress import Counts, OffsetSums
+from frazil.model.routes import Route
 from frazil.model.schemas import in_order
 from frazil.ports import RecordReader, SchemaRegistry
 from frazil.records import Records
+
+_EVERY_RECORD = Route("")
+"""Of a table without a group: it has no router."""
 
 
 def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) -> TaskResult:
     """Run one task. A failure leaves files that no table refers to; Frazil does not delete them."""
     context = task.context
-    rows = _files(context, dead_letters=False)
-    dead_letters = _files(context, dead_letters=True)
+    tables = context.routes or (RouteTarget(_EVERY_RECORD, context.spec, context.rows, context.former_names),)
+    rows = [_files(context, table.rows) for table in tables]
+    dead_letters = _files(context, context.dead_letters)
     unknown = UnknownIds(registry)
     decoder = RecordDecoder(
         context,
-        table=_table_decoder(context, rows.arrow_schema, unknown),
+        tables=[
+            _table_decoder(context, table, each.arrow_schema, unknown) for table, each in zip(tables, rows, strict=True)
+        ],
         dead_letter_schema=dead_letters.arrow_schema,
         now=now_utc,
+        router=_router(context, unknown),
     )
-    work = _Work(decoder, rows, dead_letters)
+    work = _Work(decoder, rows, dead_letters, is_group=bool(context.routes))
     reads = reader.read(task.ranges, decoder.optional_fields)
     results = tuple(work.write(wanted, chunks) for wanted, chunks in zip(task.ranges, reads, strict=True))
     return TaskResult(
         ranges=results,
-        row_files=rows.close(),
+        row_files=() if context.routes else rows[0].close(),
         dead_letter_files=dead_letters.close(),
         unknown_schema_ids=in_order(unknown.found),
         truncated_nanos=work.truncated_nanos,
         undeclared_fields=work.undeclared_fields,
+        route_files=tuple(each.close() for each in rows) if context.routes else (),
     )
 
 
-def _table_decoder(context: TaskContext, row_schema: pa.Schema, unknown: UnknownIds) -> TableDecoder:
-    spec, known, excluded = context.spec, context.schemas, context.excluded
+def _router(context: TaskContext, unknown: UnknownIds) -> Router | None:
+    if not context.routes:
+        return None
+    schemas = TaskSchemas(context.spec.value, dict(context.schemas.values), unknown, context.excluded.values)
+    return Router([each.route for each in context.routes], schemas)
+
+
+def _table_decoder(
+    context: TaskContext, table: RouteTarget, row_schema: pa.Schema, unknown: UnknownIds
+) -> TableDecoder:
+    spec, known, excluded = table.spec, context.schemas, context.excluded
     return TableDecoder(
         spec,
-        table=context.rows.identifier,
+        table=table.rows.identifier,
         row_schema=row_schema,
         values=TaskDecoders(
             spec.value, dict(known.values), unknown, excluded.values, spec.value_settings, spec.wire_format
         ),
         keys=TaskDecoders(spec.key, dict(known.keys), unknown, excluded.keys, spec.key_settings, spec.wire_format),
-        former_names=context.former_names,
+        former_names=table.former_names,
     )
 
 
-def _files(context: TaskContext, *, dead_letters: bool) -> DataFileWriter:
+def _files(context: TaskContext, target: WriteTarget) -> DataFileWriter:
     return DataFileWriter(
-        context.dead_letters if dead_letters else context.rows,
+        target,
         storage=context.storage,
         prefix=context.file_prefix,
         target_bytes=context.spec.maintain.target_file_bytes,
@@ -75,17 +103,19 @@ class _Work:
     """The decoder and files that the ranges of one task share."""
 
     decoder: RecordDecoder
-    rows: DataFileWriter
+    rows: Sequence[DataFileWriter]
     dead_letters: DataFileWriter
+    is_group: bool
     truncated_nanos: int = 0
     undeclared_fields: int = 0
 
     def write(self, wanted: OffsetRange, chunks: Iterator[Records]) -> RangeResult:
-        tally = _Tally(wanted)
+        tally = _Tally(wanted, [RouteRows() for _ in self.rows])
         for chunk in chunks:
             for records, decoded in self.decoder.decode(wanted.topic, wanted.partition, tally.affordable(chunk)):
                 with self.decoder.defects_named(wanted.topic, wanted.partition, records):
-                    self.rows.add(decoded.rows)
+                    for files, new in zip(self.rows, decoded.tables, strict=True):
+                        files.add(new.rows)
                     if decoded.dead_letters is not None:
                         self.dead_letters.add(decoded.dead_letters)
                 self.truncated_nanos += decoded.truncated_nanos
@@ -93,7 +123,7 @@ class _Work:
                 tally.add(records, decoded)
             if tally.stop is not None or tally.spent:
                 break
-        return tally.result()
+        return replace(tally.result(), routes=tuple(tally.tables)) if self.is_group else tally.result()
 
 
 @dataclass(slots=True)
@@ -101,8 +131,8 @@ class _Tally:
     """Counts one range while it is read."""
 
     wanted: OffsetRange
+    tables: list[RouteRows]
     counts: Counts = field(default_factory=Counts)
-    sums: OffsetSums = field(default_factory=OffsetSums)
     end: int = -1
     payload_bytes: int = 0
     chunk: Records | None = None
@@ -132,11 +162,12 @@ class _Tally:
         self.end = read.next_offset
         self.counts = self.counts + Counts(
             read=decoded.read,
-            rows=decoded.rows.num_rows,
+            rows=sum(new.rows.num_rows for new in decoded.tables),
             dead_letters=sum(decoded.dead_letters_by_reason.values()),
             skipped=sum(decoded.skipped_by_reason.values()),
         )
-        self.sums = self.sums + _sums(decoded.row_offsets)
+        for place, new in enumerate(decoded.tables):
+            self.tables[place] += RouteRows(new.rows.num_rows, _sums(new.offsets))
         self.skipped.update(decoded.skipped_by_reason)
         self.dead.update(decoded.dead_letters_by_reason)
         self.payload_bytes += self.chunk_bytes if read is self.chunk else read.payload_bytes
@@ -152,7 +183,7 @@ class _Tally:
             end=end,
             stopped_by=self._stopped_by(end),
             counts=self.counts,
-            sums=self.sums,
+            sums=sum((table.sums for table in self.tables), OffsetSums()),
             gaps=end - self.wanted.start - self.counts.read,
             payload_bytes=self.payload_bytes,
             leader_epoch=self.leader_epoch,

@@ -178,7 +178,7 @@ class Redecoder:
             former_names=context.former_names,
         )
         dead_letter_schema = schema_to_pyarrow(Schema.model_validate_json(self.dead_letters.schema_json))
-        return RecordDecoder(context, table=table, dead_letter_schema=dead_letter_schema, now=now_utc)
+        return RecordDecoder(context, tables=[table], dead_letter_schema=dead_letter_schema, now=now_utc)
 
 
 class _Bounded(UnknownIds):

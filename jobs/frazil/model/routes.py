@@ -1,0 +1,40 @@
+"""Routes: which table of a group takes a record (docs/decisions/0034-routes-of-one-spec.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderCondition:
+    """The last header of a record with this key has this value."""
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The conditions under which a table takes a record: all of them, and there is at least one.
+
+    `schema` is the full name of the record's writer schema; None is any.
+    """
+
+    table: str
+    schema: str | None = None
+    headers: tuple[HeaderCondition, ...] = ()
+
+    def includes(self, other: Route) -> bool:
+        """Return whether each record that fulfils these conditions also fulfils those of the other route."""
+        return other.schema in (None, self.schema) and set(other.headers) <= set(self.headers)
+
+
+def unreachable(routes: Sequence[Route]) -> Iterator[tuple[int, int]]:
+    """Yield the index of each route that never gets a record, after that of the first route that takes all of them."""
+    found: set[int] = set()
+    for first, later in combinations(range(len(routes)), 2):
+        if later not in found and routes[later].includes(routes[first]):
+            found.add(later)
+            yield first, later
