@@ -71,7 +71,7 @@ class SnapshotWriter:
         timestamp_ms: int,
         deletes: Sequence[DeletedRows] = (),
     ) -> Snapshot:
-        """Append `files` to the snapshot `parent`, and take rows out of these and its own files.
+        """Append `files` to the snapshot `parent`, and take rows out of its data files and out of these.
 
         Raises CommitRejectedError where the partition spec of a file is gone, or a file with rows to delete.
         """

@@ -33,14 +33,15 @@ class Level:
         self.place, self.names = place, names
         self.have = {each.name: each for each in have}
         self.beside = {each.name for each in (*wanted, *have)}
-        self.matches = matches_of(wanted, have, names)
-        self.shifted = shifted_names(wanted, self.have)
+        first = _first_columns(have, names)
+        self.matches = _matches(wanted, [each for each in have if each.name not in first], names)
+        self.shifted = _shifted(wanted, self.have)
         self._by_lower: dict[str, list[str]] = {}
         for each in have:
             self._by_lower.setdefault(each.name.lower(), []).append(each.name)
         self._owners: dict[str, set[str]] = {}
         self._other_types: dict[str, list[Column]] = {}
-        for name, base in first_columns(have, names).items():
+        for name, base in first.items():
             self._other_types.setdefault(base, []).append(self.have[name])
         for name, node in names.under.items():
             self._own(name, node.former)
@@ -115,7 +116,7 @@ _OTHER_TYPE = re.compile(r"(.+)__v\d+")
 """A column for values of another type is called after the one beside it, as that was called then."""
 
 
-def first_columns(have: tuple[Column, ...], names: NameTree) -> dict[str, str]:
+def _first_columns(have: tuple[Column, ...], names: NameTree) -> dict[str, str]:
     """Return, for each column with values of another type of a field, the column beside it that the field had first.
 
     The table knows the column by the names of both: the one that it is called after, and the present one of the first.
@@ -130,13 +131,12 @@ def first_columns(have: tuple[Column, ...], names: NameTree) -> dict[str, str]:
     return found
 
 
-def matches_of(wanted: tuple[Column, ...], have: tuple[Column, ...], names: NameTree) -> dict[str, Column]:
+def _matches(wanted: tuple[Column, ...], firsts: Sequence[Column], names: NameTree) -> dict[str, Column]:
     """The table's column for each of the writer's: by its name, by a former name, or by an alias. None serves two.
 
-    It is the first column, where the table has several for values of different types.
+    `firsts` are the table's columns without those beside another one, for values of another type.
     """
-    others = first_columns(have, names)
-    free = {each.name: each for each in have if each.name not in others}
+    free = {each.name: each for each in firsts}
     found = {column.name: free.pop(column.name) for column in wanted if column.name in free}
     written = {column.name for column in wanted} - set(found)
     for each in tuple(free.values()):
@@ -151,7 +151,7 @@ def matches_of(wanted: tuple[Column, ...], have: tuple[Column, ...], names: Name
     return found
 
 
-def shifted_names(wanted: tuple[Column, ...], have: Mapping[str, Column]) -> dict[str, str]:
+def _shifted(wanted: tuple[Column, ...], have: Mapping[str, Column]) -> dict[str, str]:
     """Fields that take the name of a column which the same schema renames: `a` to `b`, while `b` becomes `c`.
 
     The table finds `b` by its name, so that values of two meanings would share the column.
