@@ -31,6 +31,31 @@ class Route:
         return other.schema in (None, self.schema) and set(other.headers) <= set(self.headers)
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The tables of one spec with routes. `name` is the spec's `table`, from which its dead letters have their name.
+
+    The table of the first route is the ledger: its state is also that of the group.
+    """
+
+    database: str
+    name: str
+    routes: tuple[Route, ...]
+
+    @property
+    def identifier(self) -> str:
+        return f"{self.database}.{self.name}"
+
+    @property
+    def ledger(self) -> str:
+        """The identifier of the table that holds the group's state."""
+        return f"{self.database}.{self.routes[0].table}"
+
+    def route_of(self, table: str) -> Route:
+        """Return the route to a table of the group, by its name without the database."""
+        return next(route for route in self.routes if route.table == table)
+
+
 def unreachable(routes: Sequence[Route]) -> Iterator[tuple[int, int]]:
     """Yield the index of each route that never gets a record, after that of the first route that takes all of them."""
     found: set[int] = set()

@@ -9,6 +9,7 @@ from typing import Literal
 
 from frazil.model.pipeline import Pipeline
 from frazil.model.policies import NO_POLICIES, Policies
+from frazil.model.routes import Group
 from frazil.model.schemas import SchemaType
 from frazil.model.secret import DeferredSecret, NamedKey, SettingValue
 
@@ -244,6 +245,8 @@ class TableSpec:
     dead_letter_key: NamedKey | None = None
     """The key that encrypts dead letters, for a spec with policies."""
     evolution: SchemaEvolution = "lenient"
+    group: Group | None = None
+    """The tables that are read together with this one, for a spec with routes."""
 
     @property
     def value_type(self) -> SchemaType | None:
@@ -265,7 +268,7 @@ class TableSpec:
 
     @property
     def dead_letters_identifier(self) -> str:
-        return f"{self.database}.{self.table}__dead_letters"
+        return f"{self.identifier if self.group is None else self.group.identifier}__dead_letters"
 
     @property
     def pipeline(self) -> Pipeline:
