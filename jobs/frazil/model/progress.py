@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from frazil.model.routes import Route
 from frazil.model.schemas import SchemaId
 from frazil.model.spelling import plural
 
@@ -168,6 +169,49 @@ class BatchRef:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupPartition:
+    """One partition as all tables of a group read it. From `routed_since` on, the present routes divide its records."""
+
+    counts: Counts = field(default_factory=Counts)
+    routed_since: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RouteLine:
+    """How many records a table of a group has taken, by topic and partition. A removed route keeps its line."""
+
+    table: str
+    read: Mapping[str, Mapping[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """What the ledger of a group knows of all its tables, as of the batch whose state this is.
+
+    `routes` are those that divided the batch's records; their tables have this batch. `lines` has one for each table
+    that ever had a batch of the group, in the order in which they came. `partitions` are by topic and number.
+
+    A plan knows the schemas `untaken_schema_ids` too, though no route takes their records.
+    """
+
+    routes: tuple[Route, ...]
+    partitions: Mapping[str, Mapping[int, GroupPartition]]
+    lines: tuple[RouteLine, ...]
+    untaken_schema_ids: tuple[SchemaId, ...] = ()
+
+    def line_of(self, table: str) -> RouteLine | None:
+        """Return the line of a table, by its name without the database."""
+        return next((line for line in self.lines if line.table == table), None)
+
+    def has(self, table: str) -> bool:
+        """Return whether the table has the group's last batch."""
+        return any(route.table == table for route in self.routes)
+
+    def total(self) -> Counts:
+        return sum((each.counts for topic in self.partitions.values() for each in topic.values()), Counts())
+
+
+@dataclass(frozen=True, slots=True)
 class TableState:
     """The state from which the next batch continues; a snapshot stores it (`model/summary.py`).
 
@@ -178,6 +222,9 @@ class TableState:
     `sources` keeps every topic that the table was ever read from, in the order in which they came. `unnamed_topic` is
     the topic of rows without a topic: those from before the table had several. It is None for a table with one topic,
     and for one that had several from the start.
+
+    In a table of a group, the offsets are those of the group, and the counts and sums those of the records that the
+    table's route took. `group` is given in the ledger alone; dead letters and skipped records are counted there.
     """
 
     pipeline: str
@@ -198,6 +245,7 @@ class TableState:
 
     A replay reads nothing from Kafka: states with the same `last_read` have the same next offsets.
     """
+    group: GroupState | None = None
 
     @property
     def itself(self) -> BatchRef:

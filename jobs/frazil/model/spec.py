@@ -268,12 +268,13 @@ class TableSpec:
 
     @property
     def dead_letters_identifier(self) -> str:
-        return f"{self.identifier if self.group is None else self.group.identifier}__dead_letters"
+        return f"{self.pipeline.name}__dead_letters"
 
     @property
     def pipeline(self) -> Pipeline:
-        """The owner of the table's state."""
-        return Pipeline(self.identifier, tuple(sorted(self.topics)))
+        """The owner of the table's state: the table itself, or its group."""
+        name = self.identifier if self.group is None else self.group.identifier
+        return Pipeline(name, tuple(sorted(self.topics)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,14 +20,18 @@ from frazil.model.progress import (
     Counts,
     Fitted,
     ForeignChanges,
+    GroupPartition,
+    GroupState,
     Observation,
     ObservedTopic,
     OffsetSums,
     PartitionProgress,
+    RouteLine,
     SourceProgress,
     TableState,
 )
 from frazil.model.receipt import RangeReceipt, Receipt
+from frazil.model.routes import HeaderCondition, Route
 from frazil.model.snapshot import Snapshot
 from frazil.model.summary import (
     FORMAT_VERSION,
@@ -73,6 +77,14 @@ FULL = TableState(
 )
 
 
+GROUP = GroupState(
+    routes=(Route("orders", "shop.Order"), Route("refunds", headers=(HeaderCondition("type", "refund"),))),
+    partitions={"orders": {11: GroupPartition(Counts(9, 6, 0, 0, 2, 1), 4), 2: GroupPartition()}, "returns": {}},
+    lines=(RouteLine("orders", {"orders": {11: 5}}), RouteLine("gone", {}), RouteLine("refunds", {"orders": {11: 1}})),
+    untaken_schema_ids=(7,),
+)
+
+
 RECEIPT = Receipt(
     table="lake.orders",
     epoch=1,
@@ -96,7 +108,14 @@ def carrier(stored: StoredState) -> Snapshot:
 
 
 @pytest.mark.parametrize(
-    "kept", [FULL, replace(FULL, unnamed_topic="orders"), state({0: progress(0, 7)}), state(topic_id=None)]
+    "kept",
+    [
+        FULL,
+        replace(FULL, unnamed_topic="orders"),
+        replace(FULL, group=GROUP),
+        state({0: progress(0, 7)}),
+        state(topic_id=None),
+    ],
 )
 def test_a_state_survives_storing(kept: TableState) -> None:
     stored = store(kept)
@@ -132,6 +151,11 @@ def test_the_state_that_a_release_stored_is_read_for_ever(version: str) -> None:
 
     assert state_in(snapshot) == FULL
     assert receipt_in(snapshot) == RECEIPT
+
+
+def test_a_state_from_before_groups_were_stored_has_none() -> None:
+    assert "group" not in json.loads((STORED / "state-2.json").read_text())["document"]["state"]
+    assert state_in(carrier(stored_by_a_release("2"))).group is None
 
 
 def test_a_state_is_read_by_the_reader_of_its_own_format_version(monkeypatch: pytest.MonkeyPatch) -> None:
