@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +13,7 @@ from frazil.formats.open import is_known, map_schema
 from frazil.model.errors import IncompatibleSchemaError, SubjectMissingError
 from frazil.model.plan import TopicFacts
 from frazil.model.schemas import RegisteredSchema
-from frazil.model.spec import CONFLUENT, SCHEMA_TYPES, WireFormat
+from frazil.model.spec import CONFLUENT, SCHEMA_TYPES, FormatSettings, WireFormat
 from frazil.model.spelling import plural
 from frazil.peek import PeekedRecord, plain_format_of, wire_format_of
 from frazil.ports import SchemaRegistry
@@ -90,13 +91,14 @@ def _subject_of(topic: str, part: Literal["value", "key"], wire_format: WireForm
 def _values(registry: SchemaRegistry | None, topic: str, sample: Sequence[PeekedRecord], subject: str) -> _Values:
     """Return the format of the values: that of the subject named after the topic, else that of the newest records."""
     latest = None if registry is None else registry.latest(subject)
+    named = _by_frequency(each.message for each in sample)
     if latest is not None:
-        return _by_schema(topic, latest, f"the newest of the subject {subject}", None)
+        return _by_schema(topic, latest, f"the newest of the subject {subject}", None, named)
     decoded = [each.schema_id for each in sample if each.schema_id is not None and each.reject is None]
     schema = registry.by_id(decoded[-1]) if decoded and registry is not None else None
     if schema is not None and registry is not None:
         others = any(each != f"{topic}-key" for each in registry.subjects_under(f"{topic}-"))
-        return _by_schema(topic, schema, "which the newest record names", "topic-record" if others else "record")
+        return _by_schema(topic, schema, "which the newest record names", "topic-record" if others else "record", named)
     word = plain_format_of([each.raw for each in sample])
     if word is None:
         raise SubjectMissingError(
@@ -125,23 +127,48 @@ def _fields_entry(values: _Values, sample: Sequence[PeekedRecord]) -> Iterator[s
         yield ""
 
 
-def _by_schema(topic: str, schema: RegisteredSchema, found_in: str, subject: str | None) -> _Values:
-    mapped = _mapped(topic, schema)
+def _by_frequency(messages: Iterable[str | None]) -> Sequence[str]:
+    """Return the different messages that records name, the most frequent one first."""
+    return [name for name, _ in Counter(each for each in messages if each is not None).most_common()]
+
+
+def _by_schema(
+    topic: str, schema: RegisteredSchema, found_in: str, subject: str | None, named: Sequence[str]
+) -> _Values:
+    mapped = _mapped(topic, schema, named)
     word, message = FORMAT_NAMES[schema.format], mapped.record if schema.format == "PROTOBUF" else None
-    return _Values(word, subject, tuple(_columns(schema, found_in, mapped)), message)
+    notes = [*_columns(schema, found_in, mapped), *_other_messages(message, named)]
+    return _Values(word, subject, tuple(notes), message)
 
 
-def _mapped(topic: str, schema: RegisteredSchema) -> Mapped:
+def _other_messages(message: str | None, named: Sequence[str]) -> Iterator[str]:
+    others = [each for each in named if each != message]
+    if others:
+        yield (
+            f"The newest records are also {' and '.join(others)}. They are bad records of this table: write another"
+            f" spec for {'it' if len(others) == 1 else 'each'}, with its own `table` and `message`."
+        )
+
+
+def _mapped(topic: str, schema: RegisteredSchema, named: Sequence[str]) -> Mapped:
     if not is_known(schema) or schema.format not in FORMAT_NAMES:
         raise IncompatibleSchemaError(
             f"{topic}: schema {schema.id} is {schema.format}, expected {' or '.join(sorted(FORMAT_NAMES))}",
             hint=f"{schema.format} values are not supported in this release: leave the topic out",
         )
-    mapped = map_schema(schema)
+    mapped = _of_named_message(schema, named)
     if mapped.findings:
         found = "; ".join(f"{each.path}: {each.problem}" for each in mapped.findings)
         raise IncompatibleSchemaError(f"{topic}: schema {schema.id} cannot become columns: {found}", hint=_REGISTER)
     return mapped
+
+
+def _of_named_message(schema: RegisteredSchema, named: Sequence[str]) -> Mapped:
+    """Map the message that most records name, if the schema has it, else its first one."""
+    first = map_schema(schema)
+    known = {first.record, *first.other_records}
+    message = next((each for each in named if each in known), first.record)
+    return first if message == first.record else map_schema(schema, FormatSettings(message=message))
 
 
 _REGISTER = "register a schema without these fields, then run `frazil init` again"
@@ -154,6 +181,9 @@ def _key_entry(
     if schema is not None and schema.format in FORMAT_NAMES and is_known(schema):
         note = f"Schema {schema.id}, the newest of the subject {subject}."
         yield from _entry(keys.KEY, FORMAT_NAMES[schema.format], notes=[note])
+        if schema.format == "PROTOBUF":
+            message = _of_named_message(schema, _by_frequency(each.key_message for each in sample)).record
+            yield from _entry(keys.KEY_MESSAGE, message)
         return
     given = [each.raw.key for each in sample if each.raw.key is not None]
     if not given:

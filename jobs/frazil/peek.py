@@ -11,17 +11,24 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.formats.decoder import Decoder
-from frazil.formats.framing import group_by_schema_id
+from frazil.formats.framing import Group, group_by_schema_id
 from frazil.formats.glue_framing import group_by_version_id
 from frazil.formats.header_framing import VALUE_HEADER
-from frazil.formats.open import grouping_by_schema, guessed_plain_format, is_known, open_decoder, open_plain
+from frazil.formats.open import (
+    grouping_by_schema,
+    guessed_plain_format,
+    is_known,
+    message_names,
+    open_decoder,
+    open_plain,
+)
 from frazil.formats.python_values import python_values
 from frazil.formats.unpacking import decode_group
 from frazil.materialize.ingest.decoders import is_too_large
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
-from frazil.model.schemas import SchemaId
-from frazil.model.spec import CONFLUENT, DEFAULT_SETTINGS, FormatSettings, TableSpec, WireFormat
+from frazil.model.schemas import RegisteredSchema, SchemaId
+from frazil.model.spec import CONFLUENT, FormatSettings, TableSpec, WireFormat
 from frazil.ports import RecordReader, SchemaRegistry
 from frazil.records import Headers, OptionalFields, Records, binary
 
@@ -49,7 +56,8 @@ class RawRecord:
 class PeekedRecord:
     """A record and its columns, or the reason why it would be a dead letter. `schema_id` is of the value.
 
-    `key` is the decoded key where the registry's wire format and a schema give one, else None.
+    `key` is the decoded key where the registry's wire format and a schema give one, else None. `message` and
+    `key_message` are the full names of the messages that a value and a key of Protobuf name.
     """
 
     raw: RawRecord
@@ -57,6 +65,8 @@ class PeekedRecord:
     columns: Mapping[str, Any] = field(default_factory=dict)
     reject: Reject | None = None
     key: Mapping[str, Any] | None = None
+    message: str | None = None
+    key_message: str | None = None
 
 
 def newest_records(reader: RecordReader, facts: TopicFacts, count: int) -> list[RawRecord]:
@@ -102,14 +112,17 @@ class Peeker:
     """Decodes single records: keys and values with the schemas that the registry has for them.
 
     `plain` decodes the values if they have no registered schema; the settings are those of a spec for the others.
+    Settings are None without a spec: then each record is decoded as the Protobuf message that it names.
     """
 
     registry: SchemaRegistry | None
     plain: Decoder | None = None
-    value_settings: FormatSettings = DEFAULT_SETTINGS
-    key_settings: FormatSettings = DEFAULT_SETTINGS
+    value_settings: FormatSettings | None = None
+    key_settings: FormatSettings | None = None
     wire_format: WireFormat = CONFLUENT
-    decoders: dict[tuple[SchemaId, FormatSettings], Decoder | Reject] = field(default_factory=dict)
+    schemas: dict[SchemaId, RegisteredSchema | Reject] = field(default_factory=dict)
+    names: dict[SchemaId, Decoder | None] = field(default_factory=dict)
+    decoders: dict[tuple[SchemaId, FormatSettings], Decoder] = field(default_factory=dict)
 
     def decode(self, raw: RawRecord) -> PeekedRecord:
         """Decode a record. A null value has no columns and is no dead letter: by default, it becomes a row of nulls.
@@ -119,6 +132,7 @@ class Peeker:
         keyed = self._payload(raw, of_key=True)
         plain = self.plain
         decoded = self._payload(raw, of_key=False) if plain is None else _plain(raw, plain)
+        decoded = replace(decoded, key_message=keyed.message)
         return decoded if keyed.reject is not None else replace(decoded, key=keyed.columns or None)
 
     def _payload(self, raw: RawRecord, *, of_key: bool) -> PeekedRecord:
@@ -128,22 +142,24 @@ class Peeker:
             return PeekedRecord(raw, None)
         if framed.unframed:
             return PeekedRecord(raw, None, reject=framed.unframed[0])
-        schema_id = framed.groups[0].schema_id
-        assert schema_id is not None  # noqa: S101 - every group of framed payloads has one
-        decoder = self._decoder(schema_id, settings)
-        if isinstance(decoder, Reject):
-            return PeekedRecord(raw, schema_id, reject=decoder)
-        decoded = decode_group(decoder, binary([payload]), framed.groups[0])
+        group = framed.groups[0]
+        assert group.schema_id is not None  # noqa: S101 - every group of framed payloads has one
+        schema = self._schema(group.schema_id)
+        if isinstance(schema, Reject):
+            return PeekedRecord(raw, group.schema_id, reject=schema)
+        message = self._message(schema, payload, group)
+        decoder = self._decoder(schema, FormatSettings(message=message) if settings is None else settings)
+        decoded = decode_group(decoder, binary([payload]), group)
         if decoded.rejects:
-            return PeekedRecord(raw, schema_id, reject=decoded.rejects[0])
-        return PeekedRecord(raw, schema_id, columns=values_of(decoded.rows))
+            return PeekedRecord(raw, group.schema_id, reject=decoded.rejects[0], message=message)
+        return PeekedRecord(raw, group.schema_id, columns=values_of(decoded.rows), message=message)
 
-    def _decoder(self, schema_id: SchemaId, settings: FormatSettings) -> Decoder | Reject:
-        if (schema_id, settings) not in self.decoders:
-            self.decoders[schema_id, settings] = self._open(schema_id, settings)
-        return self.decoders[schema_id, settings]
+    def _schema(self, schema_id: SchemaId) -> RegisteredSchema | Reject:
+        if schema_id not in self.schemas:
+            self.schemas[schema_id] = self._look_up(schema_id)
+        return self.schemas[schema_id]
 
-    def _open(self, schema_id: SchemaId, settings: FormatSettings) -> Decoder | Reject:
+    def _look_up(self, schema_id: SchemaId) -> RegisteredSchema | Reject:
         if self.registry is None:
             detail = f"names the schema {schema_id}, and no schema registry is configured"
             return Reject(0, Reason.UNKNOWN_SCHEMA_ID, detail)
@@ -153,7 +169,19 @@ class Peeker:
         if not is_known(schema):
             detail = f"schema {schema_id} is {schema.format}, which this release does not decode"
             return Reject(0, Reason.WRONG_SCHEMA_TYPE, detail)
-        return open_decoder(schema, settings, self.wire_format)
+        return schema
+
+    def _message(self, schema: RegisteredSchema, payload: bytes, group: Group) -> str | None:
+        if schema.id not in self.names:
+            self.names[schema.id] = message_names(schema, self.wire_format)
+        names = self.names[schema.id]
+        named = None if names is None else decode_group(names, binary([payload]), group).rows.column(0).to_pylist()
+        return named[0] if named else None  # none if the payload is not the compressed data that it says
+
+    def _decoder(self, schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
+        if (schema.id, settings) not in self.decoders:
+            self.decoders[schema.id, settings] = open_decoder(schema, settings, self.wire_format)
+        return self.decoders[schema.id, settings]
 
 
 def _plain(raw: RawRecord, decoder: Decoder) -> PeekedRecord:

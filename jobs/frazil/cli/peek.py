@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
@@ -17,6 +17,7 @@ from frazil.cli.screen import print_lines, shortened, width_of
 from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
+    from frazil.model.dead_letter import Reason
     from frazil.model.plan import TopicFacts
     from frazil.model.spec import TableSpec
     from frazil.peek import PeekedRecord
@@ -109,19 +110,26 @@ def summary(facts: TopicFacts, found: Sequence[PeekedRecord], specs: Sequence[Ta
     partitions = plural(len(facts.partitions), "partition")
     if not found:
         return f"{facts.topic} has no records in {partitions}"
+    reasons = {None if each.reject is None else each.reject.reason for each in found}
     dead = sum(each.reject is not None for each in found)
     bad = f", {dead:,} of them would be {'a dead letter' if dead == 1 else 'dead letters'}" if dead else ""
     count = f"{plural(len(found), 'record')} of at most {facts.offsets:,}"
-    return f"({count} in {partitions}{bad}; {_next(facts.topic, specs, nothing_fits=dead == len(found))})"
+    return f"({count} in {partitions}{bad}; {_next(facts.topic, specs, reasons)})"
 
 
-def _next(topic: str, specs: Sequence[TableSpec], *, nothing_fits: bool) -> str:
+def _next(topic: str, specs: Sequence[TableSpec], reasons: Collection[Reason | None]) -> str:
     """Return what to do next: a table spec helps only if some record can become a row."""
-    if nothing_fits:
+    from frazil.model.dead_letter import Reason  # noqa: PLC0415
+
+    spec = next((spec for spec in specs if topic in spec.topics), None)
+    if spec is not None and reasons == {Reason.WRONG_MESSAGE}:
+        return f"these values are another Protobuf message than {spec.source_file} reads: set its key `message`"
+    if spec is not None and None not in reasons:
+        return f"no value can be read as {spec.source_file} says: `value: {spec.value}`"
+    if None not in reasons:
         return "no registered schema decodes these values; a table with `value: bytes` keeps any value"
-    table = next((spec.identifier for spec in specs if topic in spec.topics), None)
-    if table is not None:
-        return with_config_name(f"`frazil explain {table}` shows what a batch would do")
+    if spec is not None:
+        return with_config_name(f"`frazil explain {spec.identifier}` shows what a batch would do")
     return with_config_name(f"`frazil init {topic}` writes a table spec")
 
 

@@ -27,7 +27,7 @@ from frazil.formats.mapped import Mapped
 from frazil.formats.masks.arrays import MaskedDecoder
 from frazil.formats.masks.columns import Masked, mask_columns
 from frazil.formats.plain import PLAIN_FORMATS, PlainDecoder
-from frazil.formats.protobuf.format import PROTOBUF, open_glue_decoder
+from frazil.formats.protobuf.format import PROTOBUF, open_message_names, with_glue_index
 from frazil.model.columns import Column
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import RegisteredSchema, SchemaType
@@ -65,9 +65,21 @@ def open_decoder(
     true.
     """
     known = FORMATS[schema.format]
-    numbered = wire_format == "glue" and schema.format == "PROTOBUF"
-    decoder = open_glue_decoder(schema, settings) if numbered else known.open_decoder(schema, settings)
+    decoder = _after_index(known.open_decoder(schema, settings), schema, wire_format)
     return _masking(decoder, known.map_schema(schema, settings), settings) if settings.policies else decoder
+
+
+def message_names(schema: RegisteredSchema, wire_format: WireFormat) -> Decoder | None:
+    """Return a decoder of the full name of the message that each payload is; None if the schema has one record only.
+
+    Raises IncompatibleSchemaError.
+    """
+    return _after_index(open_message_names(schema), schema, wire_format) if schema.format == "PROTOBUF" else None
+
+
+def _after_index(decoder: Decoder, schema: RegisteredSchema, wire_format: WireFormat) -> Decoder:
+    numbered = wire_format == "glue" and schema.format == "PROTOBUF"
+    return with_glue_index(decoder, schema) if numbered else decoder
 
 
 def plain_format(word: str) -> PlainFormat | None:

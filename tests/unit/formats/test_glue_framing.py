@@ -12,7 +12,7 @@ from frazil.formats import unpacking
 from frazil.formats.decoder import Decoded
 from frazil.formats.framing import Framed, Group
 from frazil.formats.glue_framing import FRAME_BYTES, group_by_version_id
-from frazil.formats.open import open_decoder, open_plain
+from frazil.formats.open import message_names, open_decoder, open_plain
 from frazil.formats.unpacking import MOST_INFLATED, decode_group
 from frazil.model.dead_letter import Reason
 from frazil.model.schemas import RegisteredSchema
@@ -241,3 +241,14 @@ def test_all_payloads_of_one_byte_numbers_are_rewritten_at_once() -> None:
 
     assert found.rows.num_rows == 1
     assert [each.index for each in found.rejects] == [0, 1, 3, 4]
+
+
+def test_each_payload_tells_the_name_of_its_message() -> None:
+    schema = RegisteredSchema(ONE, "PROTOBUF", PROTO)
+    names = message_names(schema, "glue")
+    values = binary([framed(bytes([number])) for number in range(6)] + [framed(b"")])
+    assert names is not None
+
+    found = decode_group(names, values, group_by_version_id(values).groups[0])
+
+    assert found.rows.column(0).to_pylist() == [*IN_ORDER[:3], None, IN_ORDER[4], None, None]

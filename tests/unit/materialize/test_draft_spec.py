@@ -104,6 +104,34 @@ def test_the_message_of_a_protobuf_schema_is_written(tmp_path: Path) -> None:
     assert spec_of(found, tmp_path).value_settings.message == "shop.Order"
 
 
+SHOP = 'syntax = "proto3"; package shop; message Order { int64 n = 1; } message Refund { string why = 1; }'
+
+
+def of_message(message: str | None, key_message: str | None = None) -> PeekedRecord:
+    return PeekedRecord(RawRecord("Orders.V1", 0, 0, None, b"", b""), 1, message=message, key_message=key_message)
+
+
+def test_the_message_is_the_one_that_most_records_name(tmp_path: Path) -> None:
+    asked = registry()
+    asked.register("Orders.V1-value", SHOP, schema_format="PROTOBUF")
+    asked.register("Orders.V1-key", SHOP, schema_format="PROTOBUF")
+    named = ("shop.Order", "shop.Refund", "shop.Refund", "of.an.OldSchema", None)
+
+    found = drafted(asked, *(of_message(each, key_message=each) for each in named)).text
+
+    spec = spec_of(found, tmp_path)
+    assert (spec.value_settings.message, spec.key_settings.message) == ("shop.Refund", "shop.Refund")
+    assert "#   why: string\n" in found
+    assert "# The newest records are also shop.Order and of.an.OldSchema. They are bad records of this table:" in found
+
+
+def test_a_message_that_the_newest_schema_lacks_is_not_written(tmp_path: Path) -> None:
+    asked = registry()
+    asked.register("Orders.V1-value", SHOP, schema_format="PROTOBUF")
+
+    assert spec_of(drafted(asked, of_message("of.an.OldSchema")).text, tmp_path).value_settings.message == "shop.Order"
+
+
 def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:
     found = drafted(registry("Orders.V1-value"), taken=("orders_v1", "orders_v1_2"))
 

@@ -12,6 +12,7 @@ import fastavro
 from values_of_tables import spec
 
 from frazil.cli.peek import lines, summary
+from frazil.model.dead_letter import Reason
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.model.spec import FormatSettings, TableSpec
 from frazil.peek import FIRST_WINDOW, peek
@@ -174,3 +175,44 @@ def test_a_specs_settings_say_how_values_are_read() -> None:
     assert typed.reject is not None
     assert (typed.reject.reason.value, typed.reject.path) == ("bad_format", "at")
     assert kept.columns == {"at": "soon", "_extra": None}
+
+
+SHOP = 'syntax = "proto3"; package shop; message Order { int64 n = 1; } message Refund { string why = 1; }'
+REFUND = b"\x0a\x01x"
+
+
+def shop() -> RegistryInMemory:
+    made = RegistryInMemory()
+    made.register("orders-value", SHOP, schema_format="PROTOBUF")
+    return made
+
+
+def of_shop(indexes: bytes, data: bytes) -> Partitions:
+    return Partitions({0: {0: b"\0\0\0\0\1" + indexes + data}})
+
+
+def test_a_record_is_decoded_as_the_message_that_it_names() -> None:
+    (found,) = peek(of_shop(b"\x02\x02", REFUND), shop(), facts(1), 1)
+    (unknown,) = peek(of_shop(b"\x02\x08", REFUND), shop(), facts(1), 1)
+
+    assert (found.columns, found.message, found.reject) == ({"why": "x"}, "shop.Refund", None)
+    assert unknown.message is None
+    assert unknown.reject is not None
+    assert unknown.reject.reason is Reason.BAD_INDEX
+
+
+def test_a_spec_that_reads_another_message_is_named() -> None:
+    of_orders = spec(value="protobuf", value_settings=FormatSettings(message="shop.Order"))
+    found = peek(of_shop(b"\x02\x02", REFUND), shop(), facts(1), 1, spec=of_orders)
+
+    assert [str(each.reject) for each in found] == ["wrong_message: the record is a shop.Refund, expected a shop.Order"]
+    said = f"these values are another Protobuf message than {of_orders.source_file} reads: set its key `message`)"
+    assert summary(facts(1), found, [of_orders]).endswith(said)
+
+
+def test_values_that_a_spec_cannot_read_are_not_blamed_on_the_registry() -> None:
+    of_json = spec(value="json")
+    found = peek(Partitions({0: {0: b"no json"}}), None, facts(1), 1, spec=of_json)
+
+    said = f"no value can be read as {of_json.source_file} says: `value: json`)"
+    assert summary(facts(1), found, [of_json]).endswith(said)

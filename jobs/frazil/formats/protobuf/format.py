@@ -8,7 +8,7 @@ from frazil.formats.decoder import Decoder
 from frazil.formats.format import Format
 from frazil.formats.mapped import Mapped
 from frazil.model.schemas import RegisteredSchema
-from frazil.model.spec import FormatSettings
+from frazil.model.spec import DEFAULT_SETTINGS, FormatSettings
 
 if TYPE_CHECKING:
     from frazil.formats.protobuf.schema import ProtobufSchema
@@ -26,12 +26,19 @@ def open_decoder(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
     return decoders.open_decoder(_parsed(schema, settings))
 
 
-def open_glue_decoder(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
-    """Return the decoder of payloads that AWS Glue's serializers wrote."""
+def open_message_names(schema: RegisteredSchema) -> Decoder:
+    """Return a decoder of the full name of the message that each payload is."""
+    from frazil.formats.protobuf.message_names import MessageNameDecoder  # noqa: PLC0415
+
+    return MessageNameDecoder(_parsed(schema, DEFAULT_SETTINGS).names)
+
+
+def with_glue_index(decoder: Decoder, schema: RegisteredSchema) -> Decoder:
+    """Return the decoder for payloads that AWS Glue's serializers wrote."""
     from frazil.formats.protobuf.glue_index import GlueIndexDecoder  # noqa: PLC0415
     from frazil.formats.protobuf.schema import paths_by_name  # noqa: PLC0415
 
-    return GlueIndexDecoder(open_decoder(schema, settings), paths_by_name(schema.text))
+    return GlueIndexDecoder(decoder, paths_by_name(schema.text))
 
 
 def _parsed(schema: RegisteredSchema, settings: FormatSettings) -> ProtobufSchema:

@@ -7,10 +7,11 @@ from frazil.formats.verdict_page import VerdictPage
 
 _REST = """
 A schema is a file, and a record names one of its messages. Set `message` in the table spec if the file has several: by
-default the first message of each schema makes the rows. A schema with another message in front of the table's one
-pauses the table, whatever `on_incompatible_schema` says, until the spec names the `message`. Records of other messages
-are dead letters (`wrong_message`). A message that is nested in another one, behind a map, is refused as `message`:
-clients count its index in two ways.
+default the first message of each schema makes the rows, and `frazil init` writes the message that most of the newest
+records are. A schema with another message in front of the table's one pauses the table, whatever
+`on_incompatible_schema` says, until the spec names the `message`. Records of other messages are dead letters
+(`wrong_message`). A message that is nested in another one, behind a map, is refused as `message`: clients count its
+index in two ways.
 
 A known field with another wire type than the schema says is a dead letter (`bad_tag`), although Protobuf would skip it:
 its value would be lost.
