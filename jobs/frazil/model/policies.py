@@ -73,6 +73,10 @@ class Policies:
         parts = (f"{column}.", f"{column}[", f"{column}{{")
         return tuple(each for each in self.columns if each[0] == column or each[0].startswith(parts))
 
+    def covers(self, path: str) -> bool:
+        """Return whether a path, or a column around it, has a policy."""
+        return any(path == each or path.startswith((f"{each}.", f"{each}[", f"{each}{{")) for each, _ in self.columns)
+
 
 NO_POLICIES = Policies()
 

@@ -35,12 +35,15 @@ class Route:
 class Group:
     """The tables of one spec with routes. `name` is the spec's `table`, from which its dead letters have their name.
 
-    The table of the first route is the ledger: its state is also that of the group.
+    The table of the first route is the ledger: its state is also that of the group. `masked` says whether one of the
+    tables has policies: its records can miss their route, so the group's dead letters are encrypted, and no message
+    quotes a value.
     """
 
     database: str
     name: str
     routes: tuple[Route, ...]
+    masked: bool = False
 
     @property
     def identifier(self) -> str:

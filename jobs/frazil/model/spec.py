@@ -243,7 +243,7 @@ class TableSpec:
     key_settings: FormatSettings = DEFAULT_SETTINGS
     policies: Policies = NO_POLICIES
     dead_letter_key: NamedKey | None = None
-    """The key that encrypts dead letters, for a spec with policies."""
+    """The key that encrypts dead letters, for a spec that is `masked`."""
     evolution: SchemaEvolution = "lenient"
     group: Group | None = None
     """The tables that are read together with this one, for a spec with routes."""
@@ -261,6 +261,11 @@ class TableSpec:
     @property
     def needs_registry(self) -> bool:
         return self.value_type is not None or self.key_type is not None
+
+    @property
+    def masked(self) -> bool:
+        """The presence of policies in this table or its group: if there are any, messages quote no value."""
+        return bool(self.policies) or (self.group is not None and self.group.masked)
 
     @property
     def identifier(self) -> str:

@@ -6,28 +6,43 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from frazil.model.errors import SpecError
-from frazil.model.spec import TableSpec
-from frazil.specs.problems import Problem
+from frazil.specs.problems import Position, Problem
 from frazil.specs.table_spec import ReadSpec
 
 
 def problems_across(specs: Sequence[ReadSpec]) -> Iterator[Problem]:
-    """Yield a problem for each spec that writes the same table as an earlier one. Specs may share a topic."""
-    for first, second in combinations(specs, 2):
-        what = _clash(first.spec, second.spec)
-        if what is not None:
-            hint = "give one of them another name with `table:`"
-            yield Problem(second.named_at, what, hint, SpecError)
+    """Yield a problem for each spec that writes the same table as one of an earlier file. Specs may share a topic."""
+    pairs = combinations(specs, 2)
+    yield from dict.fromkeys(filter(None, (_clash(first, second) for first, second in pairs)))
 
 
-def _clash(first: TableSpec, second: TableSpec) -> str | None:
-    a, b = first.identifier, second.identifier
+def _clash(first: ReadSpec, second: ReadSpec) -> Problem | None:
+    if first.spec.source_file == second.spec.source_file:
+        return None  # tables of one group, which `route_problems` compares
+    return _clash_of_tables(first, second) or _clash_of_dead_letters(first, second)
+
+
+def _clash_of_tables(first: ReadSpec, second: ReadSpec) -> Problem | None:
+    file, a, b = first.spec.source_file, first.spec.identifier, second.spec.identifier
     if a == b:
-        return f"{first.source_file} also writes {b}"
+        return _problem(second.named_at, f"{file} also writes {b}")
     if a.lower() == b.lower():
-        return f"{b} differs only in case from {a} of {first.source_file}"
-    if b.lower() == first.dead_letters_identifier.lower():
-        return f"{b} is the dead letters table of {first.source_file}"
-    if a.lower() == second.dead_letters_identifier.lower():
-        return f"the dead letters of {b} would go to {a}, which {first.source_file} writes"
+        return _problem(second.named_at, f"{b} differs only in case from {a} of {file}")
     return None
+
+
+def _clash_of_dead_letters(first: ReadSpec, second: ReadSpec) -> Problem | None:
+    file, a, b = first.spec.source_file, first.spec.identifier, second.spec.identifier
+    letters_of_a, letters_of_b = first.spec.dead_letters_identifier, second.spec.dead_letters_identifier
+    if b.lower() == letters_of_a.lower():
+        return _problem(second.named_at, f"{b} is the dead letters table of {file}")
+    if a.lower() == letters_of_b.lower():
+        what = f"the dead letters of {letters_of_b.removesuffix('__dead_letters')} would go to {a}, which {file} writes"
+        return _problem(second.spec_named_at, what)
+    if letters_of_a.lower() == letters_of_b.lower():
+        return _problem(second.spec_named_at, f"{letters_of_b} is the dead letters table of {file}, too")
+    return None
+
+
+def _problem(place: Position, what: str) -> Problem:
+    return Problem(place, what, "give one of them another name with `table:`", SpecError)

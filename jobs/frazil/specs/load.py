@@ -18,8 +18,8 @@ from frazil.specs.policy_keys import DEAD_LETTER_KEY, HASH_KEY
 from frazil.specs.problems import Position, Problem, Problems
 from frazil.specs.shapes import At, Rejected
 from frazil.specs.snowflake_keys import snowflake_of, snowflake_problems
-from frazil.specs.table_keys import TABLE, TABLE_SECTION, TOPIC, TOPICS
-from frazil.specs.table_spec import ReadSpec, spec_of, spec_problems
+from frazil.specs.table_keys import TABLE_SECTION
+from frazil.specs.table_spec import ReadSpec, spec_problems, specs_of
 
 SPEC_ENDINGS = {".yaml", ".yml"}
 
@@ -177,8 +177,7 @@ class _Loading:
             return
         for problem in spec_problems(values, catalog_type=catalog_type):
             self.problems.add(problem)
-        named_by = next(key for key in (TABLE, TOPIC, TOPICS) if values.is_given(key))
-        yield ReadSpec(spec_of(values, str(file), database), values.place_of(named_by))
+        yield from specs_of(values, str(file), database)
 
 
 def read_document(path: Path, at: At, *, missing: str) -> Node:

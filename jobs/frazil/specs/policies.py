@@ -93,13 +93,15 @@ def _problem(values: Values, key: Key[object], what: str, hint: str) -> Problem:
 def with_keys(
     specs: Sequence[TableSpec], hash_key: NamedKey | None, dead_letter_key: NamedKey | None
 ) -> tuple[TableSpec, ...]:
-    """Return the specs with the keys of `frazil.yaml`, for those that have policies."""
+    """Return the specs with the keys of `frazil.yaml` that they need."""
     return tuple(_with_keys(spec, hash_key, dead_letter_key) for spec in specs)
 
 
 def _with_keys(spec: TableSpec, hash_key: NamedKey | None, dead_letter_key: NamedKey | None) -> TableSpec:
     named = hash_key.id if hash_key is not None and spec.policies.hashes else None
     policies = replace(spec.policies, hash_key=named)
+    if spec.masked and not policies:
+        return replace(spec, dead_letter_key=dead_letter_key)
     return policed(spec, policies, hash_key=hash_key, dead_letter_key=dead_letter_key)
 
 

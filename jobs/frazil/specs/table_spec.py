@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import cast
 
 from frazil.model.errors import SpecError
@@ -37,24 +38,42 @@ from frazil.specs.keys import Key, Values
 from frazil.specs.names import safe_name
 from frazil.specs.policies import kept_under, policies_of, policy_problems
 from frazil.specs.problems import Position, Problem
+from frazil.specs.routes import group_of, route_problems, tables_of
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSpec:
-    """A spec with its position and that of its name, for checks across specs."""
+    """A spec of a table with the position of its name, and of the name from which its dead letters have theirs."""
 
     spec: TableSpec
     named_at: Position
+    spec_named_at: Position
 
 
-def spec_of(values: Values, source_file: str, default_database: str) -> TableSpec:
-    topics = topics_of(values)
+def specs_of(values: Values, source_file: str, default_database: str) -> Iterator[ReadSpec]:
+    """Yield the spec of each table."""
+    database = values.get(keys.DATABASE) or default_database
+    group = group_of(values, database=database, name=table_name(values))
+    for table in tables_of(values):
+        spec = spec_of(table, source_file, database)
+        yield ReadSpec(replace(spec, group=group), _named_at(table), _named_at(values))
+
+
+def _named_at(values: Values) -> Position:
+    return values.place_of(next(key for key in (keys.TABLE, keys.TOPIC, keys.TOPICS) if values.is_given(key)))
+
+
+def table_name(values: Values) -> str:
+    return values.get(keys.TABLE) or safe_name(topics_of(values)[0])
+
+
+def spec_of(values: Values, source_file: str, database: str) -> TableSpec:
     metadata, policies = metadata_of(values), policies_of(values)
     spec = TableSpec(
         source_file=source_file,
-        database=values.get(keys.DATABASE) or default_database,
-        table=values.get(keys.TABLE) or safe_name(topics[0]),
-        topics=topics,
+        database=database,
+        table=table_name(values),
+        topics=topics_of(values),
         key=cast("KeyFormat", values[keys.KEY]),
         value=cast("ValueFormat", values[keys.VALUE]),
         write=cast("WriteMode", values[keys.WRITE]),
@@ -123,7 +142,15 @@ def partition_fields(values: Values, metadata: MetadataColumns) -> tuple[Partiti
 def spec_problems(values: Values, *, catalog_type: str) -> Iterator[Problem]:
     """Yield the contradictions within a spec, and between a spec and its declared readers."""
     yield from _topic_problems(values)
-    yield from _name_problems(values, catalog_type)
+    yield from route_problems(values, name=table_name(values))
+    tables = tables_of(values)
+    names = chain.from_iterable(_name_problems(each, catalog_type) for each in (values, *tables))
+    rest = chain.from_iterable(_table_problems(each) for each in tables)
+    yield from dict.fromkeys((*names, *rest))
+
+
+def _table_problems(values: Values) -> Iterator[Problem]:
+    """Yield what is wrong with a table; for the tables of one spec, much of it is the same."""
     yield from _partition_problems(values, metadata_of(values))
     yield from _key_problems(values)
     yield from _field_problems(values)

@@ -1,0 +1,43 @@
+"""The keys of a route: one table of a spec with `routes`."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from frazil.model.spec import Reader
+from frazil.specs.keys import Derived, Key, Required, Section
+from frazil.specs.partitions import PartitionList
+from frazil.specs.policy_keys import COLUMNS
+from frazil.specs.scalars import TABLE_NAME, TEXT
+from frazil.specs.shapes import Choice, ListOf, MapOf, NotYet
+
+ROUTE_TABLE = Key("table", TABLE_NAME, "The name of the route's table.", Required())
+SCHEMA = Key(
+    "schema",
+    TEXT,
+    "The full name of the writer schema of the route's records, such as shop.Order; in JSON Schema the `title`.",
+    Derived("any"),
+)
+HEADER = Key("header", MapOf(TEXT, TEXT), "The headers of the route's records, with their last values.",
+             Derived("any"))  # fmt: skip
+ROUTE_PARTITION_BY = Key(
+    "partition_by", PartitionList(), "Partition fields of the route's table.", Derived("that of the spec")
+)
+ROUTE_READERS = Key(
+    "readers",
+    ListOf(Choice(get_args(Reader))),
+    "The engines that must be able to read the route's table.",
+    Derived("those of the spec"),
+)
+ROUTE_COLUMNS = Key("columns", COLUMNS.shape, "Policies of the columns of the route's table.", Derived("none"))
+ROUTE = Section(
+    (ROUTE_TABLE, SCHEMA, HEADER, ROUTE_PARTITION_BY, ROUTE_READERS, ROUTE_COLUMNS),
+    not_yet=(NotYet("field", "route by schema or by header"),),
+    label="a route",
+)
+ROUTES = Key(
+    "routes",
+    ListOf(ROUTE, at_least_one=True),
+    "Several tables from one reading of the topics: the first route whose conditions all hold takes a record.",
+    Derived("none: one table"),
+)

@@ -1,0 +1,108 @@
+"""Convert `routes` to a group of tables, and find the routes that contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import permutations
+
+from frazil.model.errors import SpecError
+from frazil.model.policies import KEPT, Policies
+from frazil.model.routes import Group, HeaderCondition, Route, unreachable
+from frazil.specs import table_keys
+from frazil.specs.keys import Values
+from frazil.specs.policies import policies_of
+from frazil.specs.policy_keys import COLUMNS
+from frazil.specs.problems import Position, Problem
+from frazil.specs.route_keys import HEADER, ROUTE_COLUMNS, ROUTE_TABLE, ROUTES, SCHEMA
+
+_NAMED_SCHEMAS = ("avro", "json_schema")
+"""The formats whose schemas have one name, by which a route can take records."""
+
+
+def tables_of(values: Values) -> tuple[Values, ...]:
+    """Return the values of each table of a spec. With `routes`, a route's own values replace those of the spec."""
+    routes = values.get(ROUTES)
+    return (values,) if routes is None else tuple(_of_route(values, route) for route in routes)
+
+
+def _of_route(values: Values, route: Values) -> Values:
+    return replace(values, found={**values.found, **route.found}, places={**values.places, **route.places})
+
+
+def group_of(values: Values, *, database: str, name: str) -> Group | None:
+    """Return the group of a spec with `routes`; `name` is the spec's `table`."""
+    routes = values.get(ROUTES)
+    if routes is None:
+        return None
+    masked = any(policies_of(table) for table in tables_of(values))
+    return Group(database, name, tuple(_route(each) for each in routes), masked=masked)
+
+
+def _route(values: Values) -> Route:
+    headers = values.get(HEADER) or {}
+    conditions = tuple(HeaderCondition(key, value) for key, value in headers.items())
+    return Route(values[ROUTE_TABLE], values.get(SCHEMA), conditions)
+
+
+def route_problems(values: Values, *, name: str) -> Iterator[Problem]:
+    """Yield what is wrong with the routes of a spec, whose `table` is `name`."""
+    given = values.get(ROUTES)
+    if given is None:
+        return
+    if values.is_given(COLUMNS):
+        what = "with routes, each table has its own columns"
+        yield _problem(values.place_of(COLUMNS), what, "write `columns` in each route that needs it")
+    for each in given:
+        yield from _condition_problems(each, values[table_keys.VALUE])
+    yield from _name_problems(given, name)
+    routes = [_route(each) for each in given]
+    yield from _order_problems(routes, given)
+    yield from _mask_problems(routes, [policies_of(table) for table in tables_of(values)], given)
+
+
+def _condition_problems(given: Values, value: str) -> Iterator[Problem]:
+    route = _route(given)
+    if route.schema is None and not route.headers:
+        yield _problem(given.place, "a route needs a condition", "add `schema: …` or `header: {name: value}`")
+    if route.schema is not None and value not in _NAMED_SCHEMAS:
+        what = f"no effect, because value is {value}: a route cannot use the name of such a schema"
+        yield _problem(given.place_of(SCHEMA), what, "use `header: {name: value}`")
+
+
+def _name_problems(given: Sequence[Values], name: str) -> Iterator[Problem]:
+    taken = {f"{name}__dead_letters".lower(): "is the name of the dead letters table of these routes"}
+    for each in given:
+        table = each[ROUTE_TABLE]
+        if table.lower() in taken:
+            yield _problem(each.place_of(ROUTE_TABLE), f"{table} {taken[table.lower()]}", "choose another name")
+        taken.setdefault(table.lower(), "is the table of an earlier route, too")
+
+
+def _order_problems(routes: Sequence[Route], given: Sequence[Values]) -> Iterator[Problem]:
+    with_conditions = [index for index, route in enumerate(routes) if route.schema is not None or route.headers]
+    for first, later in unreachable([routes[index] for index in with_conditions]):
+        before, route = routes[with_conditions[first]], routes[with_conditions[later]]
+        what = f"{route.table} never gets a record: {before.table}, which comes first, takes all of them"
+        hint = f"put {route.table} before {before.table}, or change its conditions"
+        yield _problem(given[with_conditions[later]].place, what, hint)
+
+
+def _mask_problems(routes: Sequence[Route], policies: Sequence[Policies], given: Sequence[Values]) -> Iterator[Problem]:
+    """Yield the paths that a route masks and that another route, which can get the same kind of record, does not."""
+    found: dict[tuple[int, str], str] = {}
+    for mine, other in permutations(range(len(routes)), 2):
+        if routes[mine].schema in (None, routes[other].schema):
+            masked = (path for path, policy in policies[other].columns if policy != KEPT)
+            missing = (path for path in masked if not policies[mine].covers(path))
+            found = {(mine, path): routes[other].table for path in missing} | found
+    for (mine, path), table in found.items():
+        what = (
+            f"{routes[mine].table} has no policy for {path}, and can get records like those whose {path} {table} masks"
+        )
+        hint = f"add the policy to its `columns`, or `{path}: {{mask: none}}` to keep the values as they are"
+        yield _problem(given[mine].place_of(ROUTE_COLUMNS), what, hint)
+
+
+def _problem(place: Position, what: str, hint: str) -> Problem:
+    return Problem(place, what, hint, SpecError)
