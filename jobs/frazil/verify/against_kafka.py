@@ -35,12 +35,13 @@ from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 from frazil.ports import RecordReader, SchemaRegistry, Topics
+from frazil.proof.sources import progress_by_source, source_columns
 from frazil.proof.tally import TopicPartition
 from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed_offsets
 from frazil.records import Records
 from frazil.verify.dead import visible_snapshot
 from frazil.verify.decode import open_redecoder
-from frazil.verify.scan import Watch, progress_by_source, source_columns
+from frazil.verify.scan import Watch
 from frazil.verify.window import Compared, PartitionComparison, SometimesKept
 
 WINDOW_OFFSETS = 200_000

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from functools import reduce
 
 import numpy as np
@@ -12,48 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.adapters.iceberg.scan import TableScan
-from frazil.model.progress import PartitionProgress, TableState
+from frazil.model.progress import TableState
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
-from frazil.proof.tally import Tallies, Tally, TopicPartition, each_partition
+from frazil.proof.sources import SourceColumns, progress_by_source, source_columns
+from frazil.proof.tally import Tallies, Tally, each_partition
 
 Watch = Callable[[str, int, int], None]
 """Called during long work with its name, how much is done, and the total."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceColumns:
-    """The columns that say which record a row came from. `topic` is None if the table was read from one topic only.
-
-    `unnamed_topic` is the topic of rows that name none; None if each row must name its topic.
-    """
-
-    topic: str | None
-    partition: str
-    offset: str
-    unnamed_topic: str | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (self.partition, self.offset) if self.topic is None else (self.topic, self.partition, self.offset)
-
-    @property
-    def required(self) -> tuple[str, ...]:
-        """The columns that have a value in each row that has a source."""
-        return self.names if self.unnamed_topic is None else (self.partition, self.offset)
-
-
-def source_columns(spec: TableSpec, state: TableState) -> SourceColumns:
-    prefix = spec.metadata.prefix
-    topic = prefix + "topic" if len(state.sources) > 1 else None
-    return SourceColumns(topic, prefix + "partition", prefix + "offset", state.topic_of_unnamed_rows)
-
-
-DEAD_LETTER_SOURCE = SourceColumns("topic", "partition", "offset")
-
-
-def progress_by_source(state: TableState) -> dict[TopicPartition, PartitionProgress]:
-    return {(source.topic, number): p for source in state.sources for number, p in sorted(source.partitions.items())}
 
 
 def tally_rows(
@@ -74,7 +39,7 @@ def add_batch(tallies: Tallies, columns: SourceColumns, batch: pa.RecordBatch) -
     known, unsourced = _known(columns, batch)
     tallies.unsourced += batch.num_rows - known.num_rows
     tallies.partly_sourced += batch.num_rows - known.num_rows - unsourced
-    for topic, part in _by_topic(columns, known):
+    for topic, part in columns.by_topic(known):
         partitions = _numbers(part.column(columns.partition))
         offsets = _numbers(part.column(columns.offset))
         for number, where in each_partition(partitions):
@@ -88,19 +53,6 @@ def _known(columns: SourceColumns, batch: pa.RecordBatch) -> tuple[pa.RecordBatc
     there = [pc.is_valid(batch.column(name)) for name in columns.required]
     some = pc.sum(reduce(pc.or_, there)).as_py() or 0
     return batch.filter(reduce(pc.and_, there)), batch.num_rows - some
-
-
-def _by_topic(columns: SourceColumns, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    if batch.num_rows == 0:
-        return
-    if columns.topic is None:
-        yield columns.unnamed_topic or "", batch
-        return
-    names = batch.column(columns.topic)
-    if columns.unnamed_topic is not None:
-        names = pc.fill_null(names, columns.unnamed_topic)
-    for name in pc.unique(names).to_pylist():
-        yield name, batch.filter(pc.equal(names, name))
 
 
 def _numbers(column: pa.Array) -> npt.NDArray[np.int64]:

@@ -18,12 +18,13 @@ from frazil.model.spelling import plural
 from frazil.modes.open import open_mode
 from frazil.ports import Lake
 from frazil.proof.rows import Expected
+from frazil.proof.sources import progress_by_source, source_columns
 from frazil.proof.tally import TopicPartition
 from frazil.proof.verification import Check, Discrepancy, FindingKind, Verification
 from frazil.verify.changed_columns import columns_made_again, columns_of_other_types
 from frazil.verify.dead import DeadLetters, check_dead_letters, tally_dead_letters
 from frazil.verify.files import CheckedFiles, check_files
-from frazil.verify.scan import Watch, progress_by_source, source_columns, tally_rows
+from frazil.verify.scan import Watch, tally_rows
 
 if TYPE_CHECKING:
     from frazil.verify.against_kafka import KafkaSide

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from frazil.materialize.dead_letter_marks import Offsets, Source
 from frazil.materialize.state import Standing
 from frazil.model.errors import CountMismatchError
 from frazil.model.spec import TableSpec
 from frazil.ports import Lake
+from frazil.proof.sources import source_columns
 
 
 def check_no_rows(lake: Lake, spec: TableSpec, at: Standing, chosen: Mapping[Source, Offsets]) -> None:
@@ -31,21 +30,13 @@ def check_no_rows(lake: Lake, spec: TableSpec, at: Standing, chosen: Mapping[Sou
 
 def _row_offsets(lake: Lake, spec: TableSpec, at: Standing, source: Source, offsets: Offsets) -> Iterator[Offsets]:
     """Yield the offsets of the partition's rows, at least those that are between the letters'."""
-    prefix, (topic, _, partition) = spec.metadata.prefix, source
-    names = {column.name for column in at.view.columns}
-    of_topic, of_offset = prefix + "topic", prefix + "offset"
+    columns, (topic, _, partition) = source_columns(spec, at.state), source
     for batch in lake.read(
         at.view,
-        columns=(*((of_topic,) if of_topic in names else ()), of_offset),
-        equal={prefix + "partition": partition},
-        between=(of_offset, int(offsets.min()), int(offsets.max()) + 1),
+        columns=columns.names,
+        equal={columns.partition: partition},
+        between=(columns.offset, int(offsets.min()), int(offsets.max()) + 1),
     ):
-        rows = _of_topic(batch, of_topic, topic, unnamed=at.state.topic_of_unnamed_rows)
-        yield rows.column(of_offset).to_numpy(zero_copy_only=False)
-
-
-def _of_topic(batch: pa.RecordBatch, column: str, topic: str, *, unnamed: str | None) -> pa.RecordBatch:
-    if column not in batch.schema.names:
-        return batch
-    names = batch.column(column)
-    return batch.filter(pc.equal(names if unnamed is None else pc.fill_null(names, unnamed), topic))
+        for name, rows in columns.by_topic(batch):
+            if name == topic:
+                yield rows.column(columns.offset).to_numpy(zero_copy_only=False)

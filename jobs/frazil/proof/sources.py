@@ -1,0 +1,62 @@
+"""Which record a row came from: the columns that name its topic, partition and offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.model.progress import PartitionProgress, TableState
+from frazil.model.spec import TableSpec
+from frazil.proof.tally import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumns:
+    """The columns that say which record a row came from. `topic` is None if the table was read from one topic only.
+
+    `unnamed_topic` is the topic of rows that name none; None if each row must name its topic.
+    """
+
+    topic: str | None
+    partition: str
+    offset: str
+    unnamed_topic: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.partition, self.offset) if self.topic is None else (self.topic, self.partition, self.offset)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The columns that have a value in each row that has a source."""
+        return self.names if self.unnamed_topic is None else (self.partition, self.offset)
+
+    def by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield the rows of each topic. Rows that lack a topic and need one are left out."""
+        if rows.num_rows == 0:
+            return
+        if self.topic is None:
+            yield self.unnamed_topic or "", rows
+            return
+        names = rows.column(self.topic)
+        if self.unnamed_topic is not None:
+            names = pc.fill_null(names, self.unnamed_topic)
+        for name in pc.unique(names).drop_null().to_pylist():
+            yield name, rows.filter(pc.equal(names, name))
+
+
+DEAD_LETTER_SOURCE = SourceColumns("topic", "partition", "offset")
+
+
+def source_columns(spec: TableSpec, state: TableState) -> SourceColumns:
+    """Return the source columns of a table in this state."""
+    prefix = spec.metadata.prefix
+    topic = prefix + "topic" if len(state.sources) > 1 else None
+    return SourceColumns(topic, prefix + "partition", prefix + "offset", state.topic_of_unnamed_rows)
+
+
+def progress_by_source(state: TableState) -> dict[TopicPartition, PartitionProgress]:
+    return {(source.topic, number): p for source in state.sources for number, p in sorted(source.partitions.items())}
