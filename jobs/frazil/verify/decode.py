@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 
 from frazil.adapters.iceberg.scan import schemas_of
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
-from frazil.materialize.ingest.decoders import TaskDecoders, UnknownIds
+from frazil.materialize.ingest.decoders import TaskSchemas, UnknownIds
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.payloads import Stop
 from frazil.materialize.ingest.table_rows import TableDecoder
@@ -86,7 +86,6 @@ def open_redecoder(
     schemas = [schema_to_pyarrow(Schema.model_validate_json(v.schema_json)) for v in (at.view, dead_letters)]
     values: dict[SchemaId, RegisteredSchema] = {}
     keys: dict[SchemaId, RegisteredSchema] = {}
-    unknown = _AnyNumber(registry)
     excluded = NONE_EXCLUDED if purpose == "rows" else excluded_schemas(at.view.properties)
     placed = _placed(spec, at, schemas[0])
     context = _context(_judging(spec, purpose), at, dead_letters)
@@ -94,8 +93,7 @@ def open_redecoder(
         context.spec,
         table=context.rows.identifier,
         row_schema=schemas[0],
-        values=TaskDecoders(spec.value, values, unknown, excluded.values, spec.value_settings, spec.wire_format),
-        keys=TaskDecoders(spec.key, keys, unknown, excluded.keys, spec.key_settings, spec.wire_format),
+        schemas=TaskSchemas.of(spec, WriterSchemas(values, keys), _AnyNumber(registry), excluded),
         former_names=context.former_names,
         place_values=placed,
     )

@@ -9,6 +9,7 @@ from frazil.materialize.ingest.decoders import (
     LOOKUPS_PER_TASK,
     LookupsSpentError,
     NewSchemaError,
+    SchemasById,
     TaskDecoders,
     UnknownIds,
 )
@@ -26,7 +27,7 @@ def registry() -> RegistryInMemory:
 
 
 def writers(registry: RegistryInMemory, *known: int) -> TaskDecoders:
-    return TaskDecoders("avro", {i: registry.schemas[i] for i in known}, UnknownIds(registry))
+    return TaskDecoders(SchemasById("avro", {i: registry.schemas[i] for i in known}, UnknownIds(registry)))
 
 
 def test_a_schema_of_the_plan_is_opened_once_and_never_asked_for(registry: RegistryInMemory) -> None:

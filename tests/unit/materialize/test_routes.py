@@ -19,7 +19,7 @@ from values_of_tables import spec
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.schema import parse_schema
 from frazil.formats.framing import group_by_schema_id
-from frazil.materialize.ingest.decoders import TaskSchemas, UnknownIds
+from frazil.materialize.ingest.decoders import SchemasById, UnknownIds
 from frazil.materialize.ingest.isolate import Refused
 from frazil.materialize.ingest.routing import Divided, Router
 from frazil.materialize.ingest.table_rows import Chunk, TableDecoder, TableRows
@@ -278,7 +278,7 @@ def _divided(records: list[tuple[Any, str | None]], routes: list[Route]) -> tupl
         registry.register("events-value", text)
     values = [None if kind is None else b"bad" if kind == "bad" else unknown(kind) for kind, _ in records]
     headers = Headers.of([[] if value is None else [("k", value.encode())] for _, value in records])
-    router = Router(routes, TaskSchemas("avro", dict(registry.schemas), UnknownIds(registry)))
+    router = Router(routes, SchemasById("avro", dict(registry.schemas), UnknownIds(registry)))
     names = {None: None, 1: "shop.Order", 2: "shop.Refund", 3: "shop.Other", 9: "refused", "bad": "refused"}
     divided = router.divide(group_by_schema_id(pa.array(values, pa.large_binary())), headers)
     return divided, [names[kind] for kind, _ in records]

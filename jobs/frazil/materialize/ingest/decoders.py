@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from frazil.formats.decoder import Decoder
 from frazil.formats.open import open_decoder, open_plain
 from frazil.model.dead_letter import Reason
-from frazil.model.schemas import RegisteredSchema, SchemaId
-from frazil.model.spec import CONFLUENT, DEFAULT_SETTINGS, SCHEMA_TYPES, FormatSettings, WireFormat
+from frazil.model.plan import WriterSchemas
+from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, RegisteredSchema, SchemaId
+from frazil.model.spec import CONFLUENT, DEFAULT_SETTINGS, SCHEMA_TYPES, FormatSettings, TableSpec, WireFormat
 from frazil.ports import SchemaRegistry
 
 LOOKUPS_PER_TASK = 100
@@ -63,7 +64,7 @@ class UnknownIds:
         return None
 
 
-class TaskSchemas:
+class SchemasById:
     """Writer schemas by id, for values or for keys. Records of the `excluded` ids become dead letters.
 
     `word` is their format in the spec.
@@ -72,10 +73,11 @@ class TaskSchemas:
     def __init__(
         self,
         word: str,
-        known: dict[SchemaId, RegisteredSchema],
+        known: Mapping[SchemaId, RegisteredSchema],
         unknown: UnknownIds,
         excluded: frozenset[SchemaId] = frozenset(),
     ) -> None:
+        self.word = word
         self._schema_type = SCHEMA_TYPES.get(word)
         self._known = known
         self._unknown = unknown
@@ -116,20 +118,32 @@ class TaskSchemas:
         raise NewSchemaError(schema_id)
 
 
+@dataclass(frozen=True, slots=True)
+class TaskSchemas:
+    """The writer schemas of the values and of the keys that a task meets, for all tables that it writes."""
+
+    values: SchemasById
+    keys: SchemasById
+
+    @staticmethod
+    def of(
+        spec: TableSpec, known: WriterSchemas, unknown: UnknownIds, excluded: ExcludedSchemas = NONE_EXCLUDED
+    ) -> TaskSchemas:
+        """Return the schemas of a spec. `known` are looked up with each id, so they may grow."""
+        return TaskSchemas(
+            SchemasById(spec.value, known.values, unknown, excluded.values),
+            SchemasById(spec.key, known.keys, unknown, excluded.keys),
+        )
+
+
 class TaskDecoders:
     """Decoders by schema id, for values or for keys. Payloads without a registered schema have the id None."""
 
     def __init__(
-        self,
-        word: str,
-        known: dict[SchemaId, RegisteredSchema],
-        unknown: UnknownIds,
-        excluded: frozenset[SchemaId] = frozenset(),
-        settings: FormatSettings = DEFAULT_SETTINGS,
-        wire_format: WireFormat = CONFLUENT,
+        self, schemas: SchemasById, settings: FormatSettings = DEFAULT_SETTINGS, wire_format: WireFormat = CONFLUENT
     ) -> None:
-        self.schemas = TaskSchemas(word, known, unknown, excluded)
-        self._plain = open_plain(word, settings)
+        self.schemas = schemas
+        self._plain = open_plain(schemas.word, settings)
         self._settings = settings
         self._wire_format = wire_format
         self._decoders: dict[SchemaId, Decoder | Reason] = {}

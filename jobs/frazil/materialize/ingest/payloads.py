@@ -15,7 +15,7 @@ from frazil.formats.decoder import chosen_payloads
 from frazil.formats.framing import Framed
 from frazil.formats.null_bytes import MOST_NULL_BYTES, null_bytes_added, null_bytes_of_row, wide_fields
 from frazil.formats.unpacking import decode_group
-from frazil.materialize.ingest.decoders import LookupsSpentError, NewSchemaError, TaskDecoders, TaskSchemas
+from frazil.materialize.ingest.decoders import LookupsSpentError, NewSchemaError, SchemasById, TaskDecoders
 from frazil.materialize.ingest.placing import Place
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.ingested import StoppedBy
@@ -101,7 +101,7 @@ class _Room:
             raise CrowdedError(max(1, min(self.records - 1, self.seen * self.most // self.taken)))
 
 
-def first_stop(schemas: TaskSchemas, framed: Framed, *, of_key: bool) -> Stop | None:
+def first_stop(schemas: SchemasById, framed: Framed, *, of_key: bool) -> Stop | None:
     """The first record of a schema that the plan does not know, if there is one."""
     for number, group in enumerate(framed.groups, start=1):
         index = 0 if group.indexes is None else int(group.indexes[0])

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from frazil.formats.framing import Framed, Group
 from frazil.formats.open import record_name
-from frazil.materialize.ingest.decoders import TaskSchemas
+from frazil.materialize.ingest.decoders import SchemasById
 from frazil.materialize.ingest.payloads import Indexes, all_refused
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.routes import HeaderCondition, Route
@@ -41,7 +41,7 @@ class Divided:
 class Router:
     """Divides chunks by routes. `schemas` are those of the group's values, which `first_stop` has found to be known."""
 
-    def __init__(self, routes: Sequence[Route], schemas: TaskSchemas) -> None:
+    def __init__(self, routes: Sequence[Route], schemas: SchemasById) -> None:
         self._routes = tuple(routes)
         self.schemas = schemas
         self._names: dict[SchemaId, str | None] = {}

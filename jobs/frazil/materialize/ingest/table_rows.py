@@ -11,7 +11,7 @@ import pyarrow as pa
 from frazil.formats.framing import Framed
 from frazil.formats.open import open_plain
 from frazil.materialize.ingest.dead_rows import timestamps
-from frazil.materialize.ingest.decoders import TaskDecoders
+from frazil.materialize.ingest.decoders import TaskDecoders, TaskSchemas
 from frazil.materialize.ingest.isolate import Refused
 from frazil.materialize.ingest.keys import bad_keys, decoded_keys, former_key_names, key_schema, plain_keys
 from frazil.materialize.ingest.payloads import Indexes, Part, Stop, both, decode_framed, first_stop, narrow
@@ -57,15 +57,14 @@ class TableDecoder:
         *,
         table: str,
         row_schema: pa.Schema,
-        values: TaskDecoders,
-        keys: TaskDecoders,
+        schemas: TaskSchemas,
         former_names: Mapping[str, tuple[str, ...]],
         place_values: Place | None = None,
     ) -> None:
         self._spec = spec
         self._row_schema = row_schema
-        self._values = values
-        self._keys = keys
+        self._values = TaskDecoders(schemas.values, spec.value_settings, spec.wire_format)
+        self._keys = TaskDecoders(schemas.keys, spec.key_settings, spec.wire_format)
         kept, prefix = spec.metadata.keep, spec.metadata.prefix
         self._metadata = {prefix + name: name for name in kept if prefix + name in row_schema.names}
         self._record_schema = pa.schema([f for f in row_schema if f.name not in self._metadata])

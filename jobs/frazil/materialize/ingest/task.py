@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pyarrow as pa
 
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
-from frazil.materialize.ingest.decoders import TaskDecoders, TaskSchemas, UnknownIds
+from frazil.materialize.ingest.decoders import TaskSchemas, UnknownIds
 from frazil.materialize.ingest.payloads import Indexes, Stop
 from frazil.materialize.ingest.routing import Router
 from frazil.materialize.ingest.table_rows import TableDecoder
@@ -43,14 +42,22 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
     rows = [_files(context, table.rows) for table in tables]
     dead_letters = _files(context, context.dead_letters)
     unknown = UnknownIds(registry)
+    schemas = TaskSchemas.of(context.spec, context.schemas, unknown, context.excluded)
     decoder = RecordDecoder(
         context,
         tables=[
-            _table_decoder(context, table, each.arrow_schema, unknown) for table, each in zip(tables, rows, strict=True)
+            TableDecoder(
+                table.spec,
+                table=table.rows.identifier,
+                row_schema=each.arrow_schema,
+                schemas=schemas,
+                former_names=table.former_names,
+            )
+            for table, each in zip(tables, rows, strict=True)
         ],
         dead_letter_schema=dead_letters.arrow_schema,
         now=now_utc,
-        router=_router(context, unknown),
+        router=Router([each.route for each in context.routes], schemas.values) if context.routes else None,
     )
     work = _Work(decoder, rows, dead_letters, is_group=bool(context.routes))
     reads = reader.read(task.ranges, decoder.optional_fields)
@@ -63,29 +70,6 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         truncated_nanos=work.truncated_nanos,
         undeclared_fields=work.undeclared_fields,
         route_files=tuple(each.close() for each in rows) if context.routes else (),
-    )
-
-
-def _router(context: TaskContext, unknown: UnknownIds) -> Router | None:
-    if not context.routes:
-        return None
-    schemas = TaskSchemas(context.spec.value, dict(context.schemas.values), unknown, context.excluded.values)
-    return Router([each.route for each in context.routes], schemas)
-
-
-def _table_decoder(
-    context: TaskContext, table: RouteTarget, row_schema: pa.Schema, unknown: UnknownIds
-) -> TableDecoder:
-    spec, known, excluded = table.spec, context.schemas, context.excluded
-    return TableDecoder(
-        spec,
-        table=table.rows.identifier,
-        row_schema=row_schema,
-        values=TaskDecoders(
-            spec.value, dict(known.values), unknown, excluded.values, spec.value_settings, spec.wire_format
-        ),
-        keys=TaskDecoders(spec.key, dict(known.keys), unknown, excluded.keys, spec.key_settings, spec.wire_format),
-        former_names=table.former_names,
     )
 
 

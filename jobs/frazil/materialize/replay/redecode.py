@@ -13,7 +13,7 @@ from pyiceberg.schema import Schema
 from frazil.materialize.dead_letter_marks import Offsets, Source
 from frazil.materialize.evolve import fits
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
-from frazil.materialize.ingest.decoders import LookupsSpentError, TaskDecoders, UnknownIds
+from frazil.materialize.ingest.decoders import LookupsSpentError, TaskSchemas, UnknownIds
 from frazil.materialize.ingest.distribute import with_keys_read, write_target
 from frazil.materialize.ingest.payloads import Stop
 from frazil.materialize.ingest.table_rows import TableDecoder
@@ -25,7 +25,7 @@ from frazil.materialize.schema.former_names import former_names_of
 from frazil.materialize.state import Standing
 from frazil.model.ingested import TaskContext, WrittenFile
 from frazil.model.plan import WriterSchemas
-from frazil.model.schemas import RegisteredSchema, SchemaId
+from frazil.model.schemas import ExcludedSchemas, RegisteredSchema, SchemaId
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import Lake, SchemaRegistry
@@ -169,12 +169,7 @@ class Redecoder:
             spec,
             table=context.rows.identifier,
             row_schema=writer.arrow_schema,
-            values=TaskDecoders(
-                spec.value, dict(self.schemas.values), self._unknown, values, spec.value_settings, spec.wire_format
-            ),
-            keys=TaskDecoders(
-                spec.key, dict(self.schemas.keys), self._unknown, keys, spec.key_settings, spec.wire_format
-            ),
+            schemas=TaskSchemas.of(spec, self.schemas, self._unknown, ExcludedSchemas(values, keys)),
             former_names=context.former_names,
         )
         dead_letter_schema = schema_to_pyarrow(Schema.model_validate_json(self.dead_letters.schema_json))
