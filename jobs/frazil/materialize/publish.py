@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, Staged, given_up
@@ -16,41 +16,72 @@ from frazil.model.snapshot import TableView
 from frazil.ports import Lake
 
 
-def publish(
-    lake: Lake,
-    plan: BatchPlan,
-    staged: Staged,
-    *,
-    stage_on: Callable[[Standing], Staged],
-) -> TableView:
-    """Make the batch visible. Returns the table as of this commit, even if other commits followed.
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of a batch that one table gets. `plan` has the table's own state.
 
-    `stage_on` stages the batch's files again on another head. Raises FencedError, ForeignOwnerError,
-    CountMismatchError, StateLostError, ContendedError, CatalogError and OvertakenError; in each case nothing became
-    visible.
+    `stage_on` stages the same files again on another head.
     """
-    reason: Exception = OvertakenError("other commits came first")
+
+    plan: BatchPlan
+    staged: Staged
+    stage_on: Callable[[Standing], Staged]
+
+
+def publish(lake: Lake, shares: Sequence[Share]) -> list[TableView]:
+    """Make the batch visible: in the first table, which decides, and then in the others.
+
+    Returns each table as of this commit, even if other commits followed. Every table is judged before one changes.
+
+    Raises FencedError, ForeignOwnerError, CountMismatchError, StateLostError, ContendedError, CatalogError and
+    OvertakenError. Nothing became visible then; or the first table has the batch, and the next run completes it.
+    """
+    judged = [_judged(lake, share) for share in shares]
+    return [_published(lake, each) for each in judged]
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A share whose branch may be moved, by this look at its table; or one that is `done`."""
+
+    share: Share
+    view: TableView
+    done: Done | None = None
+
+
+def _judged(lake: Lake, share: Share) -> _Judged:
+    """Judge a share, and stage it again as often as others commit first."""
     for _ in range(ATTEMPTS):
-        view = loaded(lake, plan.table)
-        match judge(view, plan, staged):
-            case Done():
-                return replace(view, head=staged.snapshot_id)
+        view = loaded(lake, share.plan.table)
+        match judge(view, share.plan, share.staged):
+            case Done() as done:
+                return _Judged(share, view, done)
             case Ready():
-                _looked_at(lake, view, plan, staged)
-                try:
-                    lake.publish(view, branch=staged.branch, tag=CHECKPOINT_TAG, drop=list(stage_branches(view)))
-                except CommitError as failed:
-                    reason = failed
+                _looked_at(lake, view, share.plan, share.staged)
+                return _Judged(share, view)
             case StageAgain(now):
-                staged = stage_on(now)
+                share = replace(share, staged=share.stage_on(now))
             case PlanAgain():
                 raise OvertakenError
             case never:
                 assert_never(never)
-    view = loaded(lake, plan.table)
-    if isinstance(judge(view, plan, staged), Done):
-        return replace(view, head=staged.snapshot_id)
-    raise given_up(plan.table, "publish", reason) from reason
+    raise given_up(share.plan.table, "publish", OvertakenError("other commits came first"))
+
+
+def _published(lake: Lake, judged: _Judged) -> TableView:
+    reason: Exception = OvertakenError("not tried")
+    for _ in range(ATTEMPTS):
+        if judged.done is not None:
+            return replace(judged.view, head=judged.done.snapshot_id)
+        view, branch = judged.view, judged.share.staged.branch
+        try:
+            lake.publish(view, branch=branch, tag=CHECKPOINT_TAG, drop=list(stage_branches(view)))
+        except CommitError as failed:
+            reason = failed
+        judged = _judged(lake, judged.share)
+    if judged.done is not None:
+        return replace(judged.view, head=judged.done.snapshot_id)
+    raise given_up(judged.share.plan.table, "publish", reason) from reason
 
 
 def last_look(view: TableView, plan: BatchPlan, staged: Staged) -> None:

@@ -26,7 +26,7 @@ from frazil.materialize.pause.excluding_by_run import exclude_refused
 from frazil.materialize.pause.fenced_pause import Pauser
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, accepted_through
 from frazil.materialize.plan import plan_batch, replaced_since
-from frazil.materialize.publish import publish
+from frazil.materialize.publish import Share, publish
 from frazil.materialize.replay.perform import Replay, perform_and_answer
 from frazil.materialize.replay.request import ReplayRequest, ReplayResult, open_requests
 from frazil.materialize.schema.fitted import fitted
@@ -97,7 +97,7 @@ class TableRun:
             with self._step("stage"):
                 staged = batch.stage_on(here)
             with self._step("publish"):
-                view = publish(batch.lake, plan, staged, stage_on=partial(self._staged_again, batch))
+                (view,) = publish(batch.lake, [Share(plan, staged, stage_on=partial(self._staged_again, batch))])
         except OvertakenError:
             return Again()
         except CountMismatchError as mismatch:

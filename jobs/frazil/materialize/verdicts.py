@@ -22,7 +22,9 @@ FENCED_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """`main` carries the staged snapshot."""
+    """`main` carries the batch, with this snapshot: the staged one, or that of another process that completed it."""
+
+    snapshot_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,9 @@ class OvertakenError(Exception):
 
 def judge(view: TableView, plan: BatchPlan, staged: Staged) -> Verdict:
     """Return what may be done, from one read of the table's metadata. Raises FencedError and what `standing` raises."""
-    if any(snapshot.id == staged.snapshot_id for snapshot in view.ancestry(view.head)):
-        return Done()
+    for snapshot in view.ancestry(view.head):
+        if snapshot.summary.get(BATCH_ID) == plan.batch_id:
+            return Done(snapshot.id)
     branch_is_ours = view.branches.get(staged.branch) == staged.snapshot_id
     if view.head == staged.base and branch_is_ours and _is_own(view, plan, staged):
         return Ready()

@@ -9,9 +9,9 @@ import pytest
 from values_of_tables import SPEC, progress, snapshot, state, view
 
 from frazil.materialize.branches import Staged
-from frazil.materialize.publish import last_look, publish, stage_branches
+from frazil.materialize.publish import Share, last_look, publish, stage_branches
 from frazil.materialize.state import CHECKPOINT_TAG
-from frazil.materialize.verdicts import Done, PlanAgain, Ready, StageAgain, judge
+from frazil.materialize.verdicts import Done, OvertakenError, PlanAgain, Ready, StageAgain, judge
 from frazil.model.errors import CountMismatchError, FencedError, ForeignOwnerError, StateLostError
 from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.model.progress import Counts, TableState
@@ -30,6 +30,29 @@ BRANCH = {"frazil_stage_w1_1": 2}
 
 def staged_with(rows: int, attempt: Staged = ATTEMPT) -> Staged:
     return replace(attempt, figures=add_every_row((), Counts(read=rows, rows=rows), view()).figures)
+
+
+class LakeOfTables:
+    """Holds tables with a staged branch each, until that is published."""
+
+    def __init__(self, **tables: TableView) -> None:
+        self.tables = {f"lake.{name}": replace(table, identifier=f"lake.{name}") for name, table in tables.items()}
+        self.done: list[str] = []
+
+    def load(self, identifier: str) -> TableView:
+        self.done.append(f"load {identifier}")
+        return self.tables[identifier]
+
+    def publish(self, table: TableView, *, branch: str, **__: object) -> None:
+        self.done.append(f"publish {table.identifier}")
+        self.tables[table.identifier] = replace(table, head=table.branches[branch])
+
+    def drop_branches(self, table: TableView, names: list[str]) -> None:
+        self.done.append(f"drop {table.identifier} {names}")
+
+    def publish_all(self) -> list[TableView]:
+        plans = [replace(PLAN, table=identifier) for identifier in self.tables]
+        return publish(cast(Lake, self), [Share(plan, ATTEMPT, stage_on=lambda _: ATTEMPT) for plan in plans])
 
 
 class LakeThatNotes:
@@ -55,11 +78,17 @@ def test_a_branch_on_the_head_of_main_may_be_published() -> None:
 
 
 def test_a_batch_that_main_carries_is_done() -> None:
-    assert judge(view(BASE, STAGED), PLAN, ATTEMPT) == Done()
+    assert judge(view(BASE, STAGED), PLAN, ATTEMPT) == Done(2)
 
 
 def test_a_batch_that_main_carries_under_what_others_did_is_done() -> None:
-    assert judge(view(BASE, STAGED, snapshot(3, 2, operation="delete")), PLAN, ATTEMPT) == Done()
+    assert judge(view(BASE, STAGED, snapshot(3, 2, operation="delete")), PLAN, ATTEMPT) == Done(2)
+
+
+def test_a_batch_that_another_process_completed_from_its_own_branch_is_done() -> None:
+    theirs = snapshot(7, 1, carries=replace(AFTER, writer="w2"))
+
+    assert judge(view(BASE, STAGED, theirs, branches=BRANCH), PLAN, ATTEMPT) == Done(7)
 
 
 @pytest.mark.parametrize("operation", ["append", "delete", "overwrite", "replace"])
@@ -139,7 +168,7 @@ def test_a_staged_summary_that_is_not_what_the_tasks_returned_stops_the_pipeline
 def test_a_staged_summary_that_agrees_is_published_and_nothing_is_dropped() -> None:
     lake = LakeThatNotes()
 
-    publish(cast(Lake, lake), PLAN, staged_with(2), stage_on=lambda _: ATTEMPT)
+    publish(cast(Lake, lake), [Share(PLAN, staged_with(2), stage_on=lambda _: ATTEMPT)])
 
     assert lake.done == ["publish frazil_stage_w1_1"]
 
@@ -152,9 +181,41 @@ def test_a_batch_that_is_staged_again_is_compared_with_the_figures_of_that_head(
     restaged = Staged("frazil_stage_w1_2", 4, base=3, figures={"added-records": 2, "deleted-records": 1})
     lake = LakeThatNotes(before=table, after=replace(table, head=4))
 
-    publish(cast(Lake, lake), PLAN, staged_with(2), stage_on=lambda _: restaged)
+    publish(cast(Lake, lake), [Share(PLAN, staged_with(2), stage_on=lambda _: restaged)])
 
     assert lake.done == ["publish frazil_stage_w1_2"]
+
+
+def test_every_table_of_a_group_is_judged_before_the_first_one_is_published() -> None:
+    table = view(BASE, STAGED, head=1, branches=BRANCH)
+    lake = LakeOfTables(orders=table, refunds=table)
+
+    published = lake.publish_all()
+
+    assert lake.done[:3] == ["load lake.orders", "load lake.refunds", "publish lake.orders"]
+    assert [each for each in lake.done if "publish" in each] == ["publish lake.orders", "publish lake.refunds"]
+    assert [(each.identifier, each.head) for each in published] == [("lake.orders", 2), ("lake.refunds", 2)]
+
+
+def test_a_table_of_a_group_that_was_rolled_back_keeps_the_first_one_from_being_published() -> None:
+    earlier = snapshot(9, None, carries=state({0: progress(0, 5)}, epoch=2, batch_id="batch2"))
+    rolled_back = view(earlier, replace(BASE, parent_id=9), STAGED, head=9, branches=BRANCH)
+    lake = LakeOfTables(orders=view(BASE, STAGED, head=1, branches=BRANCH), refunds=rolled_back)
+
+    with pytest.raises(OvertakenError):
+        lake.publish_all()
+
+    assert not [each for each in lake.done if "publish" in each]
+
+
+def test_a_wrong_count_in_a_table_of_a_group_keeps_the_first_one_from_being_published() -> None:
+    wrong = view(BASE, replace(STAGED, summary={**STAGED.summary, "added-records": "3"}), head=1, branches=BRANCH)
+    lake = LakeOfTables(orders=view(BASE, STAGED, head=1, branches=BRANCH), refunds=wrong)
+
+    with pytest.raises(CountMismatchError, match=r"^lake\.refunds: batch batch4 was staged with 3 added-records"):
+        lake.publish_all()
+
+    assert not [each for each in lake.done if "publish" in each]
 
 
 def test_a_publish_drops_the_branches_of_every_attempt_and_no_other() -> None:

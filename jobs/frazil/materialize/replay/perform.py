@@ -22,7 +22,7 @@ from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.materialize.pause.fenced_pause import Pauser
 from frazil.materialize.plan import check_not_paused
-from frazil.materialize.publish import publish
+from frazil.materialize.publish import Share, publish
 from frazil.materialize.replay.answer import answer
 from frazil.materialize.replay.doubled import check_no_rows
 from frazil.materialize.replay.letters import LETTERS_AT_ONCE, Letters, Waiting, chosen_letters, without
@@ -169,7 +169,7 @@ class Replay:
             prepare(lake, table, plan=plan, writer=self.writer, files=marks)
         with self.step("replay_publish"):
             try:
-                view = publish(lake, plan, staged, stage_on=_begin_again)
+                (view,) = publish(lake, [Share(plan, staged, stage_on=_begin_again)])
             except CountMismatchError as mismatch:
                 self.pauser.pause(self.clients, mismatch)
                 raise
