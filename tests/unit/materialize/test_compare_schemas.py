@@ -233,6 +233,24 @@ def test_a_chain_of_renames_in_one_schema_is_refused() -> None:
     assert findings((col("b", LONG, "a"), col("c", LONG, "b")), (col("a"), col("b"))) == {"b": problem}
 
 
+def test_a_field_beside_one_that_has_the_column_of_its_alias_stays_accepted() -> None:
+    wanted = (col("a", LONG, "c"), col("b", LONG, "a"))
+    evolution = compare(wanted, (col("c", LONG, "b"),), {"c": ("b",)})
+
+    assert evolution == Evolution((AddColumn("a", LONG),), former_names={"c": ("b",)})
+    assert compare(wanted, (col("c"), col("a")), evolution.former_names) == Evolution(former_names={"c": ("b",)})
+
+
+def test_a_field_whose_column_was_renamed_by_one_of_its_aliases_stays_accepted() -> None:
+    wanted = (col("a", LONG, "d", "c"), col("b", LONG, "a"))
+    evolution = compare(wanted, (col("d"), col("c"), col("b")), {})
+
+    assert evolution == Evolution((RenameColumn("d", "a"),), former_names={"a": ("d",)})
+    assert compare(wanted, (col("a"), col("c"), col("b")), evolution.former_names) == Evolution(
+        former_names={"a": ("d",)}
+    )
+
+
 SWAPS = (
     "takes the name of a field that the same schema renames: according to their aliases, the fields {} exchange names"
 )

@@ -35,7 +35,7 @@ class Level:
         self.beside = {each.name for each in (*wanted, *have)}
         first = _first_columns(have, names)
         self.matches = _matches(wanted, [each for each in have if each.name not in first], names)
-        self.shifted = _shifted(wanted, self.have)
+        self.shifted = _shifted(wanted, self.have, {match.name for match in self.matches.values()}, names)
         self._by_lower: dict[str, list[str]] = {}
         for each in have:
             self._by_lower.setdefault(each.name.lower(), []).append(each.name)
@@ -151,18 +151,26 @@ def _matches(wanted: tuple[Column, ...], firsts: Sequence[Column], names: NameTr
     return found
 
 
-def _shifted(wanted: tuple[Column, ...], have: Mapping[str, Column]) -> dict[str, str]:
+def _shifted(
+    wanted: tuple[Column, ...], have: Mapping[str, Column], matched: set[str], names: NameTree
+) -> dict[str, str]:
     """Fields that take the name of a column which the same schema renames: `a` to `b`, while `b` becomes `c`.
 
-    The table finds `b` by its name, so that values of two meanings would share the column.
+    The table finds `b` by its name, so that values of two meanings would share the column. A column that is matched to
+    another field, by a former name, is not the one that the alias means. Nor is any other column if the table knows the
+    field's own column by one of its aliases.
     """
-    written = {column.name for column in wanted}
-    unwritten = have.keys() - written
+    unwritten = have.keys() - {column.name for column in wanted} - matched
     moved_on = {alias: column.name for column in wanted for alias in column.aliases if alias != column.name}
+    taking = [
+        each
+        for each in wanted
+        if each.name in moved_on and each.name in have and not {*each.aliases} & {*names.step(each.name).former}
+    ]
     return {
         column.name: f"is the renamed column {alias}, and takes the name of the column that is renamed to"
         f" {moved_on[column.name]}"
-        for column in wanted
+        for column in taking
         for alias in column.aliases
-        if alias in unwritten and column.name in moved_on and column.name in have
+        if alias in unwritten
     }
