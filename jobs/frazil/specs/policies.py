@@ -43,6 +43,10 @@ def policy_problems(values: Values, metadata: MetadataColumns) -> Iterator[Probl
     if policies.tags and values[table_keys.VALUE] not in ("avro", "json_schema"):
         what = f"no effect, because tags of {values[table_keys.VALUE]} values are not read in this release"
         yield Problem(tags, what, "name the columns in `columns`", SpecError)
+    in_key = metadata.prefix + "key"
+    if policies.tags and values[table_keys.KEY] == "protobuf" and {p for p, _ in policies.inside(in_key)} - {in_key}:
+        what = f"no effect in {in_key}, because tags of protobuf keys are not read in this release"
+        yield Problem(tags, what, f"give {in_key} one policy in `columns`", SpecError)
     for name, policy in policies.tags:
         if policy.treatment == "drop":
             what = f"{name}: a tag cannot drop columns, because a schema without the tag would add them unmasked"

@@ -93,6 +93,11 @@ def test_the_key_of_records_is_left_out_unless_it_has_a_policy(load: Load) -> No
             "kafka_key has no effect: the table keeps no key",
             "metadata.keep",
         ),
+        (
+            "key: protobuf\ncolumns: {kafka_key.id: {mask: none}}\ntags: {PII: {mask: hash}}",
+            "no effect in kafka_key, because tags of protobuf keys are not read",
+            "give kafka_key one policy in `columns`",
+        ),
         ("value: string\ntags: {PII: {mask: hash}}", "tags of string values are not read", "name the columns"),
     ],
 )

@@ -41,8 +41,9 @@ def map_schema(schema: AvroSchema) -> Mapped:
     columns = () if expanded.findings else columns_of(expanded.row)
     root = schema.resolve(schema.root)
     record = root.name if isinstance(root, Record) else None
-    if isinstance(root, Record) and root.tags:
-        columns = tuple(replace(each, tags=(*each.tags, *root.tags)) for each in columns)
+    tags = (*root.tags, *schema.tags) if isinstance(root, Record) else ()
+    if tags:
+        columns = tuple(replace(each, tags=(*each.tags, *tags)) for each in columns)
     return Mapped(columns, expanded.findings, schema.ignored + expanded.notes, record)
 
 

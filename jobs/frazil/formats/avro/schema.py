@@ -33,10 +33,12 @@ from frazil.formats.avro.types import (
     Ref,
     Union,
 )
+from frazil.formats.tags import tags_of
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import SchemaFinding
 
 _PRIMITIVES = frozenset(get_args(PrimitiveName))
+_DEFINITIONS = ("record", "error", "enum", "fixed")
 
 MOST_TEXT = 1_000
 """The longest text of a field in the memo, in characters, so that the memo takes only a few megabytes."""
@@ -59,9 +61,6 @@ class _Known:
         return not self.used or all(scope.is_complete(name, definition) for name, definition in self.used.items())
 
 
-TAGS = "confluent:tags"
-"""The key of tags, in Avro and in JSON Schema."""
-
 _FIELDS: dict[tuple[str, str], _Known] = {}
 """Fields by namespace and text. Schema versions share most fields, and a process may read thousands of versions."""
 
@@ -77,7 +76,8 @@ def parse_schema(text: str, references: Iterable[str] = ()) -> AvroSchema:
             parser.parse(reference)
         root = parser.parse(text)
         if not parser.problems:
-            return AvroSchema(normalised(root, parser.scope.named), root, parser.scope.named, tuple(parser.ignored))
+            text, named = normalised(root, parser.scope.named), parser.scope.named
+            return AvroSchema(text, root, named, tuple(parser.ignored), tuple(parser.tags))
     except RecursionError:
         parser.note("", "types are nested too deeply to be read")
     raise _refused(parser.problems)
@@ -105,6 +105,8 @@ class _Parser:
         self.scope = Scope()
         self.problems: list[SchemaFinding] = []
         self.ignored: list[SchemaFinding] = []
+        self.tags: list[str] = []
+        """The tags of the types without names in the field that is read."""
 
     def note(self, path: str, problem: str) -> None:
         self.problems.append(SchemaFinding(path, problem))
@@ -115,6 +117,7 @@ class _Parser:
         except ValueError as error:
             self.note("", f"not JSON: {error}")
             return NULL
+        self.tags = []
         return self.type(raw, "", "")
 
     def type(self, raw: object, namespace: str, path: str) -> AvroType:
@@ -125,6 +128,8 @@ class _Parser:
         return self._by_name(raw, {}, namespace, path)
 
     def _object(self, raw: Mapping[str, object], namespace: str, path: str) -> AvroType:
+        if raw.get("type") not in _DEFINITIONS:
+            self.tags += tags_of(raw)
         match raw.get("type"):
             case dict() | list() as inner:
                 return self.type(inner, namespace, path)
@@ -132,7 +137,7 @@ class _Parser:
                 return Array(self.type(raw.get("items"), namespace, path + "[]"))
             case "map":
                 return Map(self.type(raw.get("values"), namespace, path + "{}"))
-            case "record" | "error" | "enum" | "fixed" as kind:
+            case kind if kind in _DEFINITIONS:
                 return self._definition(str(kind), raw, namespace, path)
             case name:
                 return self._by_name(name, raw, namespace, path)
@@ -178,10 +183,10 @@ class _Parser:
             return NULL
         self.scope.begin(full_name)
         if kind == "enum":
-            return self._keep(Enum(full_name, self._symbols(raw, path), aliases, _doc(raw)), path)
+            return self._keep(Enum(full_name, self._symbols(raw, path), aliases, _doc(raw), tags_of(raw)), path)
         if kind == "fixed":
             logical = self._logical(raw, "fixed", path)
-            return self._keep(Fixed(full_name, self._size(raw, path), logical, aliases), path)
+            return self._keep(Fixed(full_name, self._size(raw, path), logical, aliases, tags_of(raw)), path)
         self.scope.open.add(full_name)
         with self.scope.part() as part:
             fields = self._fields(raw, namespace, path)
@@ -247,8 +252,10 @@ class _Parser:
         name = self._name(item.get("name"), path)
         here = _join(path, name)
         aliases = self._texts(item, "aliases", here)
+        around, self.tags = self.tags, [*tags_of(item)]
         field_type = self.type(item.get("type"), namespace, here)
-        return Field(name, field_type, aliases, _doc(item), tags=tags_of(item))
+        tags, self.tags = tuple(self.tags), around
+        return Field(name, field_type, aliases, _doc(item), tags=tags)
 
     def _full_name(self, raw: Mapping[str, object], enclosing: str, path: str) -> str:
         name, namespace = raw.get("name"), raw.get("namespace", enclosing)
@@ -313,12 +320,6 @@ def _qualified(name: str, namespace: str) -> str:
 def _doc(raw: Mapping[str, object]) -> str | None:
     doc = raw.get("doc")
     return doc if isinstance(doc, str) else None
-
-
-def tags_of(raw: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the tags that a catalog or a person gave a field or a record. Anything else under this name is ignored."""
-    given = raw.get(TAGS)
-    return tuple(each for each in given if isinstance(each, str)) if isinstance(given, list) else ()
 
 
 def _kind(avro_type: AvroType) -> str:

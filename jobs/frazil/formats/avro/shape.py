@@ -230,7 +230,7 @@ class _Expansion:
         return Member(given.name, shape, given.aliases, given.doc, tags=tags)
 
     def _tags_inside(self, avro_type: AvroType) -> Iterator[str]:
-        """Yield the tags of the records that values, or the items of arrays and maps in them, can be."""
+        """Yield the tags of the named types that values, or the items of arrays and maps in them, can have."""
         if isinstance(avro_type, Union):
             for branch in avro_type.values():
                 yield from self._tags_inside(branch)
@@ -238,7 +238,7 @@ class _Expansion:
         match self._schema.resolve(avro_type):
             case Array(inner) | Map(inner):
                 yield from self._tags_inside(inner)
-            case Record(tags=tags):
+            case Record(tags=tags) | Enum(tags=tags) | Fixed(tags=tags):
                 yield from tags
             case _:
                 return

@@ -68,6 +68,7 @@ class Fixed:
     size: int
     logical: Logical | None = None
     aliases: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ class Enum:
     symbols: tuple[str, ...]
     aliases: tuple[str, ...] = ()
     doc: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class Field:
     is_shared: bool = field(compare=False, repr=False, default=False)
     """Whether all schemas with the same text for this field and the same definitions used by it share this object."""
     names: Names = field(compare=False, repr=False, default=Names())
-    tags: tuple[str, ...] = field(compare=False, default=())
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Record:
     fields: tuple[Field, ...]
     aliases: tuple[str, ...] = ()
     doc: str | None = None
-    tags: tuple[str, ...] = field(compare=False, default=())
+    tags: tuple[str, ...] = ()
 
 
 NamedType = Record | Enum | Fixed
@@ -122,6 +124,8 @@ class AvroSchema:
     named: Mapping[str, NamedType] = field(compare=False, repr=False)
     ignored: tuple[SchemaFinding, ...] = field(compare=False, default=())
     """Logical types that were ignored because they are unknown or invalid, with their paths."""
+    tags: tuple[str, ...] = field(compare=False, default=())
+    """The tags around the root's definition, or of a root without a name."""
 
     def resolve(self, avro_type: AvroType) -> Primitive | Array | Map | Union | NamedType:
         return self.named[avro_type.name] if isinstance(avro_type, Ref) else avro_type
@@ -132,4 +136,4 @@ class AvroSchema:
         A record adds no bytes of its own, so the encoding is the same.
         """
         root = self.resolve(self.root)
-        return root if isinstance(root, Record) else Record("", (Field(VALUE, self.root),))
+        return root if isinstance(root, Record) else Record("", (Field(VALUE, self.root, tags=self.tags),))

@@ -12,7 +12,7 @@ from frazil.formats.json_schema.documents import Documents, Node
 from frazil.model.schemas import SchemaFinding
 
 TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
-_REFS = ("$ref", "$recursiveRef", "$dynamicRef")
+REFS = ("$ref", "$recursiveRef", "$dynamicRef")
 _MOST_STEPS = 200_000
 """A small schema can refer to itself in so many ways that reading all of them would never end."""
 
@@ -82,7 +82,7 @@ class Conjunctions:
         if not self._may_read(raw, path, trail):
             return found
         trail = (*trail, id(raw))
-        refs = [(keyword, raw[keyword]) for keyword in _REFS if keyword in raw]
+        refs = [(keyword, raw[keyword]) for keyword in REFS if keyword in raw]
         if not refs or node.draft.ref_has_siblings:
             self._check(raw, path)
             found.nodes.append(node)

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 from frazil.formats.json_schema.drafts import UNNAMED, Draft, draft_of
 from frazil.model.schemas import Reference, SchemaFinding
 
-_DATA = frozenset({"enum", "const", "default", "examples"})
+DATA = frozenset({"enum", "const", "default", "examples"})
 """Keywords whose values are no schemas."""
 
 
@@ -89,7 +89,7 @@ def _schemas_in(node: Node) -> Iterator[Node]:
         schema = waiting.pop()
         if isinstance(schema.raw, dict):
             yield schema
-            inside = [value for keyword, value in schema.raw.items() if keyword not in _DATA]
+            inside = [value for keyword, value in schema.raw.items() if keyword not in DATA]
         else:
             inside = schema.raw if isinstance(schema.raw, list) else []
         waiting += [schema.child(value) for value in reversed(inside) if isinstance(value, dict | list)]

@@ -90,7 +90,7 @@ class _Expansion:
         self.findings: list[SchemaFinding] = []
         self.notes: list[SchemaFinding] = []
         self._schemas = Conjunctions(documents)
-        self._tags = Tags(documents, self._schemas)
+        self._tags = Tags(documents)
         self._string_formats = string_formats
         self._columns = 0
 
@@ -101,10 +101,11 @@ class _Expansion:
             members = self._members(schema, "", (*inside, *schema.targets))
             if members.fields or not schema.alternatives:
                 self._note_extra(members)
-                members = with_tags(members, self._tags.of([root], schema))
+                members = with_tags(members, self._tags.of([root]))
                 return Row(members, is_object=True, keeps_extra=True)
         shape = self._shape(schema, VALUE, inside)
-        return Row(Members((Member(VALUE, VALUE, shape),)), is_object=False, keeps_extra=has_objects(shape))
+        member = Member(VALUE, VALUE, shape, tags=self._tags.of([root]))
+        return Row(Members((member,)), is_object=False, keeps_extra=has_objects(shape))
 
     def _shape(self, schema: Conjunction, path: str, inside: tuple[int, ...]) -> Shape:
         if not self._has_room(path, inside):
@@ -192,13 +193,15 @@ class _Expansion:
         found = [
             replace(member, is_required=name in required and not any(_allows_null(node.raw) for node in nodes))
             for name, nodes in _in_order(declared)
-            for member in self._member(name, nodes, path, inside)
+            for member in self._member(name, nodes, schema, path, inside)
         ]
         self._note_names(found, path)
         return Members(tuple(found))
 
-    def _member(self, key: str, nodes: list[Node], path: str, inside: tuple[int, ...]) -> Iterator[Member]:
-        """Yield the member of a property; none if no value is allowed for it."""
+    def _member(
+        self, key: str, nodes: list[Node], around: Conjunction, path: str, inside: tuple[int, ...]
+    ) -> Iterator[Member]:
+        """Yield the member of a property of the object `around`; none if no value is allowed for it."""
         name = column_name(key)
         here = f"{path}.{name}" if path else name
         schema = self._schemas.of_all(nodes, here)
@@ -208,7 +211,8 @@ class _Expansion:
         if isinstance(shape, Nothing):
             self._tell(here, LEFT_OUT)
         doc = schema.first("description")
-        yield Member(key, name, shape, doc if isinstance(doc, str) else None, self._tags.of(nodes, schema))
+        tags = self._tags.of_property(key, nodes, around.nodes)
+        yield Member(key, name, shape, doc if isinstance(doc, str) else None, tags)
 
     # --- limits and notes
 

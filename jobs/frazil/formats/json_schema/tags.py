@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
-from frazil.formats.json_schema.conjunction import Conjunction, Conjunctions
-from frazil.formats.json_schema.documents import Documents, Node
+from frazil.formats.json_schema.conjunction import REFS
+from frazil.formats.json_schema.documents import DATA, Documents, Node
 from frazil.formats.json_values.shape import Members
+from frazil.formats.tags import TAGS, tags_of
 
-KEYWORD = "confluent:tags"
-_DEEPEST = 10
-"""Levels of arrays, maps and alternatives in which tags are looked for: they may refer to themselves."""
+_ELSEWHERE = frozenset({"properties", "$defs", "definitions", TAGS}) | DATA
+"""Keywords with schemas of other columns, with schemas that only a `$ref` uses, and with values that are no schemas."""
+
+_UNDECLARED = frozenset({"patternProperties", "additionalProperties", "unevaluatedProperties"})
+"""Keywords with schemas of values that are undeclared fields if there are properties too: these are JSON text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,39 +23,62 @@ class Tags:
     """Finds tags in one set of documents."""
 
     documents: Documents
-    schemas: Conjunctions
 
-    def of(self, nodes: Sequence[Node], schema: Conjunction) -> tuple[str, ...]:
-        """Return the tags of a property: beside a `$ref`, in what it refers to, in alternatives, and in items."""
-        if not self.documents.mentions(KEYWORD):
+    def of(self, nodes: Sequence[Node]) -> tuple[str, ...]:
+        """Return the tags of a value: of its own schemas, of alternatives and conditions, and of items and entries."""
+        if not self.documents.mentions(TAGS):
             return ()
-        beside = (_texts(node.raw.get(KEYWORD)) for node in nodes if isinstance(node.raw, dict))
-        return tuple(dict.fromkeys(chain(*beside, self._inside(schema, 0))))
+        found = (tags_of(node.raw) for node in self._reached(nodes, _ELSEWHERE) if isinstance(node.raw, dict))
+        return tuple(dict.fromkeys(tag for tags in found for tag in tags))
 
-    def _inside(self, schema: Conjunction, depth: int) -> Iterator[str]:
-        for _, given in schema.with_keyword(KEYWORD):
-            yield from _texts(given)
-        if depth == _DEEPEST:
+    def of_property(self, key: str, nodes: Sequence[Node], around: Sequence[Node]) -> tuple[str, ...]:
+        """Return the tags of a property, also those that an alternative, a condition or a pattern gives it.
+
+        `around` are the schemas of the object.
+        """
+        if not self.documents.mentions(TAGS):
+            return ()
+        others: list[Node] = []
+        for node in self._reached(around, _ELSEWHERE | _UNDECLARED | {"items", "prefixItems"}):
+            named, patterns = node.get("properties"), node.get("patternProperties")
+            if isinstance(named, dict) and key in named:
+                others.append(node.child(named[key]))
+            if isinstance(patterns, dict):
+                others += [node.child(raw) for pattern, raw in patterns.items() if _may_match(pattern, key)]
+        return self.of([*nodes, *others])
+
+    def _reached(self, nodes: Sequence[Node], without: frozenset[str]) -> Iterator[Node]:
+        """Yield all schemas inside these and those that they refer to, each once."""
+        seen: set[int] = set()
+        waiting = list(reversed(nodes))
+        while waiting:
+            node = waiting.pop()
+            if id(node.raw) in seen:
+                continue
+            seen.add(id(node.raw))
+            yield node
+            waiting += reversed(list(self._inside(node, without)))
+
+    def _inside(self, node: Node, without: frozenset[str]) -> Iterator[Node]:
+        if isinstance(node.raw, list):
+            yield from (node.child(each) for each in node.raw if isinstance(each, dict | list))
+        if not isinstance(node.raw, dict):
             return
-        for branch in chain.from_iterable(schema.alternatives):
-            yield from self._inside(branch, depth + 1)
-        inner = [
-            node.child(given) for name in ("items", "additionalProperties") for node, given in _schemas(schema, name)
-        ]
-        inner += [node.child(each) for node, given in _schemas(schema, "patternProperties") for each in given.values()]
-        for each in inner:
-            yield from (() if not isinstance(each.raw, dict) else _texts(each.raw.get(KEYWORD)))
-            yield from self._inside(self.schemas.of(each, ""), depth + 1)
+        hidden = without | (_UNDECLARED if "properties" in node.raw else frozenset())
+        for keyword, given in node.raw.items():
+            if keyword in REFS and isinstance(given, str):
+                target = self.documents.resolve(node, given)
+                yield from [target] if target is not None else []
+            elif keyword not in hidden and isinstance(given, dict | list):
+                yield node.child(given)
 
 
-def _schemas(schema: Conjunction, keyword: str) -> Iterator[tuple[Node, dict[str, object]]]:
-    for node, given in schema.with_keyword(keyword):
-        if isinstance(given, dict):
-            yield node, given
-
-
-def _texts(given: object) -> list[str]:
-    return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
+def _may_match(pattern: str, key: str) -> bool:
+    """Return whether a pattern matches a property; a pattern that Python cannot read may match any."""
+    try:
+        return re.search(pattern, key) is not None
+    except re.error:
+        return True
 
 
 def with_tags(members: Members, tags: tuple[str, ...]) -> Members:

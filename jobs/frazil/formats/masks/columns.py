@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from frazil.formats.mapped import VALUE, Mapped
 from frazil.formats.masks.rules import ENTRIES, ITEMS, NO_RULE, Rule, rules_of
+from frazil.formats.tags import TAGS, UNREADABLE
 from frazil.model.columns import Column, ColumnType, ListOf, MapOf, Scalar, Struct
 from frazil.model.policies import KEPT, Policies, Policy, strictest
 from frazil.model.schemas import SchemaFinding
@@ -82,9 +83,14 @@ class _Applying:
             if policy is not None and policy.treatment == "drop":
                 self._name_all(names, rules, path)
                 continue
-            if column.is_json and policy is None and not {ITEMS, ENTRIES} & rule.inside.keys():
-                self.refuse(here, "is JSON text, which may hold masked values: give it a policy in `columns`")
             by_tag = rule.policy is None and inherited != KEPT
+            if by_tag and self.tags and UNREADABLE in column.tags:
+                self.refuse(
+                    here, f"has {TAGS} that are neither a text nor a list of texts: give it a policy in `columns`"
+                )
+            decided = _decides(rule) or (policy is not None and not (by_tag and policy == KEPT))
+            if column.is_json and not decided:
+                self.refuse(here, "is JSON text, which may hold masked values: give it a policy in `columns`")
             passed = None if by_tag and policy == KEPT else policy  # a tag keeps a column, not what others tag in it
             column_type, mask = self._type(column.type, rule, passed, here)
             past = self._unmasked_aliases(column, rules, policy, inherited)
@@ -166,6 +172,13 @@ class _Applying:
         if policy.treatment == "truncate" and kind not in (Scalar("string"), Scalar("binary")):
             self.refuse(path, f"has the type {kind}, and only texts and bytes can be truncated")
         return kind, Mask(policy)
+
+
+def _decides(rule: Rule) -> bool:
+    """Return whether a policy names the values of a column by its path, or the items or the values in it."""
+    return rule.policy is not None or any(
+        _decides(rule.inside[each]) for each in (ITEMS, ENTRIES) if each in rule.inside
+    )
 
 
 def described(mask: Mask | None) -> str:

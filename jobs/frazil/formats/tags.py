@@ -1,0 +1,19 @@
+"""The tags that a catalog or a person gave to a part of a schema (`confluent:tags`), in Avro and in JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+TAGS = "confluent:tags"
+
+UNREADABLE = "\0"
+"""Stands for tags that are neither a text nor a list of texts: a policy by tag cannot tell what they mean."""
+
+
+def tags_of(raw: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the tags beside the other keys of a type, a field or a schema. One text is one tag."""
+    given = raw.get(TAGS)
+    if given is None:
+        return ()
+    texts = given if isinstance(given, list) else [given]
+    return tuple(each if isinstance(each, str) else UNREADABLE for each in texts)
