@@ -7,7 +7,7 @@ from collections.abc import Mapping
 TAGS = "confluent:tags"
 
 UNREADABLE = "\0"
-"""Stands for tags that are neither a text nor a list of texts: a policy by tag cannot tell what they mean."""
+"""The tag of a value whose tags are neither a text nor a list of texts: no policy by tag can be applied to it."""
 
 
 def tags_of(raw: Mapping[str, object]) -> tuple[str, ...]:
