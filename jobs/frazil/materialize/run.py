@@ -18,6 +18,7 @@ from frazil.materialize.clients import Clients, ClientSource, Step
 from frazil.materialize.create import ensure_table
 from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, prepare, reveal
 from frazil.materialize.evolve import NO_SCHEMAS, Absorbed, evolve
+from frazil.materialize.hash_key import record_hash_key
 from frazil.materialize.housekeeping import Housekeeping
 from frazil.materialize.ingest.run_tasks import read_batch, schemas_ahead, schemas_met
 from frazil.materialize.outcome import Again, Outcome, Published
@@ -179,7 +180,7 @@ class TableRun:
         with self._step("follow_spec"):
             followed = follow_spec(lake, spec, here.view)
             self.absorbed.changes += followed.renames
-            here = self._stands(followed.view)
+            here = self._stands(record_hash_key(lake, spec, followed.view))
         with self._step("evolve"), self.pauser.for_schemas(clients):
             here = self._evolved(here)
         with self._step("repartition"):

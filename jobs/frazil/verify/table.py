@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from frazil.materialize.changed_spec.applied_spec import as_applied
 from frazil.materialize.foreign import count_foreign
+from frazil.materialize.hash_key import with_keys_read
 from frazil.materialize.layout import metadata_columns
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import TableError
@@ -61,7 +62,7 @@ def verify_table(
     proven = _prove(spec, at, dead_view, foreign, watch)
     checks = list(proven.checks)
     if kafka is not None and dead_view is not None:
-        checks.append(_compare(spec, at, dead_view, kafka, proven, watch))
+        checks.append(_compare(with_keys_read(spec, view.properties), at, dead_view, kafka, proven, watch))
     return Verification(
         table=spec.identifier,
         snapshot_id=view.head,

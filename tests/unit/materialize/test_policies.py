@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hmac
 import json
 import re
@@ -16,10 +17,13 @@ from whole_batches import World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.dead_letters import decrypted_letter, list_dead_letters
+from frazil.materialize.hash_key import HASH_KEY_PROPERTY
 from frazil.materialize.outcome import Published
 from frazil.materialize.preview.explain import explain, lines
 from frazil.model.errors import IncompatibleSchemaError, SettingError, SpecChangeError, SpecError
 from frazil.model.masked import MASKED_PROPERTY
+from frazil.model.policed import policed
+from frazil.model.policies import NO_POLICIES
 from frazil.model.secret import NamedKey, Secret
 from frazil.model.spec import CatalogSettings, MetadataColumns, TableSpec
 from frazil.proof.verification import Verification
@@ -258,6 +262,49 @@ def test_a_key_is_kept_only_with_a_policy(world: World) -> None:
 
     assert [each["kafka_key"] for each in rows(world, table)] == [hashed("anna@example.com")]
     assert verified(world, table).clean
+
+
+def with_hash_key(table: TableSpec, key: NamedKey) -> TableSpec:
+    return policed(
+        replace(table, policies=NO_POLICIES),
+        replace(table.policies, hash_key=key.id),
+        hash_key=key,
+        dead_letter_key=LETTER_KEY,
+    )
+
+
+OTHER_KEY = NamedKey("h1", Secret(base64.b64encode(bytes(range(1, 33))).decode()))
+
+
+def test_another_hash_key_under_the_same_id_is_refused_and_changes_nothing(world: World) -> None:
+    world.registry.register("orders-value", PERSON)
+    table = published(world, masked({"email": HASH}), framed(1, PERSON, ANNA))
+    view = world.lake.load(table.identifier)
+    assert view is not None
+    recorded = json.loads(view.properties[HASH_KEY_PROPERTY])
+    assert recorded == {"id": "h1", "fingerprint": hmac.new(HASH_BYTES, b"frazil hash_key", "sha256").hexdigest()[:32]}
+
+    world.values.append(framed(1, PERSON, ANNA))
+    changed = with_hash_key(table, OTHER_KEY)
+    refused = "lake.orders: the hash_key h1 is not the key of the table's hashes: its fingerprint is"
+    with pytest.raises(SettingError, match=refused):
+        world.table(changed).batch()
+    with pytest.raises(SettingError, match=refused):
+        verified(world, changed)
+    published(world, table)
+    assert [each["email"] for each in rows(world, table)] == [hashed("anna@example.com")] * 2
+
+
+def test_a_table_of_before_records_its_hash_key_with_the_next_batch(world: World) -> None:
+    world.registry.register("orders-value", PERSON)
+    table = published(world, masked({"email": HASH}), framed(1, PERSON, ANNA))
+    world.lake.set_properties(table.identifier, put={}, remove=(HASH_KEY_PROPERTY,))
+
+    published(world, table, framed(1, PERSON, ANNA))
+
+    with pytest.raises(SettingError, match="is not the key of the table's hashes"):
+        world.values.append(framed(1, PERSON, ANNA))
+        world.table(with_hash_key(table, OTHER_KEY)).batch()
 
 
 def letters(world: World, wanted: TableSpec) -> list[dict[str, Any]]:

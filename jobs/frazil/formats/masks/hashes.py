@@ -40,6 +40,11 @@ def key_bytes(key: NamedKey) -> bytes:
     return found
 
 
+def fingerprint(key: NamedKey) -> str:
+    """Return a text that tells keys apart, and from which no key can be found. Raises as `key_bytes`."""
+    return hmac.digest(key_bytes(key), b"frazil hash_key", "sha256").hex()[:DIGITS]
+
+
 def hashed(values: pa.Array, key: bytes) -> pa.Array:
     """Return the hash of each value as text; null stays null."""
     given = canonical(values)

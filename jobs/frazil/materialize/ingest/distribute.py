@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from frazil.materialize.hash_key import with_keys_read
 from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.schema.former_names import former_names_of
 from frazil.model.ingested import IngestTask, TaskContext, WriteTarget
@@ -43,7 +43,7 @@ def task_context(
 ) -> TaskContext:
     generations = {source.topic: source.generation for source in plan.state.sources}
     return TaskContext(
-        spec=with_keys_read(spec),
+        spec=with_keys_read(spec, rows.properties),
         batch_id=plan.batch_id,
         file_prefix=f"{writer}-{plan.epoch:08d}",
         rows=write_target(rows),
@@ -55,22 +55,6 @@ def task_context(
         storage=storage,
         source_ids={facts.topic: (facts.topic_id, generations.get(facts.topic, 0)) for facts in plan.topics},
         excluded=excluded_schemas(rows.properties),
-    )
-
-
-def with_keys_read(spec: TableSpec) -> TableSpec:
-    """Return the spec with the keys of its policies looked up: tasks may not read them.
-
-    Raises SettingError and ServiceError.
-    """
-    if not spec.policies:
-        return spec
-    values, keys, letters = spec.value_settings, spec.key_settings, spec.dead_letter_key
-    return replace(
-        spec,
-        value_settings=values if values.hash_key is None else replace(values, hash_key=values.hash_key.read()),
-        key_settings=keys if keys.hash_key is None else replace(keys, hash_key=keys.hash_key.read()),
-        dead_letter_key=None if letters is None else letters.read(),
     )
 
 

@@ -12,9 +12,10 @@ from pyiceberg.schema import Schema
 
 from frazil.materialize.dead_letter_marks import Offsets, Source
 from frazil.materialize.evolve import fits
+from frazil.materialize.hash_key import with_keys_read
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from frazil.materialize.ingest.decoders import LookupsSpentError, TaskSchemas, UnknownIds
-from frazil.materialize.ingest.distribute import with_keys_read, write_target
+from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.payloads import Stop
 from frazil.materialize.ingest.table_rows import TableDecoder
 from frazil.materialize.ingest.write import DataFileWriter
@@ -148,7 +149,7 @@ class Redecoder:
         return self._writer, self._decoder
 
     def _new_decoder(self, writer: DataFileWriter) -> RecordDecoder:
-        spec = with_keys_read(replace(self.spec, on_bad_record="dead_letter"))
+        spec = with_keys_read(replace(self.spec, on_bad_record="dead_letter"), self.here.view.properties)
         at, excluded = self.here, excluded_schemas(self.here.view.properties)
         values = excluded.values | {schema_id for of_key, schema_id in self.refused if not of_key}
         keys = excluded.keys | {schema_id for of_key, schema_id in self.refused if of_key}
