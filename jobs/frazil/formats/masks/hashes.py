@@ -41,7 +41,7 @@ def key_bytes(key: NamedKey) -> bytes:
 
 
 def fingerprint(key: NamedKey) -> str:
-    """Return a text that tells keys apart, and from which no key can be found. Raises as `key_bytes`."""
+    """Return a text that differs between keys, and from which no key can be found. Raises as `key_bytes`."""
     return hmac.digest(key_bytes(key), b"frazil hash_key", "sha256").hex()[:DIGITS]
 
 
