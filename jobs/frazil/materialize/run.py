@@ -179,7 +179,7 @@ class TableRun:
             return here, dead_letters
         with self._step("follow_spec"):
             followed = follow_spec(lake, spec, here.view)
-            self.absorbed.changes += followed.renames
+            self.absorbed.changes += followed.columns
             here = self._stands(record_hash_key(lake, spec, followed.view))
         with self._step("evolve"), self.pauser.for_schemas(clients):
             here = self._evolved(here)

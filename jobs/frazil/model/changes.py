@@ -48,4 +48,14 @@ class RenameColumn:
         return f"rename {self.path} to {self.new_name}"
 
 
-Change = AddColumn | WidenType | RenameColumn
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    """Drop a column of the top level that has no value, because the spec declares its field otherwise."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"drop column {self.path}, which has no value"
+
+
+Change = AddColumn | WidenType | RenameColumn | DropColumn

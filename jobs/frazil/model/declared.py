@@ -18,6 +18,9 @@ milliseconds since 1970, and a json any value as text."""
 ANY_NAME = "*"
 """The name that declares a map."""
 
+EXTRA = "_extra"
+"""The column of fields that are not declared."""
+
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
 
 

@@ -36,6 +36,10 @@ def not_compared(before: int, names: Sequence[str]) -> SourceChange | None:
     return None
 
 
+def no_columns() -> frozenset[str]:
+    return frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One snapshot. `operation` is Iceberg's: append, replace, overwrite or delete.
@@ -43,7 +47,8 @@ class Snapshot:
     `read_document` reads the compressed state from the header of the file `manifest_list`; None if the header has none.
     `count_live` counts the visible rows from manifests and position deletes; None if that is not possible.
     `sources_since` compares with the snapshot of an id, by the names of the columns of a source; None likewise.
-    `schema_id` is the table's schema at the time.
+    `filled_columns` returns the table's columns that have a value in the snapshot's data files. `schema_id` is the
+    table's schema at the time.
     """
 
     id: int
@@ -58,6 +63,7 @@ class Snapshot:
         default=not_compared, compare=False, repr=False
     )
     schema_id: int | None = None
+    filled_columns: Callable[[], frozenset[str]] = field(default=no_columns, compare=False, repr=False)
 
     def figure(self, name: str) -> int:
         """Return a count from the summary; 0 if it is missing, as the Iceberg specification allows."""

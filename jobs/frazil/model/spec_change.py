@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from frazil.model.changes import RenameColumn
+from frazil.model.changes import DropColumn, RenameColumn
 
 
 class Fate(StrEnum):
@@ -21,7 +21,7 @@ class Fate(StrEnum):
 class SpecChange:
     """One key whose value in the spec differs from the table's. `how` says what is done, or what to do instead.
 
-    If the change is applied, `renames`, `partition_by` and `properties` are the changes to the table.
+    If the change is applied, `columns`, `partition_by` and `properties` are the changes to the table.
     """
 
     key: str
@@ -29,7 +29,7 @@ class SpecChange:
     spec_says: str
     fate: Fate
     how: str
-    renames: tuple[RenameColumn, ...] = ()
+    columns: tuple[RenameColumn | DropColumn, ...] = ()
     partition_by: tuple[str, ...] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
 

@@ -7,13 +7,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from frazil.model.declared import ANY_NAME, WORDS, decimal_of
+from frazil.model.declared import ANY_NAME, EXTRA, WORDS, decimal_of
 from frazil.specs.document import ListNode, MapNode, Node, ScalarNode, duplicates
 from frazil.specs.problems import suggest
 from frazil.specs.shapes import At, JsonSchema, Rejected, describe
-
-EXTRA = "_extra"
-"""The column of fields that are not declared."""
 
 NAME = re.compile(r"[^\W\d]\w*")
 _A_TYPE = "a type, {field: type, …}, [type] or {'*': type}"

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 
-from frazil.specs.declared_fields import EXTRA, NAME
+from frazil.model.declared import EXTRA
+from frazil.specs.declared_fields import NAME
 
 LONG = range(-(2**63), 2**63)
 MOST_DIGITS = 21

@@ -103,9 +103,16 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "evolution": [applied("evolution", "evolution: lenient", "evolution: strict", "for schemas that are met")],
     "fields": [
-        refused("fields", "value: json", "value: json\nfields: {id: long}", "existing rows were read with"),
-        refused("fields", DECLARED, f"{DECLARED[:-1]}, m: int}}", "`_extra` has the fields that are not declared"),
-        refused("fields", DECLARED, "value: json\nfields: {id: int}", "existing rows"),
+        applied("fields", "value: json", DECLARED, "no row has a value that was read otherwise"),
+        applied("fields", DECLARED, "value: json"),
+        applied("fields", DECLARED, f"{DECLARED[:-1]}, m: int}}"),
+        applied("fields", DECLARED, "value: json\nfields: {id: string}"),
+        refused(
+            "fields",
+            f"{DECLARED}\npartition_by: ['bucket(8, id)']",
+            "value: json\nfields: {id: string}\npartition_by: ['bucket(8, id)']",
+            "the table is partitioned by id",
+        ),
     ],
     "columns": [
         refused("columns", UNKEYED, f"{UNKEYED}\ncolumns: {{n: {{mask: hash}}}}", "existing rows keep the masks"),

@@ -12,7 +12,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update.schema import UpdateSchema
 
 from frazil.adapters.iceberg.types import to_partition_spec, to_type
-from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
+from frazil.model.changes import AddColumn, Change, DropColumn, RenameColumn, WidenType
 from frazil.model.errors import IncompatibleSchemaError
 
 
@@ -39,6 +39,8 @@ def _apply(update: UpdateSchema, change: Change) -> None:
             update.update_column(_steps(path), to_type(to))
         case RenameColumn(path, new_name):
             update.rename_column(_steps(path), new_name)
+        case DropColumn(path):
+            update.delete_column(path)
 
 
 def _steps(path: str) -> tuple[str, ...]:

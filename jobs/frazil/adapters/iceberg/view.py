@@ -15,6 +15,7 @@ from pyiceberg.table.refs import SnapshotRefType
 
 from frazil.adapters.iceberg.avro_header import NoAvroHeaderError, read_header
 from frazil.adapters.iceberg.changes import partitioned_by
+from frazil.adapters.iceberg.filled_columns import filled_columns
 from frazil.adapters.iceberg.snapshots import DOCUMENT_KEY
 from frazil.adapters.iceberg.types import from_schema
 from frazil.model.masked import masked_as
@@ -41,7 +42,7 @@ def view_of(identifier: str, table: Table, read: ReadDocument, count: CountLive,
         head=metadata.current_snapshot_id,
         branches={n: r.snapshot_id for n, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.BRANCH},
         tags={n: r.snapshot_id for n, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.TAG},
-        snapshots=_Snapshots(table, read, count, compare),
+        snapshots=_Snapshots(identifier, table, read, count, compare),
         properties=dict(metadata.properties),
         columns=masked_as(marked(from_schema(metadata.schema()), metadata.properties), metadata.properties),
         format_version=metadata.format_version,
@@ -70,7 +71,10 @@ def read_document(io: FileIO, manifest_list: str) -> bytes | None:
 
 
 class _Snapshots(Mapping[int, Snapshot]):
-    def __init__(self, table: Table, read: ReadDocument, count: CountLive, compare: CompareSources) -> None:
+    def __init__(
+        self, identifier: str, table: Table, read: ReadDocument, count: CountLive, compare: CompareSources
+    ) -> None:
+        self._identifier = identifier
         self._raw = {raw.snapshot_id: raw for raw in table.metadata.snapshots}
         self._table = table
         self._io = table.io
@@ -91,6 +95,7 @@ class _Snapshots(Mapping[int, Snapshot]):
             read_document=partial(self._read, self._io, raw.manifest_list),
             count_live=partial(self._count, self._io, raw),
             sources_since=partial(self._sources_since, raw),
+            filled_columns=partial(filled_columns, self._identifier, self._table, raw),
             schema_id=raw.schema_id,
         )
 

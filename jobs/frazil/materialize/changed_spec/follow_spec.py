@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from frazil.materialize.branches import ATTEMPTS, given_up
 from frazil.materialize.changed_spec.spec_changes import needed_properties, once_followed, refused_changes, spec_changes
 from frazil.materialize.layout import partition_columns
-from frazil.model.changes import RenameColumn
+from frazil.model.changes import DropColumn, RenameColumn
 from frazil.model.errors import CommitError, CommitRejectedError
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -20,10 +20,10 @@ PARTITIONING = "partition_by"
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The table as it is after its spec was applied, and the columns that this renamed."""
+    """The table as it is after its spec was applied, and the columns that this renamed or dropped."""
 
     view: TableView
-    renames: tuple[RenameColumn, ...] = ()
+    columns: tuple[RenameColumn | DropColumn, ...] = ()
 
 
 def follow_spec(lake: Lake, spec: TableSpec, view: TableView) -> Followed:
@@ -50,13 +50,13 @@ def _follow(lake: Lake, spec: TableSpec, view: TableView, is_meant: Callable[[Sp
         changes = [change for change in found if is_meant(change)]
         for refused in refused_changes(spec, changes if _awaits_columns(spec, view, found) else found):
             raise refused
-        renames = tuple(rename for change in changes for rename in change.renames)
+        columns = tuple(column for change in changes for column in change.columns)
         partition_by = next((change.partition_by for change in changes if change.partition_by is not None), None)
         properties = needed_properties(spec, view, changes)
-        if not renames and not properties and partition_by is None:
+        if not columns and not properties and partition_by is None:
             return Followed(view)
         try:
-            return Followed(lake.change_schema(view, renames, properties, partition_by=partition_by), renames)
+            return Followed(lake.change_schema(view, columns, properties, partition_by=partition_by), columns)
         except CommitError as failed:
             reason = failed
         view = lake.load(spec.identifier) or view

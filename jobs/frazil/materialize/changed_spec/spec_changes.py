@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from frazil.materialize.changed_spec.applied_spec import TEXTS, AppliedSpec, applied_by, applied_spec_of, spec_property
+from frazil.materialize.changed_spec.changed_fields import ChangedFields, changed_fields
 from frazil.materialize.layout import metadata_columns, partition_problems
 from frazil.materialize.schema.compare import applied
 from frazil.materialize.schema.former_names import former_names_of, former_names_property
@@ -37,13 +38,14 @@ TARGET_FILE_PROPERTY = "write.target-file-size-bytes"
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """A spec and its table, with the columns that the table has once its metadata columns are renamed."""
+    """A spec and its table, with the columns that the table has once some are renamed, and replaced fields dropped."""
 
     spec: TableSpec
     view: TableView
     applied: AppliedSpec
     columns: tuple[Column, ...]
     arriving: tuple[Column, ...]
+    fields: ChangedFields | None
 
     def change(self, key: str, fate: Fate, how: str) -> SpecChange:
         return SpecChange(key, self.applied.keys[key], TEXTS[key](self.spec), fate, how)
@@ -59,8 +61,10 @@ def spec_changes(spec: TableSpec, view: TableView, *, arriving: Sequence[Column]
     A table whose spec was never recorded differs in its partitioning at most.
     """
     applied_now = applied_spec_of(view.properties, table=spec.identifier) or applied_by(spec)
-    columns = applied(view.columns, _renames(spec, view, applied_now))
-    judged = _Judged(spec, view, applied_now, columns, tuple(arriving))
+    fields = changed_fields(applied_now.keys["fields"], spec.value_settings.fields, view)
+    followed = _renames(spec, view, applied_now) + (() if fields is None else fields.drops)
+    columns = applied(view.columns, followed)
+    judged = _Judged(spec, view, applied_now, columns, tuple(arriving), fields)
     return tuple(change for rule in RULES.values() for change in rule(judged))
 
 
@@ -79,9 +83,9 @@ def _refusal(spec: TableSpec, change: SpecChange) -> SpecChangeError:
 
 def once_followed(spec: TableSpec, view: TableView, changes: Sequence[SpecChange]) -> TableView:
     """The table as it is once these changes are applied, as far as schemas are compared with it."""
-    renames = tuple(rename for change in changes for rename in change.renames)
+    columns = tuple(column for change in changes for column in change.columns)
     properties = {**view.properties, **needed_properties(spec, view, changes)}
-    return replace(view, columns=applied(view.columns, renames), properties=properties)
+    return replace(view, columns=applied(view.columns, columns), properties=properties)
 
 
 def needed_properties(spec: TableSpec, view: TableView, changes: Sequence[SpecChange]) -> dict[str, str]:
@@ -140,11 +144,16 @@ def _topics(judged: _Judged) -> Iterator[SpecChange]:
 
 
 def _fields(judged: _Judged) -> Iterator[SpecChange]:
-    before, now = judged.applied.keys["fields"], judged.spec.value_settings.fields
-    if json.loads(before or "{}") != json.loads(now or "{}"):
-        how = "existing rows were read with the table's columns; `_extra` has the fields that are not declared"
-        change = judged.change("fields", Fate.REFUSED, how)
-        yield replace(change, table_has=before or "none", spec_says=now or "none")
+    found = judged.fields
+    if found is None:
+        return
+    change = judged.change("fields", Fate.APPLIED, f"{NEXT_BATCH}; no row has a value that was read otherwise")
+    if found.problems:
+        how = "; ".join(found.problems)
+        change = replace(change, fate=Fate.REFUSED, how=how)
+    else:
+        change = replace(change, columns=found.drops)
+    yield replace(change, table_has=change.table_has or "none", spec_says=change.spec_says or "none")
 
 
 def _policies(key: str) -> Callable[[_Judged], Iterator[SpecChange]]:
@@ -289,7 +298,7 @@ def _prefix(judged: _Judged) -> Iterator[SpecChange]:
         **unions_property(judged.columns),
         **masked_property(judged.columns),
     }
-    yield replace(judged.change("metadata.prefix", Fate.APPLIED, how), renames=renames, properties=moved)
+    yield replace(judged.change("metadata.prefix", Fate.APPLIED, how), columns=renames, properties=moved)
 
 
 def _renames(spec: TableSpec, view: TableView, before: AppliedSpec) -> tuple[RenameColumn, ...]:

@@ -53,7 +53,10 @@ def _how_to_go_on(spec: TableSpec) -> str:
         if spec.on_bad_record == "dead_letter"
         else "set `on_bad_record: dead_letter` to inspect them"
     )
-    return f"{look}; then fix the producer or the spec, or accept them with `frazil resume {spec.identifier}`"
+    fix = "fix the producer or the spec"
+    if spec.value_settings.fields:
+        fix = f"fix the producer, or `fields` in {spec.source_file} (a field can change while it is null in every row)"
+    return f"{look}; then {fix}, or accept them with `frazil resume {spec.identifier}`"
 
 
 def _accepted(each: RangeResult, accepted: Accepted) -> bool:

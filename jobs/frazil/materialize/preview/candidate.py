@@ -17,7 +17,7 @@ from frazil.materialize.schema.requirements import needed, required_by
 from frazil.materialize.schema.succession import Accepted
 from frazil.materialize.sources import LatestSchemas, latest_schemas
 from frazil.materialize.state import standing
-from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
+from frazil.model.changes import AddColumn, Change, DropColumn, RenameColumn, WidenType
 from frazil.model.columns import Column
 from frazil.model.errors import FrazilError, IncompatibleSchemaError, SubjectMissingError
 from frazil.model.plan import WriterSchemas
@@ -87,6 +87,8 @@ def _change_to_json(change: Change) -> dict[str, str | None]:
             return {"change": "widen", "path": path, "from_type": str(from_type), "type": str(to_type)}
         case RenameColumn(path, new_name):
             return {"change": "rename", "path": path, "new_name": new_name}
+        case DropColumn(path):
+            return {"change": "drop", "path": path}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,8 @@ def _seen(changes: Sequence[Change]) -> Iterator[str]:
                 yield f"{path} as {to_type} in all rows"
             case RenameColumn(path, new_name):
                 yield f"{path} only under the name {new_name}"
+            case DropColumn(path):
+                yield f"{path} no more"
 
 
 def lines(plan: SchemaPlan) -> Iterator[str]:

@@ -16,7 +16,7 @@ from frazil.materialize.schema.exchanged import exchanged, structs_in
 from frazil.materialize.schema.former_names import FormerNames
 from frazil.materialize.schema.level import FieldPath, Level
 from frazil.materialize.schema.name_tree import NameTree, join, tree_of
-from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
+from frazil.model.changes import AddColumn, Change, DropColumn, RenameColumn, WidenType
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct, walk
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import SchemaFinding, SchemaId, unsafe_change
@@ -140,7 +140,9 @@ def _applied(columns: tuple[Column, ...], changes: _Pending) -> tuple[Column, ..
             added.append(Column(step, change.type, doc=change.doc, mask=change.mask))
         else:
             inside.setdefault(step, []).append((rest, change))
-    return (*(_changed(each, inside.get(each.name, ())) for each in columns), *added)
+    dropped = {path for path, change in changes if isinstance(change, DropColumn)}
+    kept = (each for each in columns if each.name not in dropped)
+    return (*(_changed(each, inside.get(each.name, ())) for each in kept), *added)
 
 
 def _changed(column: Column, changes: _Pending) -> Column:
