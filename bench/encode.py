@@ -28,7 +28,7 @@ from frazil.records import binary
 
 TITLE = "Encoding"
 GROUPS = 2
-CHUNK = 20_000
+CHUNK = 40_000
 LONGS = ("order_id", "customer_id", "created_at", "updated_at", "kafka_offset", "kafka_timestamp")
 FEW_VALUES = ("status", "currency", "country", "city", "channel", "campaign", "qty", "is_gift", "is_paid")
 CONSTANT = ("kafka_partition", "kafka_schema_id")

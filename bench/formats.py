@@ -28,7 +28,7 @@ from frazil.formats.protobuf.open import open_decoder as open_protobuf
 from frazil.formats.protobuf.schema import parse_schema as parse_protobuf
 from frazil.records import binary
 
-CHUNK = 20_000
+CHUNK = 40_000
 REPEATS = 7
 SHARE_IN_PYTHON = 20
 """The decoders in Python get one record of so many: they take much longer."""

@@ -27,7 +27,7 @@ from frazil.model.secret import NamedKey, Secret
 from frazil.model.spec import FormatSettings
 from frazil.records import binary
 
-CHUNK = 20_000
+CHUNK = 40_000
 KEY = NamedKey("bench", Secret(base64.b64encode(bytes(32)).decode()))
 HASH = Policy("hash")
 CANDIDATES: Mapping[str, Policies] = {

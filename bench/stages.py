@@ -35,7 +35,7 @@ from frazil.records import OptionalFields, binary
 FETCHED = 600_000
 SAMPLE = 300_000
 FALLBACK_SAMPLE = 20_000
-CHUNK = 20_000
+CHUNK = 40_000
 REPEATS = 3
 ONLY_VALUES = OptionalFields(timestamp_type=False, leader_epoch=False)
 

@@ -26,8 +26,8 @@ from frazil.records import OptionalFields, Records
 
 LOG = logging.getLogger(__name__)
 
-CHUNK = 20_000
-"""Records handed on at a time: many share the cost of a call, also where a chunk has values of 20 schemas."""
+CHUNK = 40_000
+"""Records handed on at a time: many share the cost of a call, also where some are bad or have 20 different schemas."""
 
 CHUNK_BYTES = 32 << 20
 """A chunk ends with about the record that reaches this, where its caller has no limit of its own."""
