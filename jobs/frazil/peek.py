@@ -227,7 +227,7 @@ def peek(
         plain = open_plain(spec.value, spec.value_settings)
         peeker = Peeker(registry, plain, spec.value_settings, spec.key_settings, spec.wire_format)
     shown = [peeker.decode(raw) for raw in found]
-    return [_covered(each) for each in shown] if spec is not None and spec.policies else shown
+    return [_covered(each) for each in shown] if spec is not None and spec.masked else shown
 
 
 HIDDEN = b"[hidden]"

@@ -51,9 +51,13 @@ def map_schema(schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETT
     return _after_policies(FORMATS[schema.format].map_schema(schema, settings), settings)
 
 
+@lru_cache(maxsize=10_000)
 def record_name(schema: RegisteredSchema) -> str | None:
-    """Return the full name of a schema of records (in JSON Schema its title), or None for another schema."""
-    return map_schema(schema).record or None
+    """Return the full name of a schema of records (in JSON Schema its title), or None for another schema or text."""
+    try:
+        return map_schema(schema).record or None if is_known(schema) else None
+    except IncompatibleSchemaError:
+        return None
 
 
 def open_decoder(

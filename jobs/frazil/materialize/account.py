@@ -9,7 +9,7 @@ from datetime import datetime
 
 from frazil.materialize.complete_through import observation, with_observation
 from frazil.model.errors import CountMismatchError
-from frazil.model.ingested import RangeResult, TaskResult, WrittenFile
+from frazil.model.ingested import RangeResult, RouteRows, TaskResult, WrittenFile
 from frazil.model.plan import BatchPlan, PartitionFacts, TopicFacts
 from frazil.model.progress import Counts, Fitted, PartitionProgress, SourceProgress, TableState
 from frazil.model.receipt import RangeReceipt, Receipt
@@ -18,7 +18,7 @@ from frazil.model.schemas import SchemaId, in_order
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """The results of all tasks of a batch."""
+    """The results of all tasks of a batch. For a group, `route_files` has the files of rows of each table."""
 
     ranges: tuple[RangeResult, ...]
     row_files: tuple[WrittenFile, ...]
@@ -26,6 +26,7 @@ class Ingested:
     unknown_schema_ids: tuple[SchemaId, ...]
     truncated_nanos: int
     undeclared_fields: int = 0
+    route_files: tuple[tuple[WrittenFile, ...], ...] = ()
 
     @property
     def counts(self) -> Counts:
@@ -52,9 +53,37 @@ class Ingested:
         """Return whether any offset was read: a batch that only found new schemas publishes nothing."""
         return any(each.end > each.start for each in self.ranges)
 
+    def of_route(self, place: int) -> Ingested:
+        """Return the part of one table of a group: of each range, the records that its route took, each of them a row.
 
-def gather(plan: BatchPlan, results: Sequence[TaskResult]) -> Ingested:
-    """Combine all results. Raises CountMismatchError if they do not add up to the plan."""
+        Dead letters, skipped records and what was noticed on the way belong to the group. Offsets, gaps and bytes are
+        those of the whole ranges.
+        """
+        return replace(
+            self,
+            ranges=tuple(_of_route(each, each.routes[place]) for each in self.ranges),
+            row_files=self.route_files[place],
+            dead_letter_files=(),
+            route_files=(),
+        )
+
+
+def _of_route(result: RangeResult, mine: RouteRows) -> RangeResult:
+    return replace(
+        result,
+        counts=Counts(read=mine.rows, rows=mine.rows),
+        sums=mine.sums,
+        skipped_by_reason={},
+        dead_letters_by_reason={},
+        routes=(),
+    )
+
+
+def gather(plan: BatchPlan, results: Sequence[TaskResult], *, tables: Sequence[str] = ()) -> Ingested:
+    """Combine all results. `tables` are the identifiers of a group's tables, in the order of its routes.
+
+    Raises CountMismatchError if the results do not add up to the plan.
+    """
     gathered = Ingested(
         ranges=tuple(r for result in results for r in result.ranges),
         row_files=tuple(f for result in results for f in result.row_files),
@@ -62,8 +91,11 @@ def gather(plan: BatchPlan, results: Sequence[TaskResult]) -> Ingested:
         unknown_schema_ids=in_order(i for result in results for i in result.unknown_schema_ids),
         truncated_nanos=sum(result.truncated_nanos for result in results),
         undeclared_fields=sum(result.undeclared_fields for result in results),
+        route_files=tuple(
+            tuple(f for result in results for f in result.route_files[place]) for place in range(len(tables))
+        ),
     )
-    for expectation, expected, found in _checks(plan, gathered):
+    for expectation, expected, found in _checks(plan, gathered, tables):
         if expected != found:
             raise CountMismatchError(
                 f"{plan.table}: batch {plan.batch_id}: {expectation}: expected {expected}, found {found};"
@@ -73,16 +105,22 @@ def gather(plan: BatchPlan, results: Sequence[TaskResult]) -> Ingested:
     return gathered
 
 
-def _checks(plan: BatchPlan, got: Ingested) -> Iterable[tuple[str, object, object]]:
+def _checks(plan: BatchPlan, got: Ingested, tables: Sequence[str]) -> Iterable[tuple[str, object, object]]:
     """Yield the checks before anything is staged: name, expected, found."""
     planned = sorted((r.topic, r.partition, r.start) for r in plan.ranges)
     yield "the ranges read", planned, sorted((r.topic, r.partition, r.start) for r in got.ranges)
-    yield "rows in files", got.counts.rows, sum(file.rows for file in got.row_files)
+    if not tables:
+        yield "rows in files", got.counts.rows, sum(file.rows for file in got.row_files)
+    for place, (table, files) in enumerate(zip(tables, got.route_files, strict=True)):
+        counted = sum(each.routes[place].rows for each in got.ranges)
+        yield f"rows in files of {table}", counted, sum(file.rows for file in files)
     yield "dead letters in files", got.counts.dead_letters, sum(file.rows for file in got.dead_letter_files)
     ends = {(r.topic, r.partition): r.end for r in plan.ranges}
     for each in got.ranges:
         name = f"{each.topic}-{each.partition}"
         yield f"{name}: {each.counts.formula()}", True, each.counts.balanced
+        if tables:
+            yield f"{name}: rows of all routes", each.counts.rows, sum(route.rows for route in each.routes)
         yield (
             f"{name}: end {each.end} within the plan",
             True,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
 from frazil.materialize.branches import ATTEMPTS, given_up
 from frazil.materialize.changed_spec.applied_spec import ever_kept
@@ -17,6 +18,7 @@ from frazil.materialize.schema.fitted import still_fitting
 from frazil.materialize.schema.former_names import FormerNames, former_names_of, former_names_property
 from frazil.materialize.schema.notices import differences, left_out_property
 from frazil.materialize.schema.requirements import RequiredColumns, needed, of_keys, of_spec, of_values, required_by
+from frazil.materialize.schema.routed import takes
 from frazil.materialize.schema.succession import Accepted
 from frazil.materialize.sources import LatestSchemas, latest_schemas
 from frazil.model.changes import Change
@@ -149,7 +151,8 @@ def _evolve_ahead(
     """Pass once over schemas that may wait. The batch that reaches their records reports those that do not fit."""
     excluded = excluded_schemas(view.properties)
     values, keys = _accepted(registry, state, absorbed)
-    for schema in _new(ahead.values.values(), absorbed.values, excluded.values):
+    taken = (schema for schema in ahead.values.values() if takes(spec, schema))
+    for schema in _new(taken, absorbed.values, excluded.values):
         with suppress(IncompatibleSchemaError):
             view = _evolve(lake, spec, view, of_values(spec, schema, values), absorbed)
             absorbed.values[schema.id] = schema
@@ -273,11 +276,11 @@ def _itself(wanted: RequiredColumns) -> RequiredColumns:
 def _values(
     registry: SchemaRegistry, spec: TableSpec, latest: LatestSchemas, state: TableState, met: WriterSchemas
 ) -> Iterable[RegisteredSchema | None]:
-    """The schemas of values; none if the spec says that they have none."""
+    """The schemas of values that the table can get records of; none if the spec says that they have none."""
     if spec.value_type is not None:
-        yield from latest.values
-        yield from met.values.values()
-        yield from (registry.by_id(schema_id) for schema_id in state.schema_ids)
+        stored = (registry.by_id(schema_id) for schema_id in state.schema_ids)
+        known = chain(latest.values, met.values.values(), stored)
+        yield from (schema for schema in known if schema is not None and takes(spec, schema))
 
 
 def _keys(

@@ -35,7 +35,7 @@ def with_keys_read(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
 
     `properties` are those of its table. Raises SettingError, also for another key of hashes, and ServiceError.
     """
-    if not spec.policies:
+    if not spec.masked:
         return spec
     values, keys, letters = spec.value_settings, spec.key_settings, spec.dead_letter_key
     return replace(

@@ -20,6 +20,7 @@ from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, pr
 from frazil.materialize.evolve import NO_SCHEMAS, Absorbed, evolve
 from frazil.materialize.hash_key import record_hash_key
 from frazil.materialize.housekeeping import Housekeeping
+from frazil.materialize.ingest.distribute import BatchTable
 from frazil.materialize.ingest.run_tasks import read_batch, schemas_ahead, schemas_met
 from frazil.materialize.outcome import Again, Outcome, Published
 from frazil.materialize.pause.bad_records import pause_above_limit
@@ -240,7 +241,7 @@ class TableRun:
         """Return the ingested batch, or None if the topic changed after the plan: the next plan reports it."""
         try:
             with self.pauser.for_schemas(self.clients):
-                got = read_batch(self.clients, self.spec, plan, rows, dead_letters, writer=self.writer)
+                got = read_batch(self.clients, [BatchTable(self.spec, rows)], plan, dead_letters, writer=self.writer)
         except RecordsLostError:
             if plan.state.epoch and not plan.begins:
                 raise

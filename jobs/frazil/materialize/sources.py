@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from frazil.materialize.layout import reads_keys_by_schema
+from frazil.materialize.schema.routed import schema_of_route, takes
 from frazil.model.errors import ServiceError, SubjectMissingError, TopicMissingError
 from frazil.model.plan import TopicFacts, WriterSchemas
 from frazil.model.progress import PartitionProgress, SourceProgress, TableState
@@ -31,18 +32,28 @@ class LatestSchemas:
 
 
 def latest_schemas(registry: SchemaRegistry, spec: TableSpec) -> LatestSchemas:
-    """Return the newest schemas of the topics' subjects. Raises SubjectMissingError.
+    """Return the newest schemas of the topics' subjects that the table can get records of. Raises SubjectMissingError.
 
     Values and keys that no schema decodes have none, and the registry is not asked.
     """
     of_values, of_keys = spec.value_type is not None, reads_keys_by_schema(spec)
-    values = [_latest(registry, spec, topic, of_key=False) for topic in spec.topics if of_values]
+    values = [_latest_value(registry, spec, topic) for topic in spec.topics if of_values]
     keys = [_latest(registry, spec, topic, of_key=True) for topic in spec.topics if of_keys]
     return LatestSchemas(_known(values), _known(keys))
 
 
 def _known(found: Sequence[RegisteredSchema | None]) -> tuple[RegisteredSchema, ...]:
     return tuple({schema.id: schema for schema in found if schema is not None}.values())
+
+
+def _latest_value(registry: SchemaRegistry, spec: TableSpec, topic: str) -> RegisteredSchema | None:
+    name = schema_of_route(spec)
+    if name is None or spec.value_subject.of(topic, "value") is not None:
+        schema = _latest(registry, spec, topic, of_key=False)
+    else:
+        subject = name if spec.value_subject.naming == "record" else f"{topic}-{name}"
+        schema = _as_named(registry.latest(subject), spec)
+    return schema if schema is not None and takes(spec, schema) else None
 
 
 def _latest(registry: SchemaRegistry, spec: TableSpec, topic: str, *, of_key: bool) -> RegisteredSchema | None:

@@ -150,7 +150,7 @@ def spec_problems(values: Values, *, catalog_type: str) -> Iterator[Problem]:
 
 
 def _table_problems(values: Values) -> Iterator[Problem]:
-    """Yield what is wrong with a table; for the tables of one spec, much of it is the same."""
+    """Yield what is wrong with a table; most problems are those of all tables of its spec."""
     yield from _partition_problems(values, metadata_of(values))
     yield from _key_problems(values)
     yield from _field_problems(values)

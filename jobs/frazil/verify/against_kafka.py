@@ -272,7 +272,7 @@ class _Comparing:
                 self.spec.dead_letter_key,
                 replayed_offsets(*about, **of_table, replays=LiveReplays.of(self.at.view)),
             ),
-            quotes_values=not self.spec.policies,
+            quotes_values=not self.spec.masked,
             as_rows=open_redecoder(self.spec, self.at, self.dead_letters, self.kafka.registry, purpose="rows"),
             as_leftovers=open_redecoder(
                 self.spec, self.at, self.dead_letters, self.kafka.registry, purpose="leftovers"

@@ -15,7 +15,7 @@ from frazil.materialize.account import Ingested, gather, next_state, receipt_of
 from frazil.materialize.pause.limits import check_limits, through
 from frazil.materialize.pause.pausing import accepted_through, pause_by_run, pause_property
 from frazil.model.errors import BadRecordLimitError, CountMismatchError
-from frazil.model.ingested import RangeResult, TaskResult, WrittenFile
+from frazil.model.ingested import RangeResult, RouteRows, TaskResult, WrittenFile
 from frazil.model.plan import BatchPlan, OffsetRange, PartitionFacts, TopicFacts, WriterSchemas
 from frazil.model.progress import MODULUS, Counts, OffsetSums, PartitionProgress, SourceProgress
 from frazil.model.schemas import RegisteredSchema
@@ -86,6 +86,46 @@ def test_a_sum_that_does_not_agree_is_named_and_nothing_is_published(results: Se
 
     assert said in mismatch.value.what
     assert "nothing was published" in mismatch.value.what
+
+
+TABLES = ["lake.orders", "lake.refunds"]
+DIVIDED = (RouteRows(2, OffsetSums(11, 61)), RouteRows(1, OffsetSums(7, 49)))
+"""Of the offsets 5 to 8: 5 and 6 in the first table, 7 in the second, and 8 is a dead letter."""
+
+
+def group_task(*rows: int, routes: tuple[RouteRows, ...] = DIVIDED) -> TaskResult:
+    """A task of a group with one range and a file of so many rows for each table."""
+    counts = Counts(read=4, rows=3, dead_letters=1)
+    divided = result(0, 5, 9, counts=counts, routes=routes, dead_letters_by_reason={"no_route": 1})
+    files = tuple((WrittenFile(f"rows-{n}", n, 500, (), 0),) for n in rows)
+    return TaskResult((divided,), (), (WrittenFile("dead", 1, 50, (), 0),), route_files=files)
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        (group_task(2, 2), "rows in files of lake.refunds: expected 1, found 2"),
+        (group_task(1, 1), "rows in files of lake.orders: expected 2, found 1"),
+        (group_task(2, 0, routes=(RouteRows(2), RouteRows(0))), "orders-0: rows of all routes: expected 3, found 2"),
+    ],
+)
+def test_the_rows_of_each_table_of_a_group_are_checked(task: TaskResult, said: str) -> None:
+    with pytest.raises(CountMismatchError) as mismatch:
+        gather(planned((0, 5, 9)), [task], tables=TABLES)
+
+    assert said in mismatch.value.what
+
+
+def test_a_table_of_a_group_has_read_what_its_route_took() -> None:
+    got = gather(planned((0, 5, 9)), [group_task(2, 1)], tables=TABLES)
+
+    (orders, refunds) = (got.of_route(place) for place in (0, 1))
+
+    assert (got.counts, orders.counts, refunds.counts) == (Counts(4, 3, dead_letters=1), Counts(2, 2), Counts(1, 1))
+    assert [each.path for each in (*orders.row_files, *refunds.row_files)] == ["rows-2", "rows-1"]
+    assert (orders.dead_letter_files, refunds.ranges[0].dead_letters_by_reason) == ((), {})
+    assert refunds.ranges[0].sums == OffsetSums(7, 49)
+    assert (refunds.ranges[0].end, refunds.ranges[0].gaps) == (9, 0)
 
 
 @pytest.mark.parametrize("stopped_by", ["bytes", "schema", "lookups"])

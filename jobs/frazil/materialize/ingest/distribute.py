@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from frazil.materialize.hash_key import with_keys_read
 from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.schema.former_names import former_names_of
-from frazil.model.ingested import IngestTask, TaskContext, WriteTarget
+from frazil.model.ingested import IngestTask, RouteTarget, TaskContext, WriteTarget
 from frazil.model.plan import BatchPlan, OffsetRange
+from frazil.model.routes import Group
 from frazil.model.secret import SettingValue
 from frazil.model.snapshot import TableView
 from frazil.model.spec import RegistrySettings, TableSpec
 
 SMALL_BATCH = 50_000
 """Offsets that one task reads faster than several could be started."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTable:
+    """A table that a batch writes rows to: its spec, and the table as it was loaded."""
+
+    spec: TableSpec
+    rows: TableView
 
 
 def tasks_of(plan: BatchPlan, context: TaskContext, *, parallelism: int) -> tuple[IngestTask, ...]:
@@ -31,9 +41,8 @@ def _length(share: list[OffsetRange]) -> int:
 
 
 def task_context(
-    spec: TableSpec,
+    tables: Sequence[BatchTable],
     plan: BatchPlan,
-    rows: TableView,
     dead_letters: TableView,
     *,
     writer: str,
@@ -41,6 +50,11 @@ def task_context(
     registry: RegistrySettings | None,
     storage: Mapping[str, SettingValue],
 ) -> TaskContext:
+    """Return what the tasks need. `tables` is one table, or those of a group in the order of its routes.
+
+    Raises SettingError and ServiceError.
+    """
+    spec, rows = tables[0].spec, tables[0].rows
     generations = {source.topic: source.generation for source in plan.state.sources}
     return TaskContext(
         spec=with_keys_read(spec, rows.properties),
@@ -55,7 +69,13 @@ def task_context(
         storage=storage,
         source_ids={facts.topic: (facts.topic_id, generations.get(facts.topic, 0)) for facts in plan.topics},
         excluded=excluded_schemas(rows.properties),
+        routes=tuple(_route_target(spec.group, each) for each in tables) if spec.group else (),
     )
+
+
+def _route_target(group: Group, table: BatchTable) -> RouteTarget:
+    spec, rows = with_keys_read(table.spec, table.rows.properties), write_target(table.rows)
+    return RouteTarget(group.route_of(spec.table), spec, rows, former_names_of(table.rows.properties))
 
 
 def write_target(view: TableView) -> WriteTarget:

@@ -2,47 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from frazil.materialize.account import Ingested, gather
 from frazil.materialize.clients import Clients
-from frazil.materialize.ingest.distribute import task_context, tasks_of
+from frazil.materialize.ingest.distribute import BatchTable, task_context, tasks_of
 from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.model.schemas import SchemaId
 from frazil.model.snapshot import TableView
-from frazil.model.spec import TableSpec
 from frazil.ports import SchemaRegistry
 
 
 def read_batch(
     clients: Clients,
-    spec: TableSpec,
+    tables: Sequence[BatchTable],
     plan: BatchPlan,
-    rows: TableView,
     dead_letters: TableView,
     *,
     writer: str,
 ) -> Ingested:
-    """Run the tasks of a plan. Files are written, and nothing is committed.
+    """Run the tasks of a plan. Files are written, and nothing is committed. `tables` are as in `task_context`.
 
     Raises what a task raises, such as IncompatibleSchemaError, and CountMismatchError.
     """
     context = task_context(
-        spec,
+        tables,
         plan,
-        rows,
         dead_letters,
         writer=writer,
         kafka=clients.kafka,
         registry=clients.registry_settings,
         storage=clients.lake.storage,
     )
+    names = [each.rows.identifier for each in tables] if context.routes else []
     if not plan.ranges:
-        return gather(plan, ())
+        return gather(plan, (), tables=names)
     clients.runner.start()
     tasks = tasks_of(plan, context, parallelism=clients.runner.parallelism)
     results = clients.runner.run(tasks, name=f"{plan.table} epoch {plan.epoch}")
-    return gather(plan, results)
+    return gather(plan, results, tables=names)
 
 
 def schemas_met(registry: SchemaRegistry, got: Ingested) -> WriterSchemas:

@@ -231,7 +231,7 @@ def perform_and_answer(replay: Replay, request: ReplayRequest) -> None:
     except FrazilError as failure:
         error, hint = failure.what, failure.hint
     except Exception as defect:
-        quotes_values = not replay.spec.policies  # of columns that are masked
+        quotes_values = not replay.spec.masked  # of columns that are masked
         error = f"{type(defect).__name__}{f': {defect}' if quotes_values else ''}"
         hint = "this is a defect in Frazil: report it with the driver's log"
         LOG.error("replay_failed", exc_info=quotes_values, extra={"table": table, "request": request.id})

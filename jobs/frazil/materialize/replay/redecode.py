@@ -122,7 +122,7 @@ class Redecoder:
             names = ["offset", "reason", "path", "detail"]
             for letter in decoded.dead_letters.select(names).to_pylist():
                 at = f" at {letter['path']}" if letter["path"] else ""
-                detail = "" if self.spec.policies else letter["detail"]  # it is encrypted
+                detail = "" if self.spec.masked else letter["detail"]  # it is encrypted
                 self._stays(source, letter["offset"], letter["reason"], f"{detail}{at}")
 
     def _stays(self, source: Source, offset: int, reason: str, detail: str) -> None:

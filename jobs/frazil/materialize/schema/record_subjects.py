@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from frazil.formats.open import map_schema
 from frazil.materialize.create import initial_columns, notes_of
+from frazil.materialize.schema.routed import takes
 from frazil.materialize.sources import LatestSchemas
 from frazil.model.columns import Column
 from frazil.model.errors import FrazilError
@@ -58,5 +59,5 @@ def _of_records(registry: SchemaRegistry, spec: TableSpec) -> Iterator[tuple[str
             schema = registry.latest(subject)
             if schema is None or schema.format != spec.value_type:
                 continue
-            if subject == f"{topic}-{map_schema(schema, spec.value_settings).record}":
+            if takes(spec, schema) and subject == f"{topic}-{map_schema(schema, spec.value_settings).record}":
                 yield subject, schema

@@ -1,0 +1,119 @@
+"""The writer schemas for which a table of a group gets columns, and what its tasks get."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from policed_tables import HASH, HASH_KEY, LETTER_KEY, masked
+from values_of_tables import state, topic, view
+
+from frazil.materialize.create import initial_columns
+from frazil.materialize.evolve import known_schemas
+from frazil.materialize.ingest.distribute import BatchTable, task_context
+from frazil.materialize.sources import LatestSchemas, latest_schemas
+from frazil.model.errors import SpecError, SubjectMissingError
+from frazil.model.plan import BatchPlan, WriterSchemas
+from frazil.model.routes import Group, HeaderCondition, Route
+from frazil.model.schemas import NONE_EXCLUDED
+from frazil.model.spec import SubjectSettings, TableSpec
+from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
+from tests.routes import group_specs
+
+ORDER, REFUND = record(a_field("n"), name="shop.Order"), record(a_field("why"), name="shop.Refund")
+
+
+@pytest.fixture
+def specs(tmp_path: Path) -> tuple[TableSpec, ...]:
+    return group_specs(tmp_path)
+
+
+def registry(*subjects: tuple[str, str]) -> RegistryInMemory:
+    made = RegistryInMemory()
+    for subject, text in subjects:
+        made.register(subject, text)
+    return made
+
+
+def ids(found: LatestSchemas) -> list[object]:
+    return [schema.id for schema in found.values]
+
+
+def test_a_table_is_made_for_the_newest_schema_if_its_route_takes_it(specs: tuple[TableSpec, ...]) -> None:
+    orders, refunds = specs
+    newest_is_a_refund = registry(("events-value", ORDER), ("events-value", REFUND))
+
+    assert ids(latest_schemas(newest_is_a_refund, orders)) == []
+    assert ids(latest_schemas(newest_is_a_refund, refunds)) == [2]
+
+
+@pytest.mark.parametrize(("naming", "subject"), [("record", "shop.Order"), ("topic-record", "events-shop.Order")])
+def test_a_route_by_schema_names_its_subject(naming: str, subject: str, specs: tuple[TableSpec, ...]) -> None:
+    orders, refunds = (replace(each, value_subject=SubjectSettings(naming)) for each in specs)  # type: ignore[arg-type]
+    registered = registry(("events-other", REFUND), (subject, ORDER))
+
+    assert ids(latest_schemas(registered, orders)) == [2]
+    assert ids(latest_schemas(registered, refunds)) == []
+    assert ids(latest_schemas(registry(), orders)) == [], "no record of this kind has been written yet"
+
+
+def test_a_topic_without_a_schema_is_still_named(specs: tuple[TableSpec, ...]) -> None:
+    with pytest.raises(SubjectMissingError, match="no subject events-value"):
+        latest_schemas(registry(), specs[0])
+
+
+def test_a_table_evolves_for_the_schemas_of_its_route(specs: tuple[TableSpec, ...]) -> None:
+    both = registry(("events-value", ORDER), ("events-value", REFUND))
+    met = state(schema_ids=(1, 2))
+
+    known = [known_schemas(both, each, met, excluded=NONE_EXCLUDED).values for each in specs]
+
+    assert [list(each) for each in known] == [[1], [1, 2]]
+
+
+def test_a_route_by_header_can_have_policies_of_schemas_that_are_not_known_yet() -> None:
+    hashed = masked({"email": HASH}, table="refunds", topics=("events",))
+    by_header = Group("lake", "events", (Route("refunds", None, (HeaderCondition("type", "refund"),)),), masked=True)
+    by_schema = Group("lake", "events", (Route("refunds", "shop.Order"),), masked=True)
+    latest = latest_schemas(registry(("events-value", ORDER)), hashed)
+
+    columns, _ = initial_columns(replace(hashed, group=by_header), latest)
+
+    assert "n" in [column.name for column in columns]
+    with pytest.raises(SpecError, match="no schema has email"):
+        initial_columns(replace(hashed, group=by_schema), latest)
+
+
+def test_tasks_get_each_table_of_a_group_with_its_keys(specs: tuple[TableSpec, ...]) -> None:
+    group = replace(specs[0].group, masked=True)  # type: ignore[type-var]
+    orders = replace(specs[0], group=group, dead_letter_key=LETTER_KEY)
+    refunds = masked({"email": HASH}, table="refunds", topics=("events",), group=group)
+    tables = [
+        BatchTable(each, replace(view(), identifier=each.identifier, location=each.table)) for each in (orders, refunds)
+    ]
+    plan = BatchPlan("lake.orders", "b1", 1, state(), (), WriterSchemas({}, {}), (topic({}),))
+
+    context = task_context(
+        tables, plan, replace(view(), identifier="lake.events__dead_letters"), writer="w", kafka={}, registry=None,
+        storage={},
+    )  # fmt: skip
+
+    assert [(each.route, each.rows.identifier) for each in context.routes] == [
+        (group.routes[0], "lake.orders"),
+        (group.routes[1], "lake.refunds"),
+    ]
+    assert context.rows == context.routes[0].rows
+    assert context.policed is not None and context.policed.dead_letter_key == LETTER_KEY.read()
+    assert context.routes[1].spec.value_settings.hash_key == HASH_KEY.read()
+    assert context.routes[0].spec.dead_letter_key == LETTER_KEY.read()
+
+
+def test_tasks_of_a_table_without_a_group_get_no_routes() -> None:
+    plan = BatchPlan("lake.orders", "b1", 1, state(), (), WriterSchemas({}, {}), (topic({}),))
+
+    context = task_context(
+        [BatchTable(masked({"email": HASH}), view())], plan, view(), writer="w", kafka={}, registry=None, storage={}
+    )
+
+    assert context.routes == ()
