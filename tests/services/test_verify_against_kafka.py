@@ -163,7 +163,7 @@ def test_every_record_is_accounted_for_and_the_same(orders: Orders) -> None:
     assert verification.notes == ()
     assert kafka_check(verification).says.startswith(
         "120 records in Kafka: 98 are rows, equal in every column; 12 are dead letters, equal in key,"
-        " value, headers and timestamp; 10 were skipped"
+        " value, headers, timestamp, schema and reason; 10 were skipped"
     )
 
 

@@ -20,9 +20,10 @@ from frazil.model.errors import ForeignTableError
 from frazil.model.snapshot import TableView
 from frazil.model.spec import MetadataColumns
 from frazil.proof.verification import FindingKind
-from frazil.verify.against_kafka import KafkaSide, dead_letter_scan, lacking_metadata
+from frazil.verify.against_kafka import KafkaSide, lacking_metadata
+from frazil.verify.letters import LETTER, LetterScan, dead_letter_scan
 from frazil.verify.table import verify_table
-from frazil.verify.window import DEAD_LETTER_BYTES, _side
+from frazil.verify.window import _side
 from tests.table.column_changes import make_again, restore
 from tests.table.small_lake import Read, SmallLake, spec_of
 
@@ -198,7 +199,7 @@ def test_a_field_that_others_added_to_the_headers_of_dead_letters_is_not_compare
     lake.restart()
 
     scan = dead_letter_scan(lake.dead_view, ("orders", 0), generation=0, rows_uuid=lake.view.uuid, snapshot_id=None)
-    side = _side(list(scan.between("offset", 0, 1_000)), "offset", DEAD_LETTER_BYTES)
+    side = _side(list(LetterScan(scan, None).between("offset", 0, 1_000)), "offset", LETTER)
 
     assert side.offsets.tolist() == [10, 21]
 

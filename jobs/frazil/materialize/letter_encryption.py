@@ -132,14 +132,21 @@ def encrypted_columns(
     return {**columns, **_arrays(rows, {name: columns[name].type for name in ENCRYPTED})}
 
 
-def decrypted_batch(batch: pa.RecordBatch, key: NamedKey | None) -> pa.RecordBatch:
-    """Return dead letters as they were. Raises SettingError as `decrypted` does."""
+def decrypted_batch(batch: pa.RecordBatch, key: NamedKey | None) -> tuple[pa.RecordBatch, Mapping[int, SettingError]]:
+    """Return dead letters as they were, and by index why others cannot be decrypted: these stay as they are."""
     if not pc.any(pc.starts_with(batch.column("detail"), PREFIX)).as_py():
-        return batch
-    rows = [decrypted(letter, key) for letter in batch.select([*_PLACE, *ENCRYPTED]).to_pylist()]
+        return batch, {}
+    rows: list[Letter] = []
+    unread: dict[int, SettingError] = {}
+    for index, letter in enumerate(batch.select([*_PLACE, *ENCRYPTED]).to_pylist()):
+        try:
+            rows.append(decrypted(letter, key))
+        except SettingError as problem:
+            unread[index] = problem
+            rows.append(letter)
     arrays = _arrays(rows, {name: batch.schema.field(name).type for name in ENCRYPTED})
     columns = [arrays.get(name, batch.column(name)) for name in batch.schema.names]
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema), unread
 
 
 def _arrays(rows: Sequence[Letter], types: Mapping[str, pa.DataType]) -> dict[str, pa.Array]:

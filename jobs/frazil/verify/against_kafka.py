@@ -7,23 +7,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-import pyarrow as pa
-from pyroaring import BitMap64
-
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.formats.null_bytes import null_bytes_of_row
 from frazil.materialize.changed_spec.applied_spec import applied_spec_of
-from frazil.materialize.dead_letter_marks import (
-    EPOCH_COLUMN,
-    MARK_READ,
-    LiveReplays,
-    Source,
-    has_marks,
-    is_unmarked,
-    marked_offsets,
-)
+from frazil.materialize.dead_letter_marks import LiveReplays
 from frazil.materialize.layout import metadata_columns
-from frazil.materialize.letter_encryption import decrypted_batch
 from frazil.materialize.state import Standing
 from frazil.model.columns import Column, Scalar, lacking
 from frazil.model.errors import BrokerError, RecordsLostError
@@ -40,7 +28,10 @@ from frazil.proof.tally import TopicPartition
 from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed_offsets
 from frazil.records import Records
 from frazil.verify.dead import visible_snapshot
-from frazil.verify.decode import open_redecoder
+from frazil.verify.decode import PURPOSES, open_redecoder
+from frazil.verify.letter_comparison import LetterComparison
+from frazil.verify.letters import LetterScan, dead_letter_scan, replayed_offsets
+from frazil.verify.quoting import Quoting
 from frazil.verify.scan import Watch
 from frazil.verify.window import Compared, PartitionComparison, SometimesKept
 
@@ -132,7 +123,7 @@ def check_against_kafka(
     says = (
         f"{plural(result.total('records'), 'record')} in Kafka: {result.total('rows'):,} are rows,"
         f" equal in every column; {result.total('dead_letters'):,} are dead letters, equal in key, value,"
-        f" headers and timestamp;"
+        f" headers, timestamp, schema and reason;"
         f" {result.total('skipped'):,} were skipped according to the spec"
     )
     return Check("kafka", says, tuple(result.findings), tuple(result.notes))
@@ -235,6 +226,7 @@ class _Comparing:
                     raise
                 facts = fresh
         result.lost |= comparison.as_rows.placed.lost
+        result.notes += _letter_notes(f"{where[0]}-{where[1]}", comparison.letters, self.spec.dead_letter_key)
         return comparison.found
 
     def _windows(self, comparison: PartitionComparison, where: TopicPartition, start: int, end: int) -> Iterator[int]:
@@ -263,63 +255,37 @@ class _Comparing:
         snapshot_id = None if snapshot is None else snapshot.id
         about = (self.dead_letters, where)
         of_table: dict[str, Any] = {"generation": generation, "rows_uuid": rows_uuid, "snapshot_id": snapshot_id}
+        as_rows, as_letters, as_leftovers = (
+            open_redecoder(self.spec, self.at, self.dead_letters, self.kafka.registry, purpose=purpose)
+            for purpose in PURPOSES
+        )
+        quoting = Quoting(allowed=not self.spec.masked)
         return PartitionComparison(
             source=where,
             rows=TableScan(self.at.view, columns=("*",), equal=equal, or_null=unnamed),
             offset_column=columns.offset,
-            dead_letters=DecryptedScan(
+            dead_letters=LetterScan(
                 dead_letter_scan(*about, **of_table),
                 self.spec.dead_letter_key,
                 replayed_offsets(*about, **of_table, replays=LiveReplays.of(self.at.view)),
             ),
-            quotes_values=not self.spec.masked,
-            as_rows=open_redecoder(self.spec, self.at, self.dead_letters, self.kafka.registry, purpose="rows"),
-            as_leftovers=open_redecoder(
-                self.spec, self.at, self.dead_letters, self.kafka.registry, purpose="leftovers"
-            ),
+            as_rows=as_rows,
+            as_leftovers=as_leftovers,
+            letters=LetterComparison(where, as_letters, quoting),
             sometimes_kept=_sometimes_kept(self.at.view, unnamed),
+            quoting=quoting,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class DecryptedScan:
-    """A scan of dead letters that yields those that are no rows, as they were."""
-
-    scan: TableScan
-    key: NamedKey | None
-    replayed: Mapping[Source, BitMap64] = field(default_factory=dict)
-
-    def between(self, column: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """Yield rows as `TableScan.between` does. Raises SettingError for a letter under another key."""
-        for batch in self.scan.between(column, start, end):
-            yield decrypted_batch(batch.filter(pa.array(is_unmarked(batch, self.replayed))), self.key)
-
-
-def dead_letter_scan(
-    view: TableView, where: TopicPartition, *, generation: int, rows_uuid: str, snapshot_id: int | None
-) -> TableScan:
-    """The dead letters of a partition and their marks, without fields that others added to their headers."""
-    source = ("table_uuid", "topic", "generation", "partition", "offset", *((EPOCH_COLUMN,) if has_marks(view) else ()))
-    record = ("timestamp", "key", "value", "headers.element.key", "headers.element.value", "detail")
-    equal = {"table_uuid": rows_uuid, "topic": where[0], "generation": generation, "partition": where[1]}
-    return TableScan(view, columns=(*source, *record), equal=equal, snapshot_id=snapshot_id)
-
-
-def replayed_offsets(
-    view: TableView,
-    where: TopicPartition,
-    *,
-    generation: int,
-    rows_uuid: str,
-    snapshot_id: int | None,
-    replays: LiveReplays,
-) -> Mapping[Source, BitMap64]:
-    """The dead letters of a partition that a replay made rows of."""
-    if not has_marks(view):
-        return {}
-    equal = {"table_uuid": rows_uuid, "topic": where[0], "generation": generation, "partition": where[1]}
-    scan = TableScan(view, columns=MARK_READ, equal=equal, present=(EPOCH_COLUMN,), snapshot_id=snapshot_id)
-    return marked_offsets(scan.slices(), replays)
+def _letter_notes(name: str, letters: LetterComparison, key: NamedKey | None) -> Iterator[str]:
+    configured = "no dead_letter_key is configured" if key is None else f"the configured dead_letter_key is {key.id}"
+    for key_id, count in sorted(letters.sealed.items()):
+        what = f"{plural(count, 'dead letter')} under the key {key_id}: {configured}"
+        yield f"{name}: not compared are key, value and headers of {what}"
+    if letters.decodable:
+        records = "record" if letters.decodable == 1 else "records"
+        what = f"the {records} of {plural(letters.decodable, 'dead letter')} can be decoded now"
+        yield f"{name}: {what}: `frazil dead-letters replay` turns such letters into rows"
 
 
 def _parts(chunk: Records, nulls: int) -> Iterator[Records]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
 from frazil.adapters.iceberg.scan import schemas_of
+from frazil.materialize.ingest.dead_rows import named_writers
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from frazil.materialize.ingest.decoders import TaskSchemas, UnknownIds
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.payloads import Stop
+from frazil.materialize.ingest.placing import nowhere
 from frazil.materialize.ingest.table_rows import TableDecoder
 from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.schema.former_names import former_names_of
@@ -25,7 +27,7 @@ from frazil.model.schemas import NONE_EXCLUDED, RegisteredSchema, SchemaId
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import SchemaRegistry
-from frazil.records import OptionalFields, Records
+from frazil.records import Headers, OptionalFields, Records
 from frazil.verify.placement import ByFieldId
 
 
@@ -41,6 +43,7 @@ class _AnyNumber(UnknownIds):
 class Redecoder:
     """Decodes records of a table again. `schemas` grow as ids are met."""
 
+    spec: TableSpec
     registry: SchemaRegistry
     decoder: RecordDecoder
     row_schema: pa.Schema
@@ -62,6 +65,10 @@ class Redecoder:
                 yield decoded
                 records = records.after(len(part))
 
+    def named_writers(self, values: pa.LargeBinaryArray, headers: Headers) -> Mapping[str, pa.Array]:
+        """Return the schemas that values name, as a dead letter has them."""
+        return named_writers(self.spec, values, headers)
+
     def schema_id_of(self, record: Records) -> SchemaId | None:
         """Return the schema id in the header of one record's value; None if it has none."""
         groups = self.decoder.group_values(record.values, record.headers).groups
@@ -73,7 +80,8 @@ class Redecoder:
         (self.keys if stop.of_key else self.values)[schema.id] = schema
 
 
-Purpose = Literal["rows", "leftovers"]
+Purpose = Literal["rows", "letters", "leftovers"]
+PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 
 
 def open_redecoder(
@@ -81,24 +89,32 @@ def open_redecoder(
 ) -> Redecoder:
     """Return a decoder that accepts every possible row for `rows`, and decides as the spec says for `leftovers`.
 
-    A schema may have been excluded after records with it became rows.
+    For `letters`, it refuses tombstones and makes no rows. A schema may have been excluded after records with it
+    became rows.
     """
     schemas = [schema_to_pyarrow(Schema.model_validate_json(v.schema_json)) for v in (at.view, dead_letters)]
     values: dict[SchemaId, RegisteredSchema] = {}
     keys: dict[SchemaId, RegisteredSchema] = {}
-    excluded = NONE_EXCLUDED if purpose == "rows" else excluded_schemas(at.view.properties)
+    excluded = excluded_schemas(at.view.properties) if purpose == "leftovers" else NONE_EXCLUDED
     placed = _placed(spec, at, schemas[0])
+    row_schema = _without_record(spec, schemas[0]) if purpose == "letters" else schemas[0]
     context = _context(_judging(spec, purpose), at, dead_letters)
     table = TableDecoder(
         context.spec,
         table=context.rows.identifier,
-        row_schema=schemas[0],
+        row_schema=row_schema,
         schemas=TaskSchemas.of(spec, WriterSchemas(values, keys), _AnyNumber(registry), excluded),
         former_names=context.former_names,
-        place_values=placed,
+        place_values=nowhere if purpose == "letters" else placed,
     )
     decoder = RecordDecoder(context, tables=[table], dead_letter_schema=schemas[1], now=now_utc)
-    return Redecoder(registry, decoder, schemas[0], placed, values, keys)
+    return Redecoder(spec, registry, decoder, schemas[0], placed, values, keys)
+
+
+def _without_record(spec: TableSpec, row_schema: pa.Schema) -> pa.Schema:
+    """Return the columns that a record is judged by without a row: the table may not hold the schema of a letter."""
+    about = {spec.metadata.prefix + name for name in spec.metadata.keep if name != "key" or spec.key_type is None}
+    return pa.schema([each for each in row_schema if each.name in about])
 
 
 def _placed(spec: TableSpec, at: Standing, row_schema: pa.Schema) -> ByFieldId:
@@ -113,9 +129,15 @@ def _placed(spec: TableSpec, at: Standing, row_schema: pa.Schema) -> ByFieldId:
 
 
 def _judging(spec: TableSpec, purpose: Purpose) -> TableSpec:
-    if purpose == "rows":
-        return replace(spec, on_bad_record="dead_letter", on_tombstone="row")
-    return replace(spec, on_bad_record="skip" if spec.on_bad_record == "skip" else "dead_letter")
+    """Return the spec by which records are judged. What they hold is not encrypted: no letter is written."""
+    spec = replace(spec, dead_letter_key=None)
+    match purpose:
+        case "rows":
+            return replace(spec, on_bad_record="dead_letter", on_tombstone="row")
+        case "letters":
+            return replace(spec, on_bad_record="dead_letter", on_tombstone="dead_letter")
+        case "leftovers":
+            return replace(spec, on_bad_record="skip" if spec.on_bad_record == "skip" else "dead_letter")
 
 
 def _context(spec: TableSpec, at: Standing, dead_letters: TableView) -> TaskContext:

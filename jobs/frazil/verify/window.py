@@ -13,32 +13,20 @@ from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.formats.arrow import project
-from frazil.materialize.ingest.dead_rows import timestamps
 from frazil.materialize.ingest.decode import DecodedRecords
 from frazil.proof.tally import TopicPartition, bitmap_of
 from frazil.proof.verification import NAMED, Discrepancy, FindingKind
 from frazil.records import Records
 from frazil.verify.columns import differing
 from frazil.verify.decode import Redecoder
+from frazil.verify.letter_comparison import LetterComparison
+from frazil.verify.letters import LETTER
+from frazil.verify.quoting import Quoting
 
 Offsets = npt.NDArray[np.int64]
 
-TEXT_KEYED_HEADERS = pa.large_list(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
-"""The headers of one record as a table has them: their keys are text."""
-
-DEAD_LETTER_BYTES = pa.schema(
-    [
-        ("key", pa.large_binary()),
-        ("value", pa.large_binary()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("headers", TEXT_KEYED_HEADERS),
-    ]
-)
 SIDE_BYTES = 64 << 20
 """What the rows of a window, or its dead letters, may take in memory."""
-
-SHOWN = 80
-"""Characters of a value in a finding."""
 
 
 @dataclass(slots=True)
@@ -102,7 +90,7 @@ class Letters(Protocol):
 
 @dataclass(slots=True)
 class PartitionComparison:
-    """Compares one partition window by window. Findings quote values unless the table masks some."""
+    """Compares one partition window by window."""
 
     source: TopicPartition
     rows: TableScan
@@ -110,8 +98,9 @@ class PartitionComparison:
     dead_letters: Letters
     as_rows: Redecoder
     as_leftovers: Redecoder
+    letters: LetterComparison
     sometimes_kept: SometimesKept
-    quotes_values: bool = True
+    quoting: Quoting = field(default_factory=Quoting)
     found: Compared = field(default_factory=Compared)
 
     def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
@@ -135,7 +124,7 @@ class PartitionComparison:
         rows = self._side_of(self.rows, self.offset_column, start, end, in_kafka, self.as_rows.row_schema)
         if rows is None:
             return None
-        dead = self._side_of(self.dead_letters, "offset", start, end, in_kafka, DEAD_LETTER_BYTES)
+        dead = self._side_of(self.dead_letters, "offset", start, end, in_kafka, LETTER)
         return None if dead is None else (rows, dead)
 
     def _side_of(
@@ -211,30 +200,22 @@ class PartitionComparison:
 
     def _differences_of(self, decoded: DecodedRecords, rows: Side) -> Iterator[tuple[int, str]]:
         """The offset of each difference, and what it is."""
-        stored = rows.at(decoded.row_offsets)
+        stored, quoted = rows.at(decoded.row_offsets), self.quoting.value
         for name in self.as_rows.row_schema.names:
             here, there = stored.column(name), decoded.rows.column(name)
             for index in np.flatnonzero(self.sometimes_kept.judge(name, here, differing(here, there))).tolist():
-                what = f"column {name}: {self._shown(here[index])} in the table, {self._shown(there[index])} in Kafka"
+                what = f"column {name}: {quoted(here[index])} in the table, {quoted(there[index])} in Kafka"
                 yield int(decoded.row_offsets[index]), what
         if decoded.dead_letters is not None:
             for letter in decoded.dead_letters.select(["offset", "reason", "detail"]).to_pylist():
-                why = f"{letter['reason']}: {letter['detail']}" if self.quotes_values else letter["reason"]
+                why = self.quoting.refusal(letter["reason"], letter["detail"])
                 what = f"a row in the table, but the record cannot become a row: {why}"
                 yield letter["offset"], what
 
     def _compare_dead_letters(self, records: Records, dead: Side) -> None:
-        offsets = records.offsets.to_numpy()
         self.found.dead_letters += len(records)
-        stored = dead.at(offsets)
-        for name, there in _dead_columns(records):
-            for index in np.flatnonzero(differing(stored.column(name), there)).tolist():
-                here = self._shown(stored.column(name)[index])
-                what = f"dead letter, {name}: {here}, {self._shown(there[index])} in Kafka"
-                self._differs(FindingKind.DIFFERENT_DEAD_LETTER, int(offsets[index]), what)
-
-    def _shown(self, value: pa.Scalar) -> str:
-        return _shown(value) if self.quotes_values else "one value"
+        for offset, what in self.letters.differences(records, dead.at(records.offsets.to_numpy())):
+            self._differs(FindingKind.DIFFERENT_DEAD_LETTER, offset, what)
 
     def _sort_out(self, records: Records) -> None:
         """Records that are nowhere in the table: skipped by a setting, or missing."""
@@ -258,13 +239,6 @@ def _cut(chunks: Sequence[Records], at: int) -> tuple[list[Records], list[Record
     return before, [records.after(place) for records, place in places if place < len(records)]
 
 
-def _dead_columns(records: Records) -> Iterator[tuple[str, pa.Array]]:
-    yield "key", records.keys
-    yield "value", records.values
-    yield "timestamp", timestamps(records.timestamps_ms, pa.timestamp("us", "UTC"))
-    yield "headers", records.headers.checked().lists.cast(TEXT_KEYED_HEADERS)
-
-
 def _side(batches: Sequence[pa.RecordBatch], offset_column: str, schema: pa.Schema) -> Side:
     """The batches together in the schema's columns and types, sorted by offset."""
     if not batches:
@@ -275,18 +249,5 @@ def _side(batches: Sequence[pa.RecordBatch], offset_column: str, schema: pa.Sche
     return Side(offsets[order].astype(np.int64), whole.take(pa.array(order)))
 
 
-def _text_of(value: pa.Scalar) -> str:
-    """Timestamps reach beyond the years that Python has."""
-    try:
-        return repr(value.as_py())
-    except (OverflowError, ValueError):
-        return str(value.cast(pa.int64())) if pa.types.is_timestamp(value.type) else str(value)
-
-
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
-
-
-def _shown(value: pa.Scalar) -> str:
-    text = _text_of(value)
-    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"

@@ -11,6 +11,7 @@ import pyarrow as pa
 from frazil.formats.arrow import fit
 from frazil.records import Records
 from frazil.verify import window
+from frazil.verify.letters import LETTER
 from frazil.verify.placement import ByFieldId
 from frazil.verify.window import PartitionComparison, SometimesKept
 
@@ -120,7 +121,7 @@ def differing_rows(y: Sequence[int | None], x: Sequence[int | None]) -> list[tup
     decoding = Decoding()
     comparison = PartitionComparison(
         ("t", 0), cast(Any, rows), "offset", cast(Any, nothing), cast(Any, decoding), cast(Any, decoding),
-        SometimesKept(),
+        cast(Any, None), SometimesKept(),
     )  # fmt: skip
     value = b"\0\0\0\0\x07"
     records = Records.of(range(count), [0] * count, [None] * count, [value] * count, [None] * count, count)
@@ -131,7 +132,7 @@ def differing_rows(y: Sequence[int | None], x: Sequence[int | None]) -> list[tup
 
 def _sides(comparison: PartitionComparison, count: int) -> Any:
     side = window._side(list(comparison.rows.between("offset", 0, count)), "offset", RENAMED[-1])
-    return side, window._side([], "offset", window.DEAD_LETTER_BYTES)
+    return side, window._side([], "offset", LETTER)
 
 
 def test_rows_from_before_and_after_a_rename_by_others_are_compared_in_their_own_columns() -> None:

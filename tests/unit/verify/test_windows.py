@@ -20,14 +20,14 @@ from frazil.adapters.kafka.partition_consumer import PollLimits
 from frazil.dead_letters import _letters
 from frazil.records import HEADER_MEMORY, OptionalFields, Records, binary
 from frazil.verify.against_kafka import CHUNK_BYTES, WINDOW_BYTES, WINDOW_OFFSETS, _Comparing
+from frazil.verify.letter_comparison import LetterComparison
+from frazil.verify.letters import LETTER
+from frazil.verify.quoting import Quoting
 from frazil.verify.window import (
-    DEAD_LETTER_BYTES,
     SIDE_BYTES,
     PartitionComparison,
     Side,
     SometimesKept,
-    _dead_columns,
-    _shown,
     _side,
 )
 from tests.fakes.reader_in_memory import ReaderInMemory
@@ -142,7 +142,7 @@ def test_rows_that_are_larger_than_their_records_are_compared_in_smaller_windows
     row_schema = pa.schema([("o", pa.int64()), ("value", pa.binary())])
     as_rows = cast(Any, SimpleNamespace(row_schema=row_schema))
     nothing = cast(Any, SimpleNamespace(between=lambda *_: iter(())))
-    sides = Sides(("t", 0), cast(Any, rows), "o", nothing, as_rows, as_rows, SometimesKept())
+    sides = Sides(("t", 0), cast(Any, rows), "o", nothing, as_rows, as_rows, as_rows, SometimesKept())
 
     sides.window(100, 500, [records(100, 100, 10), records(200, 100, 10)])
 
@@ -159,7 +159,7 @@ def test_of_a_record_with_many_large_rows_one_is_held() -> None:
     row_schema = pa.schema([("o", pa.int64()), ("value", pa.binary())])
     as_rows = cast(Any, SimpleNamespace(row_schema=row_schema))
     nothing = cast(Any, SimpleNamespace(between=lambda *_: iter(())))
-    sides = Sides(("t", 0), cast(Any, rows), "o", nothing, as_rows, as_rows, SometimesKept())
+    sides = Sides(("t", 0), cast(Any, rows), "o", nothing, as_rows, as_rows, as_rows, SometimesKept())
 
     sides.window(7, 8, [records(7, 1, 10)])
 
@@ -200,9 +200,15 @@ def test_headers_count_as_the_memory_that_they_take() -> None:
     assert only.memory == 2 + (8 + HEADER_MEMORY) + (1 + HEADER_MEMORY)
 
 
+def letters_of_no_format() -> LetterComparison:
+    """A comparison of letters whose values name no schema and can be decoded."""
+    judge = SimpleNamespace(named_writers=lambda values, headers: {}, decode=lambda *_: iter(()))
+    return LetterComparison(("t", 0), cast(Any, judge))
+
+
 @pytest.mark.parametrize("stamp", [2**62, -(2**62), 253_402_300_800_000, None])
 def test_a_dead_letters_stamp_is_compared_however_far_off(stamp: int | None) -> None:
-    column = dict(_dead_columns(Records.of([0], [stamp], [None], [None], [None], 1)))["timestamp"]
+    column = dict(letters_of_no_format()._columns(Records.of([0], [stamp], [None], [None], [None], 1)))["timestamp"]
 
     beyond = stamp is None or abs(stamp) >= 2**63 // 1000
     assert column.cast(pa.int64()).to_pylist() == [None if beyond else stamp * 1000]
@@ -219,15 +225,14 @@ def test_a_dead_letters_headers_are_compared(text: pa.DataType, raw: pa.DataType
     """Strings are read with 32-bit offsets, or with 64 where another engine wrote the file so."""
     lists = pa.list_(pa.struct([("key", text), ("value", raw)]))
     columns = {"offset": [7], "key": pa.array([b"k"], raw), "value": pa.array([b"v"], raw),
-               "timestamp": pa.array([0], pa.timestamp("us", "UTC")), "headers": pa.array([stored], lists)}  # fmt: skip
-    side = _side([pa.RecordBatch.from_pydict(columns)], "offset", DEAD_LETTER_BYTES)
-    comparison = PartitionComparison(("t", 0), *cast("tuple[Any, Any, Any, Any, Any, Any]", (None,) * 6))
+               "timestamp": pa.array([0], pa.timestamp("us", "UTC")), "headers": pa.array([stored], lists),
+               **{name: pa.nulls(1, LETTER.field(name).type) for name in LETTER.names[4:]}}  # fmt: skip
+    side = _side([pa.RecordBatch.from_pydict(columns)], "offset", LETTER)
+    sent = Records.of([7], [0], [b"k"], [b"v"], [[("h", b"v"), ("h", None)]], 8)
 
-    comparison._compare_dead_letters(Records.of([7], [0], [b"k"], [b"v"], [[("h", b"v"), ("h", None)]], 8), side)
+    found = letters_of_no_format().differences(sent, side.at(np.asarray([7])))
 
-    assert [str(each).partition(": ")[2].partition(": ")[0] for each in comparison.found.differences] == (
-        [] if same else ["dead letter, headers"]
-    )
+    assert [what.partition(": ")[0] for _, what in found] == ([] if same else ["dead letter, headers"])
 
 
 def test_rows_that_kafka_compacted_away_are_noted_and_not_held() -> None:
@@ -237,7 +242,7 @@ def test_rows_that_kafka_compacted_away_are_noted_and_not_held() -> None:
         offsets = pa.array(range(first, first + 1_000))
         return pa.record_batch([offsets, pa.array([b"x" * 100] * 1_000)], names=["offset", "value"])
 
-    comparison = PartitionComparison(("t", 0), *cast("tuple[Any, Any, Any, Any, Any, Any]", (None,) * 6))
+    comparison = PartitionComparison(("t", 0), *cast("tuple[Any, Any, Any, Any, Any, Any, Any]", (None,) * 7))
 
     given = (stored(first) for first in range(0, 100_000, 1_000))
     kept = list(comparison._known(given, "offset", np.asarray([7, 42_000])))
@@ -249,8 +254,8 @@ def test_rows_that_kafka_compacted_away_are_noted_and_not_held() -> None:
 def test_a_stamp_beyond_the_year_9999_is_shown_as_a_number() -> None:
     stamps = pa.array([2**62, 0], pa.timestamp("us", "UTC"))
 
-    assert _shown(stamps[0]) == str(2**62)
-    assert "1970, 1, 1" in _shown(stamps[1])
+    assert Quoting().value(stamps[0]) == str(2**62)
+    assert "1970, 1, 1" in Quoting().value(stamps[1])
 
 
 def test_dead_letters_with_stamps_beyond_the_year_9999_are_listed() -> None:

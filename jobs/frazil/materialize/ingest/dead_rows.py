@@ -14,7 +14,7 @@ from frazil.formats.open import grouping_of
 from frazil.materialize.letter_encryption import encrypted_columns
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.ingested import TaskContext
-from frazil.model.spec import CONFLUENT
+from frazil.model.spec import CONFLUENT, TableSpec
 from frazil.records import Headers, Records
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -64,7 +64,7 @@ def dead_rows(
         "reason": pa.array([reject.reason.value for reject in dead]),
         "detail": pa.array(list(map(_detail, dead, headers.problems.to_pylist()))),
         "path": pa.array([reject.path for reject in dead], pa.string()),
-        **_named_writers(context, values, headers),
+        **named_writers(context.spec, values, headers),
         **_optional(records, places),
     }
     letters = None if context.policed is None else context.policed.dead_letter_key
@@ -107,19 +107,19 @@ def _detail(reject: Reject, headers_problem: str | None) -> str:
     return f"{reject.detail}{HEADERS_LEFT_OUT}{headers_problem}"
 
 
-def _named_writers(context: TaskContext, values: pa.LargeBinaryArray, headers: Headers) -> Mapping[str, pa.Array]:
+def named_writers(spec: TableSpec, values: pa.LargeBinaryArray, headers: Headers) -> Mapping[str, pa.Array]:
     """The schemas that values name: `schema_id` as the signed numbers of registries, `schema_uuid` as text.
 
     Both are null without a registry.
     """
     nothing = {"schema_id": pa.nulls(len(values), pa.int32()), "schema_uuid": pa.nulls(len(values), pa.string())}
-    if context.spec.value_type is None:
+    if spec.value_type is None:
         return nothing
-    if context.spec.wire_format == CONFLUENT:
+    if spec.wire_format == CONFLUENT:
         ids = schema_ids(values)
         return {**nothing, "schema_id": pa.array(ids.astype(np.uint32).view(np.int32), mask=ids < 0)}
     uuids: list[str | None] = [None] * len(values)
-    framed = grouping_of(context.spec.value, context.spec.wire_format)(values, headers)
+    framed = grouping_of(spec.value, spec.wire_format)(values, headers)
     for group in framed.groups:
         for index in range(len(values)) if group.indexes is None else group.indexes.tolist():
             uuids[index] = str(group.schema_id)

@@ -23,11 +23,11 @@ from frazil.materialize.dead_letter_marks import (
     offsets_of,
 )
 from frazil.materialize.ingest.dead_rows import HEADERS_LEFT_OUT
-from frazil.materialize.letter_encryption import decrypted_batch, key_id_of
+from frazil.materialize.letter_encryption import decrypted_batch
 from frazil.materialize.replay.request import ReplayRequest
 from frazil.materialize.state import Standing
 from frazil.model.dead_letter import Reason
-from frazil.model.errors import CountMismatchError, SettingError
+from frazil.model.errors import CountMismatchError
 from frazil.model.progress import BatchRef, PartitionProgress
 from frazil.model.secret import NamedKey
 from frazil.model.snapshot import TableView
@@ -104,17 +104,13 @@ class Letters:
 
 def _decrypted(letters: pa.RecordBatch, key: NamedKey | None) -> tuple[pa.RecordBatch, dict[int, tuple[str, str]]]:
     """Return the letters as they were, and why others cannot be decrypted."""
-    details = letters.column("detail").to_pylist()
-    if not any(key_id_of(detail) for detail in details):
-        return letters, {}
-    parts: list[pa.RecordBatch] = []
-    stays: dict[int, tuple[str, str]] = {}
-    for index, offset in enumerate(offsets_of(letters).tolist()):
-        try:
-            parts.append(decrypted_batch(letters.slice(index, 1), key))
-        except SettingError as problem:
-            stays[offset] = NOT_DECRYPTED, problem.what
-    return pa.concat_batches(parts) if parts else letters.slice(0, 0), stays
+    decrypted, unread = decrypted_batch(letters, key)
+    if not unread:
+        return decrypted, {}
+    offsets = offsets_of(letters)
+    readable = np.setdiff1d(np.arange(letters.num_rows), np.fromiter(unread, np.int64))
+    stays = {int(offsets[index]): (NOT_DECRYPTED, problem.what) for index, problem in unread.items()}
+    return decrypted.take(pa.array(readable)), stays
 
 
 def chosen_letters(lake: Lake, view: TableView, at: Standing, request: ReplayRequest) -> dict[Source, Offsets]:

@@ -1,0 +1,108 @@
+"""Compare dead letters with their records: byte for byte, and for the reason that decoding them again gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.materialize.ingest.dead_rows import timestamps
+from frazil.model.dead_letter import Reason
+from frazil.proof.tally import TopicPartition
+from frazil.records import Records
+from frazil.verify.columns import differing
+from frazil.verify.decode import Redecoder
+from frazil.verify.letters import TEXT_KEYED_HEADERS
+from frazil.verify.quoting import Quoting
+
+_SEALED = frozenset({"key", "value", "headers"})
+"""What is encrypted of a letter, and compared."""
+
+NOT_DERIVED = frozenset(
+    map(str, (Reason.UNKNOWN_SCHEMA_ID, Reason.REFUSED_SCHEMA, Reason.UNREADABLE_HEADERS, Reason.DEFECT))
+)
+"""Reasons that the record alone does not show: the registry, the schemas excluded by `resume`, the columns that the
+table keeps and Frazil itself may have been others when it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Derived:
+    """Why a record cannot become a row, decoded again."""
+
+    reason: str
+    path: str
+
+
+@dataclass(slots=True)
+class LetterComparison:
+    """Compares the dead letters of one partition. `judge` decodes their records again.
+
+    `sealed` counts letters by the id of the key that they are encrypted with, if it is not the configured one.
+    `decodable` counts those whose records can be decoded now, though the table may not hold their schema.
+    """
+
+    source: TopicPartition
+    judge: Redecoder
+    quoting: Quoting = field(default_factory=Quoting)
+    sealed: Counter[str] = field(default_factory=Counter)
+    decodable: int = 0
+
+    def differences(self, records: Records, stored: pa.RecordBatch) -> Iterator[tuple[int, str]]:
+        """Yield the offset of each difference between records and their letters, and what it is."""
+        offsets, quoted = records.offsets.to_pylist(), self.quoting.value
+        unread = np.zeros(len(records), np.bool_)
+        for index, (key_id, problem) in enumerate(zip(*_unread(stored), strict=True)):
+            unread[index] = key_id is not None or problem is not None
+            if key_id is not None:
+                self.sealed[key_id] += 1
+            elif problem is not None:
+                yield offsets[index], f"dead letter: {problem}"
+        for name, there in self._columns(records):
+            here = stored.column(name)
+            differs = differing(here, there) & ~unread if name in _SEALED else differing(here, there)
+            for index in np.flatnonzero(differs).tolist():
+                yield offsets[index], f"dead letter, {name}: {quoted(here[index])}, {quoted(there[index])} in Kafka"
+        yield from self._misjudged(records, stored)
+
+    def _columns(self, records: Records) -> Iterator[tuple[str, pa.Array]]:
+        headers = records.headers.checked()
+        yield "key", records.keys
+        yield "value", records.values
+        yield "timestamp", timestamps(records.timestamps_ms, pa.timestamp("us", "UTC"))
+        yield "headers", headers.lists.cast(TEXT_KEYED_HEADERS)
+        yield from self.judge.named_writers(records.values, headers).items()
+
+    def _misjudged(self, records: Records, stored: pa.RecordBatch) -> Iterator[tuple[int, str]]:
+        derived = self._derived(records)
+        reasons, paths = stored.column("reason").to_pylist(), stored.column("path").to_pylist()
+        for offset, reason, path in zip(records.offsets.to_pylist(), reasons, paths, strict=True):
+            found = derived.get(offset)
+            if found is None:
+                self.decodable += reason != Reason.REFUSED_SCHEMA
+            elif reason in NOT_DERIVED or found.reason in NOT_DERIVED or _was_a_bad_key(reason, found):
+                continue
+            elif reason != found.reason:
+                yield offset, f"dead letter, reason: {reason}, but decoding the record gives {found.reason}"
+            elif path != found.path:
+                here, there = self.quoting.value(pa.scalar(path)), self.quoting.value(pa.scalar(found.path))
+                yield offset, f"dead letter, path: {here}, but decoding the record gives {there}"
+
+    def _derived(self, records: Records) -> Mapping[int, _Derived]:
+        found: dict[int, _Derived] = {}
+        for decoded in self.judge.decode(*self.source, records):
+            if decoded.dead_letters is not None:
+                for letter in decoded.dead_letters.select(["offset", "reason", "path"]).to_pylist():
+                    found[letter["offset"]] = _Derived(letter["reason"], letter["path"])
+        return found
+
+
+def _unread(stored: pa.RecordBatch) -> tuple[list[str | None], list[str | None]]:
+    return stored.column("sealed_with").to_pylist(), stored.column("spoiled").to_pylist()
+
+
+def _was_a_bad_key(reason: str, found: _Derived) -> bool:
+    """Return whether the record is a tombstone that was to become a row, and was refused for its key."""
+    return (reason, found.reason) == (Reason.BAD_KEY, Reason.NULL_VALUE)
