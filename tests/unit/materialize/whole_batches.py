@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -81,7 +82,7 @@ class World:
             kafka={},
             registry_settings=RegistrySettings("http://127.0.0.1:1"),
             now=lambda: NOW,
-            new_id=lambda: f"batch-of-{len(self.values)}",
+            new_id=lambda: uuid.uuid4().hex,
             on_receipt=lambda receipt: None,
             observe=lambda when, step: None,
             delta_logs=lambda: cast(Any, None),
