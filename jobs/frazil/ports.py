@@ -117,6 +117,7 @@ class Lake(Protocol):
         summary: Mapping[str, str],
         document: bytes = b"",
         tag: str | None = None,
+        sort_by: Sequence[str] = (),
     ) -> TableView:
         """Make a table with one empty snapshot that carries `summary` and `document`, and tag it, in one commit."""
         ...
@@ -206,10 +207,12 @@ class Lake(Protocol):
         properties: Mapping[str, str],
         *,
         partition_by: Sequence[str] | None = None,
+        sort_by: Sequence[str] | None = None,
     ) -> TableView:
-        """Apply changes to the schema that the view shows, and set the partitioning; refused where either has changed.
+        """Apply changes to the schema that the view shows, and set the partitioning and the sort order.
 
-        `partition_by` is written as in a spec. Files that are in the table keep the partitioning they have.
+        Both are written as in a spec, and files that are in the table keep theirs. Refused where the schema, the
+        partitioning or the order has changed.
         """
         ...
 

@@ -116,6 +116,7 @@ class SmallLake:
             self.spec.identifier,
             columns,
             partition_by=self.spec.partition_by,
+            sort_by=self.spec.sort_by,
             properties=spec_property(applied_by(self.spec)),
             summary=stored.summary,
             document=stored.document,

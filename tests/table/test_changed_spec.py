@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from frazil.adapters.iceberg.scan import metadata_location
 from frazil.cli.app import run
-from frazil.materialize.changed_spec.follow_spec import follow_partitioning, follow_spec
+from frazil.materialize.changed_spec.follow_spec import follow_layout, follow_spec
 from frazil.model.changes import AddColumn
 from frazil.model.columns import Scalar
 from frazil.model.errors import IncompatibleSchemaError
@@ -19,7 +20,7 @@ from tests.table.small_lake import Read, SmallLake, spec_of
 
 
 def follow(lake: SmallLake) -> None:
-    follow_partitioning(lake.lake, lake.spec, follow_spec(lake.lake, lake.spec, lake.view).view)
+    follow_layout(lake.lake, lake.spec, follow_spec(lake.lake, lake.spec, lake.view).view)
 
 
 def proven(lake: SmallLake) -> bool:
@@ -89,6 +90,31 @@ def test_another_partitioning_keeps_old_files_and_every_row(
     since = "2026-02-02T12:00:00+00:00"
     assert lake.table.scan(row_filter=f"kafka_timestamp >= '{since}'").to_arrow().num_rows == 52
     assert counted(lake, f"kafka_timestamp >= '{since}'") == 52
+
+
+def test_another_sort_order_gets_an_id_and_old_files_keep_theirs(tmp_path: Path) -> None:
+    lake = SmallLake(tmp_path / "warehouse", spec_of("orders", sort_by=("symbol",)))
+    orders = [(), ("symbol desc", "kafka_offset"), ("symbol",)]
+    for number, sort_by in enumerate(orders):
+        lake.batch(Read("orders", 0, 100 * number, 100 * (number + 1)))
+        lake.spec = spec_of("orders", sort_by=sort_by)
+        follow(lake)
+        assert lake.view.sort_fields == sort_by
+    lake.batch(Read("orders", 0, 300, 400))
+
+    files = [task.file for task in lake.table.scan().plan_files()]
+    files.sort(key=lambda file: pq.read_table(file.file_path)["kafka_offset"].to_pylist()[0] // 100)
+    assert [file.sort_order_id for file in files] == [1, None, 2, 1]
+    assert {number: len(order.fields) for number, order in lake.table.sort_orders().items()} == {0: 0, 1: 1, 2: 2}
+    assert proven(lake)
+    symbols = [pq.read_table(file.file_path)["symbol"].to_pylist() for file in files]
+    assert symbols[0] == sorted(symbols[0])
+    assert symbols[1] != sorted(symbols[1])
+    assert symbols[2] == sorted(symbols[2], reverse=True)
+    assert symbols[3] == sorted(symbols[3])
+    of_s3 = [n for n in range(400) if n % 7 == 3]
+    assert lake.table.scan(row_filter="symbol = 'S3'").to_arrow().num_rows == len(of_s3)
+    assert counted(lake, "symbol = 'S3'") == len(of_s3)
 
 
 def test_names_of_earlier_partition_fields_are_told_and_refused_as_columns(tmp_path: Path) -> None:

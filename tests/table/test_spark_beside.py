@@ -163,6 +163,24 @@ def test_frazil_goes_on_from_what_spark_does_with_its_table(spark: Procedures, w
     assert proof.clean, [str(each) for each in proof.findings]
 
 
+def test_spark_and_frazil_know_the_same_sort_order(spark: Procedures, warehouse: Path) -> None:
+    lake = SmallLake(warehouse, spec_of(table="ordered", sort_by=("symbol desc nulls first", "bucket(4, kafka_key)")))
+    table = f"{CATALOG_NAME}.{lake.spec.identifier}"
+    lake.batch(Read("orders", 0, 0, 40))
+
+    (described,) = spark.sql(f"SHOW TBLPROPERTIES {table} ('sort-order')")
+    assert described["value"] == "symbol DESC NULLS FIRST, bucket(4, kafka_key) ASC NULLS FIRST"
+    spark.sql(f"ALTER TABLE {table} WRITE ORDERED BY kafka_offset DESC NULLS LAST")
+    lake.restart()
+    assert lake.view.sort_fields == ("kafka_offset desc",)
+    lake.batch(Read("orders", 0, 40, 60))
+
+    found = spark.sql(f"SELECT sort_order_id, record_count AS n FROM {table}.files ORDER BY record_count")
+    assert [(row["n"], row["sort_order_id"]) for row in found] == [(20, 2), (40, 1)]
+    assert rows_by_spark(spark, lake.spec.identifier) == 60
+    assert verify_table(lake.lake, lake.spec).findings == ()
+
+
 def test_rows_that_were_marked_before_their_file_was_dropped_count_once(spark: Procedures, warehouse: Path) -> None:
     """Iceberg keeps the mark when it drops the file, and its summary counts the row a second time."""
     lake = SmallLake(warehouse, spec_of(table="marked"))

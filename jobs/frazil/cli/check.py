@@ -111,7 +111,8 @@ def summarise(tables: Iterable[TableSpec]) -> Iterator[str]:
     """Yield one line per table: its name, its topics and formats, and the file of its spec."""
     for spec in tables:
         partitions = ", ".join(spec.partition_by) or "nothing"
+        order = f", sorted by {', '.join(spec.sort_by)}" if spec.sort_by else ""
         yield (
             f"{spec.identifier} <- {', '.join(spec.topics)}: {spec.write} {spec.value}, key {spec.key}, "
-            f"partitioned by {partitions} ({spec.source_file})"
+            f"partitioned by {partitions}{order} ({spec.source_file})"
         )

@@ -43,8 +43,9 @@ written with, so older and newer writers may take turns.
 """
 
 FOOT = """
-How a table is partitioned is a matter of its spec and not of the schema: a change of `partition_by` holds from the next
-batch on, and older files keep the partitions that they were written with.
+How a table is partitioned and sorted is a matter of its spec and not of the schema: a change of `partition_by` or
+`sort_by` holds from the next batch on, and older files keep the partitions and the order that they were written with. A
+renamed column stays what the table is partitioned or sorted by.
 """
 
 Fields = Mapping[str, Any]

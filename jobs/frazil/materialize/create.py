@@ -16,6 +16,7 @@ from frazil.materialize.layout import (
     name_clashes,
     newly_unreadable,
     partition_problems,
+    sort_problems,
 )
 from frazil.materialize.schema.columns_of import given_columns, key_column, record_columns, unmatched_policies
 from frazil.materialize.schema.compare import aliases_of, applied, compare, refusal
@@ -100,8 +101,8 @@ def problems_of_new_table(
 
     `columns` are those of `initial_columns`, or None if they are not known.
     """
-    for problem in () if columns is None else (*partition_problems(spec, columns), *delta_problems(spec, columns)):
-        yield "create", problem
+    for find in () if columns is None else (partition_problems, sort_problems, delta_problems):
+        yield from (("create", problem) for problem in find(spec, columns or ()))
     for problem in start_problems(spec, topics):
         yield "create", problem
     try:
@@ -134,6 +135,7 @@ def _create(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpe
             spec.identifier,
             new.columns,
             partition_by=spec.partition_by,
+            sort_by=spec.sort_by,
             properties=properties,
             summary=stored.summary,
             document=stored.document,

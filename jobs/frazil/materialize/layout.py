@@ -9,9 +9,10 @@ from frazil.formats.open import plain_columns
 from frazil.model.changes import AddColumn, Change
 from frazil.model.columns import Column, ColumnType, ListOf, Scalar, Struct, walk
 from frazil.model.errors import SpecError
-from frazil.model.partitioning import partition_field
+from frazil.model.partitioning import PartitionField, partition_field
 from frazil.model.reader_rules import refused_columns, refused_partition_source
 from frazil.model.schemas import SchemaFinding
+from frazil.model.sort_order import sort_field
 from frazil.model.spec import TableSpec
 
 TABLE_PROPERTIES = {
@@ -182,6 +183,21 @@ def partition_columns(spec: TableSpec) -> frozenset[str]:
     return frozenset(partition_field(text).column for text in spec.partition_by)
 
 
+def sort_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
+    """Return the errors in `sort_by` for a table with these columns (Iceberg, "Sort Orders")."""
+    found = (_field_problem("sort", sort_field(text).of, columns) for text in spec.sort_by)
+    return tuple(
+        SpecError(f"{spec.identifier}: sort_by: {problem}", hint=f"fix `sort_by` in {spec.source_file}")
+        for problem in found
+        if problem is not None
+    )
+
+
+def sort_columns(spec: TableSpec) -> frozenset[str]:
+    """The columns that `sort_by` names."""
+    return frozenset(sort_field(text).of.column for text in spec.sort_by)
+
+
 def _for_readers(spec: TableSpec, text: str) -> str | None:
     problem = refused_partition_source(spec.readers, partition_field(text).column)
     return None if problem is None else f"{text} {problem}"
@@ -189,14 +205,19 @@ def _for_readers(spec: TableSpec, text: str) -> str | None:
 
 def _partition_problem(text: str, columns: tuple[Column, ...]) -> str | None:
     field = partition_field(text)
-    name = field.column
+    problem = _field_problem("partition", field, columns)
+    if problem is None and field.name != field.column and field.name in {column.name for column in columns}:
+        return f"{text} needs the name {field.name}, which a column already has"
+    return problem
+
+
+def _field_problem(act: str, field: PartitionField, columns: tuple[Column, ...]) -> str | None:
     types = {column.name: column.type for column in columns}
-    if name not in types:
-        return f"{text} names a column that the table does not have; its columns are {', '.join(types)}"
-    kind = str(types[name]).partition("(")[0].partition("<")[0]
+    if field.column not in types:
+        return f"{field} names a column that the table does not have; its columns are {', '.join(types)}"
+    found = types[field.column]
+    kind = str(found).partition("(")[0].partition("<")[0]
     takes = _TAKES.get(field.transform)
     if kind in ("struct", "list", "map") or (takes is not None and kind not in takes):
-        return f"{text} cannot partition by a column of type {types[name]}"
-    if field.name != name and field.name in types:
-        return f"{text} needs the name {field.name}, which a column already has"
+        return f"{field} cannot {act} by a column of type {found}"
     return None

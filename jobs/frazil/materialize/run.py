@@ -13,7 +13,7 @@ from frazil.materialize.account import Ingested
 from frazil.materialize.announce import Announcing
 from frazil.materialize.branches import STAGE_PREFIX, Staged, branch_names
 from frazil.materialize.changed_spec.applied_spec import naming_topics
-from frazil.materialize.changed_spec.follow_spec import follow_partitioning, follow_spec
+from frazil.materialize.changed_spec.follow_spec import follow_layout, follow_spec
 from frazil.materialize.clients import Clients, ClientSource, Step
 from frazil.materialize.create import ensure_table
 from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, prepare, reveal
@@ -185,7 +185,7 @@ class TableRun:
         with self._step("evolve"), self.pauser.for_schemas(clients):
             here = self._evolved(here)
         with self._step("repartition"):
-            here = self._stands(follow_partitioning(lake, spec, here.view))
+            here = self._stands(follow_layout(lake, spec, here.view))
             if here.state.batch_id != recovered:  # another driver has published meanwhile, and may have died since
                 dead_letters = self._recovered(here, dead_letters)
         return here, dead_letters

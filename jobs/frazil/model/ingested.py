@@ -11,6 +11,7 @@ from frazil.model.progress import Counts, OffsetSums
 from frazil.model.routes import Route
 from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, SchemaId
 from frazil.model.secret import SettingValue
+from frazil.model.sort_order import UNSORTED_JSON
 from frazil.model.spec import RegistrySettings, TableSpec
 
 ATTEMPTS_OF_A_TASK = 4
@@ -19,7 +20,7 @@ ATTEMPTS_OF_A_TASK = 4
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """The parts of a table that a task needs to write files: its schema and partition spec as Iceberg's JSON."""
+    """What a task needs to write files of a table: its schema, partition spec and sort order are Iceberg's JSON."""
 
     identifier: str
     location: str
@@ -27,6 +28,7 @@ class WriteTarget:
     partition_spec_json: str
     properties: Mapping[str, str]
     uuid: str = ""
+    sort_order_json: str = UNSORTED_JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class WrittenFile:
     """A finished Parquet file of `size` bytes, not yet in the table, with the statistics that Iceberg keeps.
 
     `partition` holds values of the partition spec `spec_id`, which may no longer be the table's current one.
+    `sort_order_id` is the order of all rows of the file; None if they have none.
     """
 
     path: str
@@ -94,6 +97,7 @@ class WrittenFile:
     lower_bounds: Mapping[int, bytes] = field(default_factory=dict)
     upper_bounds: Mapping[int, bytes] = field(default_factory=dict)
     split_offsets: tuple[int, ...] = ()
+    sort_order_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

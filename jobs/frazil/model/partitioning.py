@@ -47,6 +47,6 @@ def partition_field(text: str) -> PartitionField:
     return PartitionField(call[1], call[3], None if number is None else int(number))
 
 
-def partition_fields(text: str) -> tuple[PartitionField, ...]:
-    """Parse a comma-separated list of fields."""
-    return tuple(partition_field(each) for each in _BETWEEN_FIELDS.split(text))
+def split_fields(text: str) -> list[str]:
+    """Split a comma-separated list of fields; commas inside parentheses separate nothing."""
+    return _BETWEEN_FIELDS.split(text)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from frazil.model.columns import Column
+from frazil.model.sort_order import UNSORTED_JSON
 
 MAIN = "main"
 """The branch of a table that readers see."""
@@ -91,9 +92,9 @@ class TableView:
     `uuid` changes if a table is dropped and created again; it is empty if the table does not exist yet.
 
     `head` is the snapshot of `main`. `current` is the library's object for the same metadata; only the adapter that
-    created it uses it. `partition_fields` have the syntax of `partition_by`. `partition_names` are the names of
-    partition fields, in the current and all earlier partition specs, that are not names of columns: Iceberg rejects a
-    new column with such a name.
+    created it uses it. `partition_fields` have the syntax of `partition_by`, `sort_fields` that of `sort_by`.
+    `partition_names` are the names of partition fields, in the current and all earlier partition specs, that are not
+    names of columns: Iceberg rejects a new column with such a name.
     """
 
     identifier: str
@@ -111,6 +112,8 @@ class TableView:
     current: Any
     uuid: str = ""
     partition_names: frozenset[str] = frozenset()
+    sort_order_json: str = UNSORTED_JSON
+    sort_fields: tuple[str, ...] = ()
 
     def ancestry(self, snapshot_id: int | None) -> Iterator[Snapshot]:
         """Yield the snapshot and its ancestors, newest first, down to the first one that has expired."""

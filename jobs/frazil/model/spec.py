@@ -245,6 +245,7 @@ class TableSpec:
     dead_letter_key: NamedKey | None = None
     """The key that encrypts dead letters, for a spec that is `masked`."""
     evolution: SchemaEvolution = "lenient"
+    sort_by: tuple[str, ...] = ()
     group: Group | None = None
     """The tables that are read together with this one, for a spec with routes."""
 

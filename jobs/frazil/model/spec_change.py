@@ -21,7 +21,7 @@ class Fate(StrEnum):
 class SpecChange:
     """One key whose value in the spec differs from the table's. `how` says what is done, or what to do instead.
 
-    If the change is applied, `columns`, `partition_by` and `properties` are the changes to the table.
+    If the change is applied, `columns`, `partition_by`, `sort_by` and `properties` are the changes to the table.
     """
 
     key: str
@@ -31,7 +31,13 @@ class SpecChange:
     how: str
     columns: tuple[RenameColumn | DropColumn, ...] = ()
     partition_by: tuple[str, ...] | None = None
+    sort_by: tuple[str, ...] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def lays_out(self) -> bool:
+        """Return whether the table gets another partitioning or sort order."""
+        return self.partition_by is not None or self.sort_by is not None
 
     def __str__(self) -> str:
         return f"{self.key}: {self.table_has} -> {self.spec_says}: {self.fate}: {self.how}"

@@ -1,15 +1,18 @@
-"""Parse and check `partition_by`."""
+"""Parse and check `partition_by` and `sort_by`."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from frazil.model.partitioning import CALL, TIMES, PartitionField
+from frazil.model.sort_order import SortField, parts_of
 from frazil.specs.document import ListNode, Node, ScalarNode
 from frazil.specs.problems import suggest
 from frazil.specs.shapes import At, JsonSchema, ListOf, Scalar, Unfit
 
+T = TypeVar("T")
 PLAIN = (*sorted(TIMES), "identity", "void")
 WITH_NUMBER = ("bucket", "truncate")
 COLUMN = re.compile(r"[^\s(),.\[\]]+")
@@ -38,30 +41,41 @@ def _number(transform: str, text: str | None) -> int:
 
 def _column(text: str) -> str:
     if "." in text:
-        raise Unfit(
-            f"partitions by a column inside a struct ({text}) are not supported in this release; name a"
-            " top-level column"
-        )
+        raise Unfit(f"a column inside a struct ({text}) is not supported here in this release; name a top-level column")
     if not COLUMN.fullmatch(text):
         raise Unfit("write a column, or a transform of one: symbol, day(kafka_timestamp), bucket(16, account)")
     return text
 
 
-PARTITION = Scalar("a column or a transform of one", parse_partition)
+def parse_sort(text: str) -> SortField:
+    """Parse one field of a sort order. Raises ValueError with the correct syntax as its message."""
+    of, descending, nulls_first = parts_of(text)
+    field = parse_partition(of)
+    if field.transform == "void":
+        raise Unfit("void gives every row the same value, which sorts nothing")
+    return SortField(field, descending, nulls_first)
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionList:
-    """A list of transforms. YAML splits `[bucket(16, account)]` into two items, which are joined here."""
+class FieldList(Generic[T]):
+    """A list of fields with transforms. YAML splits `[bucket(16, account)]` into two items, which are joined here."""
 
-    label: str = "a list, each a column or a transform of one"
+    item: Scalar[T]
 
-    def read(self, node: Node, at: At) -> tuple[PartitionField, ...]:
+    @property
+    def label(self) -> str:
+        return ListOf(self.item).label
+
+    def read(self, node: Node, at: At) -> tuple[T, ...]:
         whole = ListNode(_rejoined(node.items), node.mark) if isinstance(node, ListNode) else node
-        return ListOf(PARTITION).read(whole, at)
+        return ListOf(self.item).read(whole, at)
 
     def json_schema(self) -> JsonSchema:
-        return ListOf(PARTITION).json_schema()
+        return ListOf(self.item).json_schema()
+
+
+PARTITIONS = FieldList(Scalar("a column or a transform of one", parse_partition))
+SORT_FIELDS = FieldList(Scalar("a column or a transform of one, its direction and its null order", parse_sort))
 
 
 def _rejoined(items: tuple[Node, ...]) -> tuple[Node, ...]:

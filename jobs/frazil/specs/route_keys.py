@@ -6,7 +6,7 @@ from typing import get_args
 
 from frazil.model.spec import Reader
 from frazil.specs.keys import Derived, Key, Required, Section
-from frazil.specs.partitions import PartitionList
+from frazil.specs.partitions import PARTITIONS, SORT_FIELDS
 from frazil.specs.policy_keys import COLUMNS
 from frazil.specs.scalars import TABLE_NAME, TEXT
 from frazil.specs.shapes import Choice, ListOf, MapOf, NotYet
@@ -21,8 +21,10 @@ SCHEMA = Key(
 HEADER = Key("header", MapOf(TEXT, TEXT), "The headers of the route's records, with their last values.",
              Derived("any"))  # fmt: skip
 ROUTE_PARTITION_BY = Key(
-    "partition_by", PartitionList(), "Partition fields of the route's table.", Derived("that of the spec")
+    "partition_by", PARTITIONS, "Partition fields of the route's table.", Derived("that of the spec")
 )
+ROUTE_SORT_BY = Key("sort_by", SORT_FIELDS, "The order of rows in the data files of the route's table.",
+                    Derived("that of the spec"))  # fmt: skip
 ROUTE_READERS = Key(
     "readers",
     ListOf(Choice(get_args(Reader))),
@@ -31,7 +33,7 @@ ROUTE_READERS = Key(
 )
 ROUTE_COLUMNS = Key("columns", COLUMNS.shape, "Policies of the columns of the route's table.", Derived("none"))
 ROUTE = Section(
-    (ROUTE_TABLE, SCHEMA, HEADER, ROUTE_PARTITION_BY, ROUTE_READERS, ROUTE_COLUMNS),
+    (ROUTE_TABLE, SCHEMA, HEADER, ROUTE_PARTITION_BY, ROUTE_SORT_BY, ROUTE_READERS, ROUTE_COLUMNS),
     not_yet=(NotYet("field", "route by schema or by header"),),
     label="a route",
 )

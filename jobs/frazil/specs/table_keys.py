@@ -34,7 +34,7 @@ from frazil.model.spec import (
 )
 from frazil.specs.declared_fields import DECLARED_FIELDS
 from frazil.specs.keys import Built, Derived, Key, Required, Section, Values, WordOr
-from frazil.specs.partitions import PartitionList
+from frazil.specs.partitions import PARTITIONS, SORT_FIELDS
 from frazil.specs.policy_keys import COLUMNS, TAGS
 from frazil.specs.scalars import COUNT, DURATION, PREFIX, SHARE, SIZE, TABLE_NAME, TEXT, TIME, TOPIC_NAME, WHOLE
 from frazil.specs.shapes import Choice, ListOf, NotYet
@@ -104,9 +104,16 @@ CDC = Key(
 )
 PARTITION_BY = Key(
     "partition_by",
-    PartitionList(),
+    PARTITIONS,
     "Partition fields: columns, or year, month, day, hour, void, bucket(n, …), truncate(n, …) of a column.",
     Derived("the day of the record's timestamp, if that column is kept"),
+)
+SORT_BY = Key(
+    "sort_by",
+    SORT_FIELDS,
+    "The order of rows in a data file: columns or transforms as in partition_by, optionally with desc, nulls first or"
+    " nulls last; nulls are first by default, and last with desc.",
+    Derived("none: as they were read"),
 )
 READERS = Key("readers", ListOf(Choice(get_args(Reader))),
               "The engines that must be able to read the table; [] checks none.",
@@ -261,6 +268,7 @@ TABLE_SECTION = Section(
         ORDER_BY,
         CDC,
         PARTITION_BY,
+        SORT_BY,
         READERS,
         ON_BAD_RECORD,
         LIMIT,

@@ -12,6 +12,7 @@ from frazil.model.errors import SpecError
 from frazil.model.partitioning import PartitionField
 from frazil.model.policed import policed
 from frazil.model.reader_rules import refused_table_name
+from frazil.model.sort_order import SortField
 from frazil.model.spec import (
     CONFLUENT,
     METADATA_NAMES,
@@ -84,6 +85,7 @@ def spec_of(values: Values, source_file: str, database: str) -> TableSpec:
         on_tombstone=cast("OnTombstone", values[keys.ON_TOMBSTONE]),
         on_incompatible_schema=cast("OnIncompatibleSchema", values[keys.ON_SCHEMA]),
         evolution=cast("SchemaEvolution", values[keys.EVOLUTION]),
+        sort_by=tuple(str(field) for field in values.get(keys.SORT_BY) or ()),
         trigger=values[keys.TRIGGER],
         maintain=values[keys.MAINTAIN],
         start=values[keys.START],
@@ -152,6 +154,7 @@ def spec_problems(values: Values, *, catalog_type: str) -> Iterator[Problem]:
 def _table_problems(values: Values) -> Iterator[Problem]:
     """Yield what is wrong with a table; most problems are those of all tables of its spec."""
     yield from _partition_problems(values, metadata_of(values))
+    yield from _sort_problems(values, metadata_of(values))
     yield from _key_problems(values)
     yield from _field_problems(values)
     yield from policy_problems(values, metadata_of(values))
@@ -183,16 +186,30 @@ def _name_problems(values: Values, catalog_type: str) -> Iterator[Problem]:
 
 def _partition_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
     place = values.place_of(keys.PARTITION_BY)
-    known = {f"{metadata.prefix}{name}": name for name in METADATA_NAMES}
     families: dict[tuple[str, str], PartitionField] = {}
     for field in partition_fields(values, metadata):
-        name = known.get(field.column)
-        if name is not None and name not in metadata.keep:
-            yield _problem(place, f"{field}: the column {field.column} is not kept", f"add {name} to metadata.keep")
+        yield from _not_kept(field, place, metadata)
         if field.family in families:
             what = f"{families[field.family]} and {field} are redundant: Iceberg accepts only one of them"
             yield _problem(place, what, "keep the finer one")
         families.setdefault(field.family, field)
+
+
+def _sort_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
+    place = values.place_of(keys.SORT_BY)
+    known: dict[PartitionField, SortField] = {}
+    for field in values.get(keys.SORT_BY) or ():
+        yield from _not_kept(field.of, place, metadata)
+        if field.of in known:
+            yield _problem(place, f"{known[field.of]} and {field} sort by the same values", "keep the first one")
+        known.setdefault(field.of, field)
+
+
+def _not_kept(field: PartitionField, place: Position, metadata: MetadataColumns) -> Iterator[Problem]:
+    known = {f"{metadata.prefix}{name}": name for name in METADATA_NAMES}
+    name = known.get(field.column)
+    if name is not None and name not in metadata.keep:
+        yield _problem(place, f"{field}: the column {field.column} is not kept", f"add {name} to metadata.keep")
 
 
 def _key_problems(values: Values) -> Iterator[Problem]:

@@ -189,6 +189,19 @@ WRONG: dict[str, tuple[TableSpec, type[FrazilError], str, str]] = {
         "lake.orders: partition_by: hour(at) cannot partition by a column of type date",
         "fix `partition_by` in tables/orders.yaml",
     ),
+    "sort column missing": (
+        spec(sort_by=("n", "account desc")),
+        SpecError,
+        "lake.orders: sort_by: account names a column that the table does not have; its columns are n,"
+        " at, kafka_partition, kafka_offset, kafka_timestamp, kafka_key, kafka_schema_id",
+        "fix `sort_by` in tables/orders.yaml",
+    ),
+    "sort by a transform that the type does not have": (
+        spec(sort_by=("hour(at) nulls last",)),
+        SpecError,
+        "lake.orders: sort_by: hour(at) cannot sort by a column of type date",
+        "fix `sort_by` in tables/orders.yaml",
+    ),
     "start outside the topic": (
         spec(start=StartOffsets({0: 10})),
         SpecError,

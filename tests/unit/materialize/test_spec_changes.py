@@ -84,6 +84,7 @@ def kept(key: str, before: str, after: str) -> Example:
 UNKEYED = "metadata: {keep: [timestamp]}"
 DECLARED = "value: json\nfields: {id: long}"
 ORDER = 'syntax = "proto3"; package shop; message Order { int64 n = 1; }'
+OLD_ORDER = "existing files keep the order of their rows"
 OLD_FILES = "existing files keep their partitioning"
 JSON_KEYS = "key: json_schema\nkey_subject: {name: j}"
 EXAMPLES: dict[str, list[Example]] = {
@@ -113,6 +114,12 @@ EXAMPLES: dict[str, list[Example]] = {
             "value: json\nfields: {id: string}\npartition_by: ['bucket(8, id)']",
             "the table is partitioned by id",
         ),
+        refused(
+            "fields",
+            f"{DECLARED}\nsort_by: ['bucket(8, id)']",
+            "value: json\nfields: {id: string}\nsort_by: ['bucket(8, id)']",
+            "the table is sorted by id",
+        ),
     ],
     "columns": [
         refused("columns", UNKEYED, f"{UNKEYED}\ncolumns: {{n: {{mask: hash}}}}", "existing rows keep the masks"),
@@ -125,6 +132,16 @@ EXAMPLES: dict[str, list[Example]] = {
         applied("partition_by", "partition_by: [n, day(kafka_timestamp)]", "partition_by: [n]", OLD_FILES),
         refused(
             "partition_by", "partition_by: []", "partition_by: [day(n)]", "cannot partition by a column of type long"
+        ),
+    ],
+    "sort_by": [
+        applied("sort_by", "", "sort_by: [n, kafka_offset desc]", OLD_ORDER),
+        applied("sort_by", "sort_by: [n]", "sort_by: [n desc]", OLD_ORDER),
+        applied("sort_by", "sort_by: [n, kafka_offset]", "sort_by: [kafka_offset, n]", OLD_ORDER),
+        applied("sort_by", "sort_by: [n]", "sort_by: []", OLD_ORDER),
+        refused("sort_by", "", "sort_by: [day(n)]", "cannot sort by a column of type long"),
+        refused(
+            "sort_by", "metadata: {keep: [headers]}", "metadata: {keep: [headers]}\nsort_by: [nowhere]", "not have"
         ),
     ],
     "readers": [
@@ -485,6 +502,7 @@ SETTINGS_OF_FORMATS: dict[str, Any] = {
     "message": {"value_settings": FormatSettings(message="other")},
     "columns": {"policies": Policies(columns=(("n", Policy("redact")),))},
     "tags": {"policies": Policies(tags=(("PII", Policy("redact")),))},
+    "sort_by": {"sort_by": ("n",)},
     "key_message": {"key_settings": FormatSettings(message="other")},
 }
 
@@ -535,6 +553,38 @@ def test_a_column_may_be_partitioned_by_in_the_batch_that_brings_it(world: World
 
     assert isinstance(explained.plan, BatchPlan)
     assert world.view(after).partition_fields == ("region",)
+
+
+def test_a_column_may_be_sorted_by_in_the_batch_that_brings_it_and_the_order_follows_renames(world: World) -> None:
+    world.make(world.spec(""))
+    world.registry.register("orders-value", record(a_field("n"), a_field("region", "string")))
+    after = world.spec("sort_by: [region, kafka_offset desc]")
+
+    assert isinstance(explain(world.run(after)).plan, BatchPlan)
+    world.run(after).create()
+    assert world.view(after).sort_fields == ("region", "kafka_offset desc")
+
+    renamed = world.spec("sort_by: [region, m_offset desc]\nmetadata: {prefix: m_}")
+    assert [change.key for change in spec_changes(renamed, world.view(after))] == ["metadata.prefix"]
+    world.run(renamed).create()
+    assert world.view(renamed).sort_fields == renamed.sort_by
+    world.registry.register("orders-value", record(a_field("n"), {**a_field("area", "string"), "aliases": ["region"]}))
+    world.run(renamed).create()
+    assert world.view(renamed).sort_fields == ("area", "m_offset desc")
+    assert [(each.key, each.fate) for each in explain(world.run(renamed)).spec_changes] == [("sort_by", Fate.REBUILD)]
+    assert explain(world.run(replace(renamed, sort_by=("area", "m_offset desc")))).spec_changes == ()
+
+
+def test_a_table_sorted_by_another_writer_keeps_its_order(world: World) -> None:
+    spec = world.spec("")
+    world.make(spec)
+    world.lake.change_schema(world.view(spec), (), {}, sort_by=("n desc nulls first",))
+
+    world.run(spec).create()
+    (change,) = spec_changes(spec, world.view(spec))
+
+    assert (change.key, change.fate, change.table_has) == ("sort_by", Fate.REBUILD, "n desc nulls first")
+    assert world.view(spec).sort_fields == ("n desc nulls first",)
 
 
 def test_making_tables_only_brings_one_that_exists_to_its_spec(world: World) -> None:

@@ -211,6 +211,18 @@ SPEC_ERRORS = {
         'tables/a.yaml:2:16: partition_by[0]: expected a column or a transform of one, found "days(at)"',
         "unknown transform days: did you mean day?",
     ),
+    "sort field with another word": (
+        "topic: a\nsort_by: [at, n descending]",
+        "tables/a.yaml:2:15: sort_by[1]: expected a column or a transform of one, its direction and its null order,"
+        ' found "n descending"',
+        "write a column, or a transform of one: symbol, day(kafka_timestamp), bucket(16, account)",
+    ),
+    "sort by nothing": (
+        "topic: a\nsort_by: [void(n)]",
+        "tables/a.yaml:2:11: sort_by[0]: expected a column or a transform of one, its direction and its null order,"
+        ' found "void(n)"',
+        "void gives every row the same value, which sorts nothing",
+    ),
 }
 
 CONTRADICTIONS = {
@@ -228,6 +240,16 @@ CONTRADICTIONS = {
         "topic: a\nmetadata: {prefix: m_, keep: []}\npartition_by: [day(m_timestamp)]",
         "tables/a.yaml:3:15: partition_by: day(m_timestamp): the column m_timestamp is not kept",
         "add timestamp to metadata.keep",
+    ),
+    "sort by a column that is not kept": (
+        "topic: a\nmetadata: {keep: [timestamp]}\nsort_by: [kafka_key]",
+        "tables/a.yaml:3:10: sort_by: kafka_key: the column kafka_key is not kept",
+        "add key to metadata.keep",
+    ),
+    "sort by a column twice": (
+        "topic: a\nsort_by: [n, day(at), n desc]",
+        "tables/a.yaml:2:10: sort_by: n and n desc sort by the same values",
+        "keep the first one",
     ),
     "redundant partitions": (
         "topic: a\npartition_by: [day(at), hour(at)]",

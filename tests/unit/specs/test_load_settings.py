@@ -61,6 +61,7 @@ write: append
 order_by: kafka_offset
 cdc: none
 partition_by: [symbol, "bucket( 16,account )", identity(side), truncate(4, name), hour(at)]
+sort_by: [symbol, "day(at) DESC", bucket(16, account) asc nulls last, n  desc nulls first, m ASC NULLS FIRST]
 readers: [duckdb]
 on_bad_record: skip
 bad_record_limit: off
@@ -102,6 +103,7 @@ def test_every_key_reaches_the_spec(load: Load) -> None:
         value="avro",
         write="append",
         partition_by=("symbol", "bucket(16, account)", "side", "truncate(4, name)", "hour(at)"),
+        sort_by=("symbol", "day(at) desc", "bucket(16, account) nulls last", "n desc nulls first", "m"),
         readers=("duckdb",),
         on_bad_record="skip",
         bad_record_limit=BadRecordLimit.off(),

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from frazil.model.partitioning import PartitionField, partition_field, partition_fields
+from frazil.model.partitioning import PartitionField, partition_field, split_fields
 from frazil.specs.names import safe_name
 from frazil.specs.partitions import parse_partition
 from frazil.specs.problems import suggest
@@ -88,7 +88,7 @@ def test_transforms(text: str, field: PartitionField) -> None:
     assert parse_partition(text) == field
     assert parse_partition(str(field)) == field
     assert partition_field(text) == field
-    assert partition_fields(f"{field}, {field}") == (field, field)
+    assert split_fields(f"{field}, {field}") == [str(field)] * 2
 
 
 @pytest.mark.parametrize("column", ["day", "नाम_ts", "my-ts", "a.b"])

@@ -1,4 +1,4 @@
-"""Changes to a table's columns and partitioning, as updates of a PyIceberg transaction."""
+"""Changes to a table's columns, partitioning and sort order, as updates of a PyIceberg transaction."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Transaction
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER_ID, NullOrder, SortDirection, SortField, SortOrder
+from pyiceberg.table.update import AddSortOrderUpdate, SetDefaultSortOrderUpdate
 from pyiceberg.table.update.schema import UpdateSchema
 
-from frazil.adapters.iceberg.types import to_partition_spec, to_type
+from frazil.adapters.iceberg.types import to_partition_spec, to_sort_order, to_type
 from frazil.model.changes import AddColumn, Change, DropColumn, RenameColumn, WidenType
 from frazil.model.errors import IncompatibleSchemaError
+from frazil.model.partitioning import partition_field
+from frazil.model.sort_order import SortField as Wanted
 
 
 def change_columns(identifier: str, transaction: Transaction, changes: Sequence[Change]) -> None:
@@ -62,6 +66,36 @@ def _text(transform: str, column: str) -> str:
     if name == "identity":
         return column
     return f"{name}({parameter}, {column})" if parameter else f"{name}({column})"
+
+
+def sorted_by(schema: Schema, order: SortOrder) -> tuple[str, ...]:
+    """The fields of a sort order as `sort_by` writes them: `day(ts) desc nulls last`, `symbol`.
+
+    A field whose column was dropped is left out.
+    """
+    named = ((field, schema.find_column_name(field.source_id)) for field in order.fields)
+    return tuple(
+        _sort_text(field, _text(str(field.transform), column)) for field, column in named if column is not None
+    )
+
+
+def _sort_text(field: SortField, of: str) -> str:
+    descending = field.direction == SortDirection.DESC
+    return str(Wanted(partition_field(of), descending, field.null_order == NullOrder.NULLS_FIRST))
+
+
+def reorder(transaction: Transaction, sort_by: Sequence[str]) -> None:
+    """Make a sort order with these fields the table's default. An earlier order with the same fields keeps its id.
+
+    The library's own update cannot set the order without fields in a table that was made with one.
+    """
+    metadata = transaction.table_metadata
+    wanted = to_sort_order(metadata.schema(), sort_by)
+    known = next((order for order in metadata.sort_orders if order.fields == wanted.fields), None)
+    unused = max((order.order_id for order in metadata.sort_orders), default=UNSORTED_SORT_ORDER_ID) + 1
+    order = known or wanted.model_copy(update={"order_id": UNSORTED_SORT_ORDER_ID if wanted.is_unsorted else unused})
+    added = () if known else (AddSortOrderUpdate(sort_order=order),)
+    transaction._apply((*added, SetDefaultSortOrderUpdate(sort_order_id=order.order_id)), ())
 
 
 def repartition(transaction: Transaction, partition_by: Sequence[str]) -> None:

@@ -21,30 +21,30 @@ from pyiceberg.table import Table, Transaction
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as RawSnapshot
 from pyiceberg.table.update import (
-    AddSnapshotUpdate,
     AssertCurrentSchemaId,
+    AssertDefaultSortOrderId,
     AssertDefaultSpecId,
     AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotRefUpdate,
     SetPropertiesUpdate,
-    SetSnapshotRefUpdate,
     TableRequirement,
     TableUpdate,
 )
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
-from frazil.adapters.iceberg.changes import change_columns, repartition
+from frazil.adapters.iceberg.changes import change_columns, reorder, repartition
 from frazil.adapters.iceberg.commits import QuickCommits, commit_time, local_clock
 from frazil.adapters.iceberg.expiry import delete_unreachable, expiry_commit
 from frazil.adapters.iceberg.live_rows import LiveRows
 from frazil.adapters.iceberg.null_lists import keep_nulls
 from frazil.adapters.iceberg.recent import Recent
+from frazil.adapters.iceberg.refs import added, point_to
 from frazil.adapters.iceberg.refusals import hint_for, is_lasting
 from frazil.adapters.iceberg.row_sources import SourceChanges
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.adapters.iceberg.snapshots import SnapshotWriter, added_files
-from frazil.adapters.iceberg.types import to_partition_spec, to_schema
+from frazil.adapters.iceberg.types import to_partition_spec, to_schema, to_sort_order
 from frazil.adapters.iceberg.view import read_document, view_of
 from frazil.adapters.storage.warehouse_folder import CATALOG_FILE, make_warehouse
 from frazil.model.changes import Change
@@ -109,16 +109,21 @@ class IcebergLake:
         summary: Mapping[str, str],
         document: bytes = b"",
         tag: str | None = None,
+        sort_by: Sequence[str] = (),
     ) -> TableView:
         schema = to_schema(columns)
-        spec = to_partition_spec(schema, partition_by)
+        spec, order = to_partition_spec(schema, partition_by), to_sort_order(schema, sort_by)
         try:
             self._ensure_namespace(identifier)
             transaction = self.catalog.create_table_transaction(
-                identifier, schema, partition_spec=spec, properties={"format-version": "2", **properties}
+                identifier,
+                schema,
+                partition_spec=spec,
+                sort_order=order,
+                properties={"format-version": "2", **properties},
             )
             first = self._new_snapshot(transaction._table, (), parent=None, summary=summary, document=document)
-            transaction._updates += _added(first, MAIN, tag)
+            transaction._updates += added(first, MAIN, tag)
             transaction.commit_transaction()
         except (TableAlreadyExistsError, CommitFailedException) as lost:
             raise CommitRejectedError(f"another process created {identifier} at the same time") from lost
@@ -137,7 +142,7 @@ class IcebergLake:
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
         )
-        self._commit(table, requirements, _added(empty, MAIN, tag))
+        self._commit(table, requirements, added(empty, MAIN, tag))
 
     def stage(
         self,
@@ -153,7 +158,7 @@ class IcebergLake:
     ) -> int:
         table = _table(view)
         parent = base
-        updates: tuple[TableUpdate, ...] = (_point(branch, SnapshotRefType.BRANCH, base),)
+        updates: tuple[TableUpdate, ...] = (point_to(branch, SnapshotRefType.BRANCH, base),)
         with self._storage_of(view):
             if without is not None:
                 table, updates = _taken_out(table, base, without, branch, summary)
@@ -166,7 +171,7 @@ class IcebergLake:
             AssertRefSnapshotId(ref=branch, snapshot_id=None),
         )
         # The library's own commit_transaction retries, and deletes manifests after a failure that may have landed.
-        self._commit(_table(view), requirements, (*updates, *_added(staged, branch)))
+        self._commit(_table(view), requirements, (*updates, *added(staged, branch)))
         return int(staged.snapshot_id)
 
     def added_files(self, view: TableView, snapshot_id: int) -> Sequence[WrittenFile]:
@@ -193,8 +198,8 @@ class IcebergLake:
             AssertRefSnapshotId(ref=branch, snapshot_id=staged),
         )
         updates: tuple[TableUpdate, ...] = (
-            _point(MAIN, SnapshotRefType.BRANCH, staged),
-            _point(tag, SnapshotRefType.TAG, staged),
+            point_to(MAIN, SnapshotRefType.BRANCH, staged),
+            point_to(tag, SnapshotRefType.TAG, staged),
             *(RemoveSnapshotRefUpdate(ref_name=name) for name in drop if name in view.branches),
         )
         self._commit(table, requirements, updates)
@@ -213,7 +218,7 @@ class IcebergLake:
     def move_tags(self, view: TableView, *, put: Mapping[str, int], drop: Sequence[str] = ()) -> None:
         table = _table(view)
         as_seen = (AssertRefSnapshotId(ref=name, snapshot_id=view.tags.get(name)) for name in (*put, *drop))
-        moved = (_point(name, SnapshotRefType.TAG, snapshot_id) for name, snapshot_id in put.items())
+        moved = (point_to(name, SnapshotRefType.TAG, snapshot_id) for name, snapshot_id in put.items())
         dropped = (RemoveSnapshotRefUpdate(ref_name=name) for name in drop)
         self._commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid), *as_seen), (*moved, *dropped))
 
@@ -257,6 +262,7 @@ class IcebergLake:
         properties: Mapping[str, str],
         *,
         partition_by: Sequence[str] | None = None,
+        sort_by: Sequence[str] | None = None,
     ) -> TableView:
         table = _table(view)
         transaction = Transaction(table, autocommit=False)
@@ -265,10 +271,13 @@ class IcebergLake:
         change_columns(view.identifier, transaction, changes)
         if partition_by is not None:
             repartition(transaction, partition_by)
+        if sort_by is not None:
+            reorder(transaction, sort_by)
         requirements = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
             AssertDefaultSpecId(default_spec_id=table.metadata.default_spec_id),
+            AssertDefaultSortOrderId(default_sort_order_id=table.metadata.default_sort_order_id),
         )
         self._commit(table, requirements, transaction._updates)
         changed = self.load(view.identifier)
@@ -373,24 +382,6 @@ def _taken_out(
         transaction.delete(condition, snapshot_properties=dict(summary), branch=branch)
     changed = Table(table.name(), transaction.table_metadata, table.metadata_location, table.io, table.catalog)
     return changed, transaction._updates
-
-
-def _added(snapshot: RawSnapshot, branch: str, tag: str | None = None) -> tuple[TableUpdate, ...]:
-    """Return the updates that add a snapshot at the head of a branch, and tag it."""
-    tagged = () if tag is None else (_point(tag, SnapshotRefType.TAG, snapshot.snapshot_id),)
-    on_branch = _point(branch, SnapshotRefType.BRANCH, snapshot.snapshot_id)
-    return (AddSnapshotUpdate(snapshot=snapshot), on_branch, *tagged)
-
-
-def _point(ref: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:
-    return SetSnapshotRefUpdate(
-        ref_name=ref,
-        type=kind,
-        snapshot_id=snapshot_id,
-        max_ref_age_ms=None,
-        max_snapshot_age_ms=None,
-        min_snapshots_to_keep=None,
-    )
 
 
 def _table(view: TableView) -> Table:

@@ -199,7 +199,7 @@ def data_file(file: WrittenFile) -> DataFile:
         split_offsets=list(file.split_offsets) or None,
         key_metadata=None,
         equality_ids=None,
-        sort_order_id=None,
+        sort_order_id=file.sort_order_id,
     )
     made.spec_id = file.spec_id
     return made
@@ -228,4 +228,5 @@ def _written_file(file: DataFile) -> WrittenFile:
         lower_bounds=file.lower_bounds or {},
         upper_bounds=file.upper_bounds or {},
         split_offsets=tuple(file.split_offsets or ()),
+        sort_order_id=file.sort_order_id,
     )

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
 from pyiceberg.transforms import Transform, parse_transform
 from pyiceberg.types import (
     BinaryType,
@@ -33,7 +34,9 @@ from pyiceberg.types import (
 
 from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, ScalarName, Struct
 from frazil.model.errors import SpecError
+from frazil.model.partitioning import PartitionField as Wanted
 from frazil.model.partitioning import partition_field
+from frazil.model.sort_order import sort_field
 
 _SCALARS: dict[ScalarName, PrimitiveType] = {
     "boolean": BooleanType(),
@@ -50,6 +53,9 @@ _SCALARS: dict[ScalarName, PrimitiveType] = {
     "uuid": UUIDType(),
 }
 _NAMES: dict[PrimitiveType, ScalarName] = {iceberg: name for name, iceberg in _SCALARS.items()}
+
+
+ACTS = {"partition_by": "partition", "sort_by": "sort"}
 
 
 def to_schema(columns: Sequence[Column]) -> Schema:
@@ -133,28 +139,53 @@ def to_partition_spec(schema: Schema, partition_by: Sequence[str]) -> PartitionS
 
 def _partition_field(schema: Schema, text: str, field_id: int) -> PartitionField:
     wanted = partition_field(text)
+    source, transform = _transformed(schema, wanted, "partition_by")
+    return PartitionField(source_id=source.field_id, field_id=field_id, transform=transform, name=wanted.name)
+
+
+def to_sort_order(schema: Schema, sort_by: Sequence[str]) -> SortOrder:
+    """Return Iceberg's sort order for fields such as `symbol` or `day(ts) desc nulls last`, with a placeholder id.
+
+    Raises SpecError if the table has no such column.
+    """
+    return SortOrder(*(_sort_field(schema, text) for text in sort_by)) if sort_by else UNSORTED_SORT_ORDER
+
+
+def _sort_field(schema: Schema, text: str) -> SortField:
+    wanted = sort_field(text)
+    source, transform = _transformed(schema, wanted.of, "sort_by")
+    return SortField(
+        source_id=source.field_id,
+        transform=transform,
+        direction=SortDirection.DESC if wanted.descending else SortDirection.ASC,
+        null_order=NullOrder.NULLS_FIRST if wanted.nulls_first else NullOrder.NULLS_LAST,
+    )
+
+
+def _transformed(schema: Schema, wanted: Wanted, key: str) -> tuple[NestedField, Transform[object, object]]:
+    """Return the column and the transform of a field of `partition_by` or `sort_by`."""
     try:
         source = schema.find_field(wanted.column)
     except ValueError as missing:
         raise SpecError(
-            f"partition_by: {text} names the column {wanted.column}, which the table does not have",
+            f"{key}: {wanted} names the column {wanted.column}, which the table does not have",
             hint=f"the table's columns are: {', '.join(f.name for f in schema.fields)}",
         ) from missing
     width = "" if wanted.parameter is None else f"[{wanted.parameter}]"
-    parsed = _parse_transform(f"{wanted.transform}{width}", text)
-    if not parsed.can_transform(source.field_type):
+    parsed = _parse_transform(f"{wanted.transform}{width}", wanted, key)
+    if not source.field_type.is_primitive or not parsed.can_transform(source.field_type):
         raise SpecError(
-            f"partition_by: {text} cannot partition by a column of type {source.field_type}",
+            f"{key}: {wanted} cannot {ACTS[key]} by a column of type {source.field_type}",
             hint="see Partition Transforms in the Iceberg specification for the types that each transform accepts",
         )
-    return PartitionField(source_id=source.field_id, field_id=field_id, transform=parsed, name=wanted.name)
+    return source, parsed
 
 
-def _parse_transform(transform: str, text: str) -> Transform[object, object]:
+def _parse_transform(transform: str, wanted: Wanted, key: str) -> Transform[object, object]:
     try:
         return parse_transform(transform)
     except ValueError as unknown:
         raise SpecError(
-            f"partition_by: {text} is not an Iceberg partition transform",
+            f"{key}: {wanted} is not an Iceberg partition transform",
             hint="use year, month, day, hour, bucket(n, column), truncate(n, column), or a column's name",
         ) from unknown

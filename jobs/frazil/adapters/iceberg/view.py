@@ -14,7 +14,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 
 from frazil.adapters.iceberg.avro_header import NoAvroHeaderError, read_header
-from frazil.adapters.iceberg.changes import partitioned_by
+from frazil.adapters.iceberg.changes import partitioned_by, sorted_by
 from frazil.adapters.iceberg.filled_columns import filled_columns
 from frazil.adapters.iceberg.snapshots import DOCUMENT_KEY
 from frazil.adapters.iceberg.types import from_schema
@@ -52,6 +52,8 @@ def view_of(identifier: str, table: Table, read: ReadDocument, count: CountLive,
         current=table,
         uuid=str(metadata.table_uuid),
         partition_names=_partition_names(metadata),
+        sort_order_json=metadata.sort_order().model_dump_json(),
+        sort_fields=sorted_by(metadata.schema(), metadata.sort_order()),
     )
 
 

@@ -38,12 +38,15 @@ FIXED = ("start",)
 
 _FIRST_MESSAGE = "the first of each schema"
 
+NO_LAYOUT = "nothing"
+
 ADDED_LATER: Mapping[str, str] = {
     "value": "avro",
     "wire_format": CONFLUENT,
     "write": "append",
     "on_incompatible_schema": "pause",
     "evolution": "lenient",
+    "sort_by": NO_LAYOUT,
     "string_formats": "typed",
     "fields": "",
     "columns": "",
@@ -185,6 +188,11 @@ def _keys_of(spec: TableSpec) -> dict[str, str]:
     return {key: text(spec) for key, text in TEXTS.items()}
 
 
+def layout_text(fields: Sequence[str]) -> str:
+    """Return the value of `partition_by` or `sort_by` as text."""
+    return ", ".join(fields) or NO_LAYOUT
+
+
 def _limit(limit: BadRecordLimit) -> str:
     return "off" if limit == BadRecordLimit.off() else f"{limit.share:.10g} and at least {limit.at_least}"
 
@@ -214,7 +222,8 @@ TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
     "columns": lambda spec: spec.policies.columns_text(),
     "tags": lambda spec: spec.policies.tags_text(),
     "write": lambda spec: spec.write,
-    "partition_by": lambda spec: ", ".join(spec.partition_by) or "nothing",
+    "partition_by": lambda spec: layout_text(spec.partition_by),
+    "sort_by": lambda spec: layout_text(spec.sort_by),
     "readers": lambda spec: ", ".join(spec.readers) or "none",
     "on_bad_record": lambda spec: spec.on_bad_record,
     "bad_record_limit": lambda spec: _limit(spec.bad_record_limit),

@@ -15,6 +15,7 @@ from frazil.model.changes import DropColumn
 from frazil.model.declared import EXTRA
 from frazil.model.partitioning import partition_field
 from frazil.model.snapshot import TableView
+from frazil.model.sort_order import sort_field
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ def changed_fields(before: str, now: str, view: TableView) -> ChangedFields | No
     drops = tuple(DropColumn(name) for name in replaced if name in present)
     sources = {partition_field(text).column for text in view.partition_fields}
     problems = [f"the table is partitioned by {name}" for name in replaced if name in sources]
+    sort_sources = {sort_field(text).of.column for text in view.sort_fields}
+    problems += [f"the table is sorted by {name}" for name in replaced if name in sort_sources]
     if not problems and _has_rows(view):
         problems = list(_conflicts(had, has, view))
     return ChangedFields(drops, tuple(problems))

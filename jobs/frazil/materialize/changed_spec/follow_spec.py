@@ -6,16 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from frazil.materialize.branches import ATTEMPTS, given_up
+from frazil.materialize.changed_spec.layout_rules import LAYOUT
 from frazil.materialize.changed_spec.spec_changes import needed_properties, once_followed, refused_changes, spec_changes
-from frazil.materialize.layout import partition_columns
+from frazil.materialize.layout import partition_columns, sort_columns
 from frazil.model.changes import DropColumn, RenameColumn
 from frazil.model.errors import CommitError, CommitRejectedError
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spec_change import SpecChange
 from frazil.ports import Lake
-
-PARTITIONING = "partition_by"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +26,19 @@ class Followed:
 
 
 def follow_spec(lake: Lake, spec: TableSpec, view: TableView) -> Followed:
-    """Apply every difference but the partitioning, and record the spec. Nothing is applied where one is refused.
+    """Apply every difference but those of the layout, and record the spec. Nothing is applied where one is refused.
 
     Raises SpecChangeError with the first difference that is refused, ContendedError.
     """
-    return _follow(lake, spec, view, lambda change: change.key != PARTITIONING)
+    return _follow(lake, spec, view, lambda change: change.key not in LAYOUT)
 
 
-def follow_partitioning(lake: Lake, spec: TableSpec, view: TableView) -> TableView:
-    """Give the table the spec's partitioning, once it has all columns. Existing files keep theirs.
+def follow_layout(lake: Lake, spec: TableSpec, view: TableView) -> TableView:
+    """Give the table the spec's partitioning and sort order, once it has all columns. Existing files keep theirs.
 
-    Raises SpecChangeError where the table cannot be partitioned so, ContendedError.
+    Raises SpecChangeError where the table cannot be partitioned or sorted so, ContendedError.
     """
-    return _follow(lake, spec, view, lambda change: change.key == PARTITIONING).view
+    return _follow(lake, spec, view, lambda change: change.key in LAYOUT).view
 
 
 def _follow(lake: Lake, spec: TableSpec, view: TableView, is_meant: Callable[[SpecChange], bool]) -> Followed:
@@ -52,11 +51,13 @@ def _follow(lake: Lake, spec: TableSpec, view: TableView, is_meant: Callable[[Sp
             raise refused
         columns = tuple(column for change in changes for column in change.columns)
         partition_by = next((change.partition_by for change in changes if change.partition_by is not None), None)
+        sort_by = next((change.sort_by for change in changes if change.sort_by is not None), None)
         properties = needed_properties(spec, view, changes)
-        if not columns and not properties and partition_by is None:
+        if not columns and not properties and partition_by is None and sort_by is None:
             return Followed(view)
         try:
-            return Followed(lake.change_schema(view, columns, properties, partition_by=partition_by), columns)
+            after = lake.change_schema(view, columns, properties, partition_by=partition_by, sort_by=sort_by)
+            return Followed(after, columns)
         except CommitError as failed:
             reason = failed
         view = lake.load(spec.identifier) or view
@@ -64,6 +65,6 @@ def _follow(lake: Lake, spec: TableSpec, view: TableView, is_meant: Callable[[Sp
 
 
 def _awaits_columns(spec: TableSpec, view: TableView, changes: Sequence[SpecChange]) -> bool:
-    """Return whether the spec partitions by a column that the table lacks: the next schema may add it."""
+    """Return whether the spec partitions or sorts by a column that the table lacks: the next schema may add it."""
     present = {column.name for column in once_followed(spec, view, changes).columns}
-    return not partition_columns(spec) <= present
+    return not partition_columns(spec) | sort_columns(spec) <= present

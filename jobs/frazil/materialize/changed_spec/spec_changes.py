@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from frazil.materialize.changed_spec.applied_spec import TEXTS, AppliedSpec, applied_by, applied_spec_of, spec_property
-from frazil.materialize.changed_spec.changed_fields import ChangedFields, changed_fields
-from frazil.materialize.layout import metadata_columns, partition_problems
+from frazil.materialize.changed_spec.applied_spec import TEXTS, applied_by, applied_spec_of, layout_text, spec_property
+from frazil.materialize.changed_spec.changed_fields import changed_fields
+from frazil.materialize.changed_spec.judged import NEXT_BATCH, Judged, prefix_renames
+from frazil.materialize.changed_spec.layout_rules import LAYOUT, partition_by_rule, sort_by_rule, with_new_names
+from frazil.materialize.layout import metadata_columns
 from frazil.materialize.schema.compare import applied
 from frazil.materialize.schema.former_names import former_names_of, former_names_property
 from frazil.materialize.schema.name_tree import join
@@ -19,7 +21,7 @@ from frazil.model.changes import RenameColumn
 from frazil.model.columns import Column, walk
 from frazil.model.errors import SpecChangeError
 from frazil.model.masked import masked_property
-from frazil.model.partitioning import PartitionField, partition_field, partition_fields
+from frazil.model.partitioning import split_fields
 from frazil.model.pipeline import listed_topics
 from frazil.model.policed import metadata_name
 from frazil.model.policies import Policies
@@ -30,41 +32,20 @@ from frazil.model.spec_change import Fate, SpecChange
 from frazil.model.spelling import plural
 from frazil.model.unions import unions_property
 
-NEXT_BATCH = "from the next batch on"
-REPARTITIONED = f"{NEXT_BATCH}; existing files keep their partitioning, and queries still read all rows"
 OTHER_MESSAGE = f"{NEXT_BATCH}; `verify --against-kafka` expects no rows of another message any more"
 TARGET_FILE_PROPERTY = "write.target-file-size-bytes"
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """A spec and its table, with the columns that the table has once some are renamed, and replaced fields dropped."""
-
-    spec: TableSpec
-    view: TableView
-    applied: AppliedSpec
-    columns: tuple[Column, ...]
-    arriving: tuple[Column, ...]
-    fields: ChangedFields | None
-
-    def change(self, key: str, fate: Fate, how: str) -> SpecChange:
-        return SpecChange(key, self.applied.keys[key], TEXTS[key](self.spec), fate, how)
-
-    def holds(self, name: str) -> Column | None:
-        """The column of this name, letter case aside."""
-        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
 
 
 def spec_changes(spec: TableSpec, view: TableView, *, arriving: Sequence[Column] = ()) -> tuple[SpecChange, ...]:
     """Return every difference between the spec and the table; `arriving` are columns that the next batch adds.
 
-    A table whose spec was never recorded differs in its partitioning at most.
+    A table whose spec was never recorded differs in its partitioning and sort order at most.
     """
     applied_now = applied_spec_of(view.properties, table=spec.identifier) or applied_by(spec)
     fields = changed_fields(applied_now.keys["fields"], spec.value_settings.fields, view)
-    followed = _renames(spec, view, applied_now) + (() if fields is None else fields.drops)
+    followed = prefix_renames(spec, view, applied_now) + (() if fields is None else fields.drops)
     columns = applied(view.columns, followed)
-    judged = _Judged(spec, view, applied_now, columns, tuple(arriving), fields)
+    judged = Judged(spec, view, applied_now, columns, tuple(arriving), fields)
     return tuple(change for rule in RULES.values() for change in rule(judged))
 
 
@@ -91,47 +72,51 @@ def once_followed(spec: TableSpec, view: TableView, changes: Sequence[SpecChange
 def needed_properties(spec: TableSpec, view: TableView, changes: Sequence[SpecChange]) -> dict[str, str]:
     """The properties that the table must get with these changes; empty where it has them.
 
-    A partitioning that is not among them stays recorded as it is: it is changed by a commit of its own.
+    A partitioning or sort order that is not among them stays recorded as it is: a commit of its own changes it.
     """
     before = applied_spec_of(view.properties, table=spec.identifier)
     after = applied_by(spec, before)
-    if before is not None and not any(change.partition_by is not None for change in changes):
-        after = replace(after, keys={**after.keys, "partition_by": before.keys["partition_by"]})
+    if before is not None:
+        columns = (column for change in changes for column in change.columns)
+        renamed = {column.path: column.new_name for column in columns if isinstance(column, RenameColumn)}
+        kept = set(LAYOUT) - {change.key for change in changes if change.lays_out}
+        texts = {key: layout_text(with_new_names(key, split_fields(before.keys[key]), renamed)) for key in kept}
+        after = replace(after, keys={**after.keys, **texts})
     wanted = spec_property(after)
     for change in changes:
         wanted |= change.properties
     return {name: value for name, value in wanted.items() if view.properties.get(name) != value}
 
 
-def _at_once(key: str, how: str = NEXT_BATCH) -> Callable[[_Judged], Iterator[SpecChange]]:
-    def judge(judged: _Judged) -> Iterator[SpecChange]:
+def _at_once(key: str, how: str = NEXT_BATCH) -> Callable[[Judged], Iterator[SpecChange]]:
+    def judge(judged: Judged) -> Iterator[SpecChange]:
         if judged.applied.keys[key] != TEXTS[key](judged.spec):
             yield judged.change(key, Fate.APPLIED, how)
 
     return judge
 
 
-def _only_one(judged: _Judged) -> Iterator[SpecChange]:
+def _only_one(judged: Judged) -> Iterator[SpecChange]:
     """The key has one value in this release."""
     del judged
     yield from ()
 
 
-def _another_table(judged: _Judged) -> Iterator[SpecChange]:
+def _another_table(judged: Judged) -> Iterator[SpecChange]:
     """The key names the table: with another value it is another table, and this one stays as it is."""
     del judged
     yield from ()
 
 
-def _never(key: str, why: str) -> Callable[[_Judged], Iterator[SpecChange]]:
-    def judge(judged: _Judged) -> Iterator[SpecChange]:
+def _never(key: str, why: str) -> Callable[[Judged], Iterator[SpecChange]]:
+    def judge(judged: Judged) -> Iterator[SpecChange]:
         if judged.applied.keys[key] != TEXTS[key](judged.spec):
             yield judged.change(key, Fate.REFUSED, why)
 
     return judge
 
 
-def _topics(judged: _Judged) -> Iterator[SpecChange]:
+def _topics(judged: Judged) -> Iterator[SpecChange]:
     """Yield what becomes of the topics. A spec that shares none with the table is another pipeline, refused before."""
     before, now = set(judged.applied.keys["topics"].split(", ")), set(judged.spec.topics)
     told = []
@@ -143,7 +128,7 @@ def _topics(judged: _Judged) -> Iterator[SpecChange]:
         yield judged.change("topics", Fate.APPLIED, "; ".join(told))
 
 
-def _fields(judged: _Judged) -> Iterator[SpecChange]:
+def _fields(judged: Judged) -> Iterator[SpecChange]:
     found = judged.fields
     if found is None:
         return
@@ -156,10 +141,10 @@ def _fields(judged: _Judged) -> Iterator[SpecChange]:
     yield replace(change, table_has=change.table_has or "none", spec_says=change.spec_says or "none")
 
 
-def _policies(key: str) -> Callable[[_Judged], Iterator[SpecChange]]:
+def _policies(key: str) -> Callable[[Judged], Iterator[SpecChange]]:
     """Rows keep the masks that they were written with: with other ones, a column would have values of two kinds."""
 
-    def judge(judged: _Judged) -> Iterator[SpecChange]:
+    def judge(judged: Judged) -> Iterator[SpecChange]:
         before, now = judged.applied.keys[key], TEXTS[key](judged.spec)
         if key == "columns" and _names_new_columns(judged, before, now):
             yield judged.change(key, Fate.APPLIED, f"{NEXT_BATCH}; the table has no {_added_paths(judged, before)} yet")
@@ -171,12 +156,12 @@ def _policies(key: str) -> Callable[[_Judged], Iterator[SpecChange]]:
     return judge
 
 
-def _added_paths(judged: _Judged, before: str) -> str:
+def _added_paths(judged: Judged, before: str) -> str:
     had = Policies.of_texts(before, "").columns
     return ", ".join(path for path, policy in judged.spec.policies.columns if (path, policy) not in had)
 
 
-def _names_new_columns(judged: _Judged, before: str, now: str) -> bool:
+def _names_new_columns(judged: Judged, before: str, now: str) -> bool:
     """Return whether all that changed is policies of more columns, whose names the table does not know."""
     had, has = Policies.of_texts(before, judged.applied.keys["tags"]), judged.spec.policies
     added = dict(set(has.columns) - set(had.columns))
@@ -189,7 +174,7 @@ def _names_new_columns(judged: _Judged, before: str, now: str) -> bool:
     return not paths & known and not any(metadata_name(path, judged.spec.metadata) for path in paths)
 
 
-def _key(judged: _Judged) -> Iterator[SpecChange]:
+def _key(judged: Judged) -> Iterator[SpecChange]:
     before, now = judged.applied.keys["key"], judged.spec.key
     if before == now:
         return
@@ -212,31 +197,7 @@ def _holds_keys(there: Column, before: str, spec: TableSpec) -> bool:
     return wanted is None or wanted.type == there.type
 
 
-def _partition_by(judged: _Judged) -> Iterator[SpecChange]:
-    renamed = {rename.path: rename.new_name for rename in _renames(judged.spec, judged.view, judged.applied)}
-    there = tuple(_renamed(partition_field(text), renamed) for text in judged.view.partition_fields)
-    wanted = judged.spec.partition_by
-    if sorted(there) == sorted(wanted):
-        return
-    says = ", ".join(wanted) or "nothing"
-    change = SpecChange("partition_by", ", ".join(there) or "nothing", says, Fate.APPLIED, REPARTITIONED)
-    followed = ", ".join(_renamed(field, renamed) for field in partition_fields(judged.applied.keys["partition_by"]))
-    if followed == says:
-        yield replace(change, fate=Fate.REBUILD, how="another writer changed the table's partitioning, which is kept")
-        return
-    found = partition_problems(judged.spec, judged.columns + judged.arriving)
-    problems = [problem.what.partition(": partition_by: ")[2] for problem in found]
-    if problems:
-        yield replace(change, fate=Fate.REFUSED, how="; ".join(problems))
-    else:
-        yield replace(change, partition_by=wanted)
-
-
-def _renamed(field: PartitionField, renamed: Mapping[str, str]) -> str:
-    return str(replace(field, column=renamed.get(field.column, field.column)))
-
-
-def _readers(judged: _Judged) -> Iterator[SpecChange]:
+def _readers(judged: Judged) -> Iterator[SpecChange]:
     if judged.applied.keys["readers"] == TEXTS["readers"](judged.spec):
         return
     findings = refused_columns(judged.spec.readers, judged.columns)
@@ -246,13 +207,13 @@ def _readers(judged: _Judged) -> Iterator[SpecChange]:
         yield judged.change("readers", Fate.APPLIED, NEXT_BATCH)
 
 
-def _target_file(judged: _Judged) -> Iterator[SpecChange]:
+def _target_file(judged: Judged) -> Iterator[SpecChange]:
     for change in _at_once("maintain.target_file", f"for files written {NEXT_BATCH}")(judged):
         size = str(judged.spec.maintain.target_file_bytes)
         yield replace(change, properties={TARGET_FILE_PROPERTY: size})
 
 
-def _bad_record_limit(judged: _Judged) -> Iterator[SpecChange]:
+def _bad_record_limit(judged: Judged) -> Iterator[SpecChange]:
     for change in _at_once("bad_record_limit")(judged):
         yield replace(change, table_has=_in_percent(change.table_has), spec_says=_in_percent(change.spec_says))
 
@@ -263,7 +224,7 @@ def _in_percent(limit: str) -> str:
     return f"{float(share) * 100:.10g}% and {rest}" if has_share else limit
 
 
-def _formats(judged: _Judged) -> Iterator[SpecChange]:
+def _formats(judged: Judged) -> Iterator[SpecChange]:
     if judged.applied.keys["formats"] == TEXTS["formats"](judged.spec):
         return
     added = "the next run creates the Delta log"
@@ -273,7 +234,7 @@ def _formats(judged: _Judged) -> Iterator[SpecChange]:
     yield judged.change("formats", Fate.APPLIED, added if "delta" in judged.spec.formats else gone)
 
 
-def _start(judged: _Judged) -> Iterator[SpecChange]:
+def _start(judged: Judged) -> Iterator[SpecChange]:
     if judged.applied.keys["start"] != TEXTS["start"](judged.spec):
         how = (
             "the table continues from its offsets, and only topics that are added later start here; to start its"
@@ -282,8 +243,8 @@ def _start(judged: _Judged) -> Iterator[SpecChange]:
         yield judged.change("start", Fate.REBUILD, how)
 
 
-def _prefix(judged: _Judged) -> Iterator[SpecChange]:
-    renames = _renames(judged.spec, judged.view, judged.applied)
+def _prefix(judged: Judged) -> Iterator[SpecChange]:
+    renames = prefix_renames(judged.spec, judged.view, judged.applied)
     if judged.applied.prefix == judged.spec.metadata.prefix:
         return
     taken = [clash for rename in renames if (clash := _taken(rename, judged.view)) is not None]
@@ -299,16 +260,6 @@ def _prefix(judged: _Judged) -> Iterator[SpecChange]:
         **masked_property(judged.columns),
     }
     yield replace(judged.change("metadata.prefix", Fate.APPLIED, how), columns=renames, properties=moved)
-
-
-def _renames(spec: TableSpec, view: TableView, before: AppliedSpec) -> tuple[RenameColumn, ...]:
-    """The metadata columns that get another prefix, whether they are still kept or not."""
-    present = {column.name for column in view.columns}
-    names = dict.fromkeys((*before.keep, *before.sometimes_kept))
-    prefix = spec.metadata.prefix
-    if prefix == before.prefix:
-        return ()
-    return tuple(RenameColumn(before.prefix + n, prefix + n) for n in names if before.prefix + n in present)
 
 
 def _taken(rename: RenameColumn, view: TableView) -> str | None:
@@ -332,7 +283,7 @@ def _under_new_name(path: str, renames: Sequence[RenameColumn]) -> str:
     return path
 
 
-def _keep(judged: _Judged) -> Iterator[SpecChange]:
+def _keep(judged: Judged) -> Iterator[SpecChange]:
     before, now = set(judged.applied.keep), set(judged.spec.metadata.keep)
     key_format_changed = judged.applied.keys["key"] != judged.spec.key
     added = [name for name in judged.spec.metadata.keep if name not in before]
@@ -350,7 +301,7 @@ def _keep(judged: _Judged) -> Iterator[SpecChange]:
     yield judged.change("metadata.keep", Fate.APPLIED, "; ".join(said))
 
 
-RULES: Mapping[str, Callable[[_Judged], Iterator[SpecChange]]] = {
+RULES: Mapping[str, Callable[[Judged], Iterator[SpecChange]]] = {
     "topic": _only_one,
     "topics": _topics,
     "table": _another_table,
@@ -364,7 +315,8 @@ RULES: Mapping[str, Callable[[_Judged], Iterator[SpecChange]]] = {
     "write": _never("write", "existing rows were written in the current mode, and are proven by it"),
     "order_by": _only_one,
     "cdc": _only_one,
-    "partition_by": _partition_by,
+    "partition_by": partition_by_rule,
+    "sort_by": sort_by_rule,
     "readers": _readers,
     "on_bad_record": _at_once("on_bad_record"),
     "bad_record_limit": _bad_record_limit,

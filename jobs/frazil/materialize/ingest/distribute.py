@@ -86,4 +86,5 @@ def write_target(view: TableView) -> WriteTarget:
         partition_spec_json=view.partition_spec_json,
         properties=dict(view.properties),
         uuid=view.uuid,
+        sort_order_json=view.sort_order_json,
     )

@@ -1,4 +1,4 @@
-"""Arrow batches become Parquet files with Iceberg's field ids, split by partition and rolled at the target size."""
+"""Arrow batches become Parquet files with Iceberg's field ids: partitioned, sorted, and rolled at the target size."""
 
 from __future__ import annotations
 
@@ -13,24 +13,29 @@ from urllib.parse import quote_plus
 from uuid import UUID
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, OutputStream
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionFieldValue, PartitionKey, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.locations import LocationProvider, load_location_provider
-from pyiceberg.transforms import TruncateTransform
+from pyiceberg.table.sorting import SortOrder
 from pyiceberg.typedef import Record
 from pyiceberg.types import IcebergType, UUIDType
 
+from frazil.materialize.ingest.sorting import in_order, possible_order
 from frazil.materialize.ingest.statistics import NanCounts, file_statistics
 from frazil.materialize.ingest.storage import open_storage
+from frazil.materialize.ingest.transformed import transformed
 from frazil.model.ingested import WriteTarget, WrittenFile
 from frazil.model.secret import SettingValue
 
 ROW_GROUP_ROWS = 262_144
 """Rows of a row group: each write of one costs about the same, so small ones are gathered first."""
+
+SORTED_ROW_GROUP_ROWS = ROW_GROUP_ROWS // 4
+"""Rows of a row group in a table with a sort order: gathered rows are sorted together, then divided, so that the
+statistics of each row group are of a part of the values."""
 
 ROW_GROUP_BYTES = 128 << 20
 """Bytes in memory of a row group, where its rows are wide. A file of a small target gets smaller ones."""
@@ -106,7 +111,7 @@ class DataFileWriter:
         if self._spec.is_unpartitioned():
             yield (), batch
             return
-        columns = [self._partition_column(batch, n) for n in range(len(self._spec.fields))]
+        columns = [transformed(batch, self._schema, field.source_id, field.transform) for field in self._spec.fields]
         names = [str(n) for n in range(len(columns))]
         keys = pa.table(columns, names=names).append_column("row", pa.array(range(batch.num_rows), pa.int64()))
         groups = keys.group_by(names, use_threads=False).aggregate([("row", "list")])
@@ -115,17 +120,6 @@ class DataFileWriter:
             values = tuple(_as_held(group[name], kind) for name, kind in zip(names, kinds, strict=True))
             rows = pa.array(group["row_list"], pa.int64())
             yield values, batch if len(rows) == batch.num_rows else batch.take(rows)
-
-    def _partition_column(self, batch: pa.RecordBatch, index: int) -> pa.Array:
-        """Return partition values in Iceberg's representation, such as dates as days and timestamps as microseconds."""
-        field_ = self._spec.fields[index]
-        source = self._schema.find_field(field_.source_id)
-        path = self._schema.find_column_name(field_.source_id)
-        values = _column(batch, str(path))
-        transform: Any = field_.transform
-        if isinstance(transform, TruncateTransform) and pa.types.is_large_binary(values.type):
-            values = values.cast(pa.binary())  # the only kind of bytes that the library cuts
-        return _internal(transform.pyarrow_transform(source.field_type)(values))
 
     def _key(self, values: tuple[object, ...]) -> PartitionKey | None:
         if not values:
@@ -170,12 +164,6 @@ def _shortened(folder: str) -> str:
     return folder if len(folder) <= LONGEST_FOLDER else re.sub("%[0-9A-F]?$", "", folder[:LONGEST_FOLDER])
 
 
-def _column(batch: pa.RecordBatch, path: str) -> pa.Array:
-    first, *rest = path.split(".")
-    values = batch.column(first)
-    return pc.struct_field(values, rest) if rest else values
-
-
 def _as_held(value: object, iceberg_type: IcebergType) -> object:
     """A partition's value, as one hashable thing: Arrow groups a uuid by its bytes."""
     return UUID(bytes=value) if isinstance(iceberg_type, UUIDType) and isinstance(value, bytes) else value
@@ -186,18 +174,6 @@ def _identity(value: object) -> object:
     if not isinstance(value, float):
         return value
     return "nan" if math.isnan(value) else struct.pack(">d", value)
-
-
-def _internal(values: pa.Array) -> pa.Array:
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    if isinstance(values, pa.ExtensionArray):
-        values = values.storage
-    if pa.types.is_date32(values.type):
-        return values.cast(pa.int32())
-    if pa.types.is_timestamp(values.type) or pa.types.is_time64(values.type):
-        return values.cast(pa.int64())
-    return values
 
 
 @dataclass(slots=True)
@@ -212,12 +188,23 @@ class _Output:
     target_bytes: int
     io: FileIO = field(init=False)
     locations: LocationProvider = field(init=False)
+    order: SortOrder = field(init=False)
     arrow_schema: pa.Schema = field(init=False)
 
     def __post_init__(self) -> None:
         self.io = open_storage(self.storage, self.target.location, table_properties=self.target.properties)
         self.locations = load_location_provider(self.target.location, dict(self.target.properties))
+        self.order = possible_order(SortOrder.model_validate_json(self.target.sort_order_json), self.schema)
         self.arrow_schema = schema_to_pyarrow(self.schema)
+
+    def in_order(self, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """Return the rows as they are to be in a file."""
+        return batches if self.order.is_unsorted else in_order(batches, self.schema, self.order).to_batches()
+
+    def row_group_rows(self, buffered: int) -> int:
+        """Return how many of the buffered rows are in one row group."""
+        groups = 1 if self.order.is_unsorted else max(1, buffered // SORTED_ROW_GROUP_ROWS)
+        return math.ceil(buffered / groups)
 
     def new_path(self, key: PartitionKey | None) -> str:
         return self.locations.new_data_location(f"{self.prefix}-{uuid.uuid4().hex}.parquet", key)
@@ -238,6 +225,7 @@ class _OpenFile:
         self._writer: pq.ParquetWriter | None = None
         self._nans = NanCounts(out.schema)
         self._written_bytes = 0
+        self._flushes = 0
         self._row_group_bytes = min(ROW_GROUP_BYTES, 2 * out.target_bytes)
         self.buffered = 0
         self.buffered_bytes = 0
@@ -263,16 +251,17 @@ class _OpenFile:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is buffered as one row group."""
+        """Write what is buffered, sorted if the table has an order."""
         if not self.buffered:
             return
         if self._writer is None:
             self._stream = self._out.io.new_output(self._path).create(overwrite=True)
             self._writer = self._out.parquet(self._stream)
-        parts = [part for batch in self._batches for part in _page_sized(batch)]
-        self._writer.write_table(pa.Table.from_batches(parts), row_group_size=self.buffered)
-        self._written_bytes = int(self._stream.tell())
+        parts = [part for batch in self._out.in_order(self._batches) for part in _page_sized(batch)]
         self._batches = []
+        self._writer.write_table(pa.Table.from_batches(parts), row_group_size=self._out.row_group_rows(self.buffered))
+        self._written_bytes = int(self._stream.tell())
+        self._flushes += 1
         self.buffered = self.buffered_bytes = 0
 
     def close(self) -> WrittenFile:
@@ -296,6 +285,7 @@ class _OpenFile:
             lower_bounds=statistics.lower_bounds,
             upper_bounds=statistics.upper_bounds,
             split_offsets=statistics.split_offsets,
+            sort_order_id=None if self._out.order.is_unsorted or self._flushes > 1 else self._out.order.order_id,
         )
 
 

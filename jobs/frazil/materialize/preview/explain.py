@@ -119,6 +119,7 @@ def _not_made_yet(run: TableRun, state: TableState) -> Standing:
         schema_json="",
         partition_spec_json="",
         partition_fields=run.spec.partition_by,
+        sort_fields=run.spec.sort_by,
         current=None,
     )
     return Standing(view, state, snapshot, (), rolled_back=False)

@@ -1,0 +1,61 @@
+"""What a change of `partition_by` or `sort_by` means for a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from frazil.materialize.changed_spec.applied_spec import layout_text
+from frazil.materialize.changed_spec.judged import NEXT_BATCH, Judged
+from frazil.materialize.layout import partition_problems, sort_problems
+from frazil.model.errors import SpecError
+from frazil.model.partitioning import PartitionField, partition_field, split_fields
+from frazil.model.sort_order import sort_field
+from frazil.model.spec_change import Fate, SpecChange
+
+LAYOUT = ("partition_by", "sort_by")
+"""Keys that a table follows last, once it has all columns."""
+REPARTITIONED = f"{NEXT_BATCH}; existing files keep their partitioning, and queries still read all rows"
+REORDERED = f"{NEXT_BATCH}; existing files keep the order of their rows"
+
+
+def partition_by_rule(judged: Judged) -> Iterator[SpecChange]:
+    there = with_new_names("partition_by", judged.view.partition_fields, judged.renamed)
+    wanted = judged.spec.partition_by
+    if sorted(there) != sorted(wanted):
+        change = judged.layout_change("partition_by", there, wanted, REPARTITIONED)
+        problems = partition_problems(judged.spec, judged.columns + judged.arriving)
+        yield _kept_or_refused(judged, replace(change, partition_by=wanted), problems, what="partitioning")
+
+
+def sort_by_rule(judged: Judged) -> Iterator[SpecChange]:
+    there = with_new_names("sort_by", judged.view.sort_fields, judged.renamed)
+    wanted = judged.spec.sort_by
+    if there != wanted:
+        change = judged.layout_change("sort_by", there, wanted, REORDERED)
+        problems = sort_problems(judged.spec, judged.columns + judged.arriving)
+        yield _kept_or_refused(judged, replace(change, sort_by=wanted), problems, what="sort order")
+
+
+def _kept_or_refused(judged: Judged, change: SpecChange, problems: Sequence[SpecError], *, what: str) -> SpecChange:
+    """Return the change of a layout, unless it is another writer's and not the spec's, or the table cannot follow."""
+    before = with_new_names(change.key, split_fields(judged.applied.keys[change.key]), judged.renamed)
+    if layout_text(before) == change.spec_says:
+        how = f"another writer changed the table's {what}, which is kept"
+        return replace(change, fate=Fate.REBUILD, how=how, partition_by=None, sort_by=None)
+    if problems:
+        how = "; ".join(problem.what.partition(f": {change.key}: ")[2] for problem in problems)
+        return replace(change, fate=Fate.REFUSED, how=how, partition_by=None, sort_by=None)
+    return change
+
+
+def with_new_names(key: str, fields: Sequence[str], renamed: Mapping[str, str]) -> tuple[str, ...]:
+    """Return fields of a layout key, with the new names of columns."""
+    if key == "partition_by":
+        return tuple(str(_renamed(partition_field(text), renamed)) for text in fields)
+    found = (sort_field(text) for text in fields)
+    return tuple(str(replace(field, of=_renamed(field.of, renamed))) for field in found)
+
+
+def _renamed(field: PartitionField, renamed: Mapping[str, str]) -> PartitionField:
+    return replace(field, column=renamed.get(field.column, field.column))
