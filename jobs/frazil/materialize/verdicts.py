@@ -11,7 +11,7 @@ from frazil.model.errors import FencedError, StateLostError
 from frazil.model.pipeline import Pipeline
 from frazil.model.plan import BatchPlan
 from frazil.model.snapshot import TableView
-from frazil.model.summary import BATCH_ID
+from frazil.model.summary import batch_of
 from frazil.ports import Lake
 
 FENCED_HINT = (
@@ -54,7 +54,7 @@ class OvertakenError(Exception):
 def judge(view: TableView, plan: BatchPlan, staged: Staged) -> Verdict:
     """Return what may be done, from one read of the table's metadata. Raises FencedError and what `standing` raises."""
     for snapshot in view.ancestry(view.head):
-        if snapshot.summary.get(BATCH_ID) == plan.batch_id:
+        if batch_of(snapshot) == plan.itself:
             return Done(snapshot.id)
     branch_is_ours = view.branches.get(staged.branch) == staged.snapshot_id
     if view.head == staged.base and branch_is_ours and _is_own(view, plan, staged):
@@ -100,7 +100,7 @@ def new_base(lake: Lake, plan: BatchPlan) -> Standing:
 
 def _is_own(view: TableView, plan: BatchPlan, staged: Staged) -> bool:
     snapshot = view.snapshots[staged.snapshot_id]
-    return snapshot.parent_id == staged.base and snapshot.summary.get(BATCH_ID) == plan.batch_id
+    return snapshot.parent_id == staged.base and batch_of(snapshot) == plan.itself
 
 
 def loaded(lake: Lake, table: str) -> TableView:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from frazil.model.errors import FrazilError
-from frazil.model.progress import TableState
+from frazil.model.progress import BatchRef, TableState
 from frazil.model.schemas import RegisteredSchema, SchemaId
 
 
@@ -92,6 +92,10 @@ class BatchPlan:
     @property
     def epoch(self) -> int:
         return self.state.epoch + 1
+
+    @property
+    def itself(self) -> BatchRef:
+        return BatchRef(self.epoch, self.batch_id)
 
     @property
     def offsets(self) -> int:

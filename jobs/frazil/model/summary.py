@@ -20,7 +20,7 @@ from functools import lru_cache
 
 from frazil.model.columnar import pack, unpack
 from frazil.model.errors import StateLostError
-from frazil.model.progress import TableState
+from frazil.model.progress import BatchRef, TableState
 from frazil.model.receipt import Receipt
 from frazil.model.snapshot import Snapshot
 
@@ -83,6 +83,12 @@ def checksum(document: bytes) -> str:
 
 def carries_state(snapshot: Snapshot) -> bool:
     return EPOCH in snapshot.summary
+
+
+def batch_of(snapshot: Snapshot) -> BatchRef | None:
+    """Return the batch that a snapshot published, or staged, by its summary; None if another writer made it."""
+    epoch = snapshot.summary.get(EPOCH)
+    return None if epoch is None else BatchRef(int(epoch), snapshot.summary.get(BATCH_ID, ""))
 
 
 def state_in(snapshot: Snapshot) -> TableState:
