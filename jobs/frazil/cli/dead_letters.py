@@ -119,9 +119,9 @@ def show(
 
 
 def _spec(settings: Settings, table: str) -> TableSpec:
-    from frazil.specs.select import select_table  # noqa: PLC0415
+    from frazil.specs.select import select_ledger  # noqa: PLC0415
 
-    return select_table(settings, table)
+    return select_ledger(settings, table)
 
 
 def _found(

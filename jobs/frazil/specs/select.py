@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from frazil.model.errors import SpecError
 from frazil.model.spec import Settings, TableSpec
@@ -27,6 +27,22 @@ def select_table(settings: Settings, name: str) -> TableSpec:
 def read_with(settings: Settings, spec: TableSpec) -> tuple[TableSpec, ...]:
     """Return the tables of a table's group, or the table alone."""
     return tuple(each for each in settings.tables if each.pipeline.name == spec.pipeline.name)
+
+
+def select_ledger(settings: Settings, name: str) -> TableSpec:
+    """Return the spec of one table, or of its group's ledger: the one that a pause and dead letters belong to.
+
+    Raises SpecError.
+    """
+    return read_with(settings, select_table(settings, name))[0]
+
+
+def read_together(specs: Iterable[TableSpec]) -> Iterator[tuple[TableSpec, ...]]:
+    """Yield the tables of each group, its ledger first, and each table without a group alone."""
+    tables: dict[str, list[TableSpec]] = {}
+    for spec in specs:
+        tables.setdefault(spec.pipeline.name, []).append(spec)
+    return map(tuple, tables.values())
 
 
 def _named(settings: Settings, name: str) -> Sequence[TableSpec]:

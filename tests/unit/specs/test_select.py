@@ -11,7 +11,7 @@ from frazil.model.errors import SpecError
 from frazil.model.policed import policed_by_all
 from frazil.model.policies import Policy
 from frazil.model.spec import Settings
-from frazil.specs.select import read_with, select_table, select_tables
+from frazil.specs.select import read_together, read_with, select_ledger, select_table, select_tables
 from tests.routes import EVENTS, group_specs, routes_accepted
 
 
@@ -36,6 +36,20 @@ def test_one_table_is_selected_alone_and_a_group_by_its_first(settings: Settings
     assert select_table(settings, "events").table == "orders"
     assert [spec.table for spec in read_with(settings, select_table(settings, "refunds"))] == ["orders", "refunds"]
     assert [spec.table for spec in read_with(settings, select_table(settings, "more"))] == ["more"]
+
+
+def test_a_pause_and_dead_letters_belong_to_the_ledger_of_a_group(settings: Settings) -> None:
+    assert [select_ledger(settings, name).table for name in ("refunds", "events", "more")] == [
+        "orders",
+        "orders",
+        "more",
+    ]
+
+
+def test_tables_are_divided_into_those_that_are_read_together(settings: Settings) -> None:
+    together = read_together(select_tables(settings, []))
+
+    assert [[spec.table for spec in tables] for tables in together] == [["orders", "refunds"], ["trades"], ["more"]]
 
 
 def test_an_unknown_table_is_named(settings: Settings) -> None:
