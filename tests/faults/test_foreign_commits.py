@@ -69,7 +69,7 @@ def test_a_property_changed_between_staging_and_publishing_costs_no_second_stagi
 
     run.batch()
 
-    assert next(run.stage_names).endswith("_2")
+    assert next(run.tables[0].stage_names).endswith("_2")
     assert_exactly_once(world)
 
 

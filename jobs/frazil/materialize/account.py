@@ -76,6 +76,7 @@ def _of_route(result: RangeResult, mine: RouteRows) -> RangeResult:
         skipped_by_reason={},
         dead_letters_by_reason={},
         routes=(),
+        records=result.counts.read,
     )
 
 
@@ -181,13 +182,8 @@ def _advance(before: PartitionProgress | None, result: RangeResult | None, facts
         counts=before.counts + result.counts,
         sums=before.sums + result.sums,
         leader_epoch=before.leader_epoch if result.leader_epoch is None else result.leader_epoch,
-        record_bytes=before.record_bytes if not result.counts.read else _mean_bytes(result),
+        record_bytes=before.record_bytes if result.record_bytes is None else result.record_bytes,
     )
-
-
-def _mean_bytes(result: RangeResult) -> int:
-    """Return the mean size of a record, at least 1, so that empty records also use some of the budget."""
-    return max(-(-result.payload_bytes // result.counts.read), 1)
 
 
 def receipt_of(plan: BatchPlan, got: Ingested, state: TableState, *, seconds: Mapping[str, float]) -> Receipt:

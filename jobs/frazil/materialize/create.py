@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from frazil.materialize.changed_spec.applied_spec import applied_by, spec_property
@@ -54,22 +54,37 @@ NOT_MADE = (
 """The way out where no table can be made: there is none yet that could be resumed."""
 
 
+def _as_the_spec_says() -> None:
+    return None
+
+
 def ensure_table(
-    lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpec, *, new_writer: str, adopt: bool
+    lake: Lake,
+    topics: Topics,
+    registry: SchemaRegistry,
+    spec: TableSpec,
+    *,
+    new_writer: str,
+    adopt: bool,
+    begin: Callable[[], TableState | None] = _as_the_spec_says,
 ) -> TableView:
     """The spec's table with a state in its ancestry, made if it is not there.
+
+    `begin` is asked for the state of a new table; None is that of the spec's `start`.
 
     Raises ForeignTableError where the table exists without one, unless it is to be adopted, and FormatVersionError.
     """
     view = lake.load(spec.identifier)
     if view is None:
-        return _create(lake, topics, registry, spec, writer=new_writer)
+        state = begin()
+        return _create(lake, spec, new_table(lake, topics, registry, spec, writer=new_writer), state)
     try:
         standing(view, pipeline=spec.pipeline)
     except ForeignTableError:
         if not adopt:
             raise
-        return _adopt(lake, topics, spec, view, latest_schemas(registry, spec), writer=new_writer)
+        latest, state = latest_schemas(registry, spec), begin() or initial_state(topics, spec, writer=new_writer)
+        return _adopt(lake, spec, view, latest, state)
     check_format(view)
     return view
 
@@ -118,8 +133,7 @@ def notes_of(spec: TableSpec, latest: LatestSchemas) -> tuple[SchemaFinding, ...
     return tuple(dict.fromkeys((*values, *keys)))
 
 
-def _create(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpec, *, writer: str) -> TableView:
-    new = new_table(lake, topics, registry, spec, writer=writer)
+def _create(lake: Lake, spec: TableSpec, new: NewTable, state: TableState | None) -> TableView:
     properties = {
         **TABLE_PROPERTIES,
         "write.target-file-size-bytes": str(spec.maintain.target_file_bytes),
@@ -129,7 +143,7 @@ def _create(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpe
         **spec_property(applied_by(spec)),
         **left_out_property({}, new.notes, new.columns),
     }
-    stored = store(new.state)
+    stored = store(state or new.state)
     try:
         return lake.create(
             spec.identifier,
@@ -151,9 +165,7 @@ def _create(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpe
         return made
 
 
-def _adopt(
-    lake: Lake, topics: Topics, spec: TableSpec, view: TableView, latest: LatestSchemas, *, writer: str
-) -> TableView:
+def _adopt(lake: Lake, spec: TableSpec, view: TableView, latest: LatestSchemas, state: TableState) -> TableView:
     """Adopt an existing table: write an initial state to it. Its rows count as foreign and stay unchanged."""
     findings = adoption_findings(spec, view, latest)
     if findings:
@@ -167,7 +179,6 @@ def _adopt(
     unions = unions_property(_with_unions(view, initial_columns(spec, latest)[0]))
     if unions:
         lake.set_properties(spec.identifier, put=unions)
-    state = initial_state(topics, spec, writer=writer)
     head = view.head_snapshot()
     stored = store(state.with_foreign(_already_there(head) if head else ForeignChanges()))
     lake.begin(view, stored.summary, document=stored.document, tag=CHECKPOINT_TAG)
@@ -227,7 +238,7 @@ def _check_policies(spec: TableSpec, latest: LatestSchemas) -> None:
         raise SpecError(
             f"{spec.identifier}: columns: no schema has {', '.join(unmatched)}, so the policy would mask nothing",
             hint=f"correct the path in {spec.source_file}: dots between names, [] for items, {{}} for values of a map;"
-            " if an older or a later schema has it, add `may_be_missing: true` to its policy",
+            " if a later schema will have it, add it once the table exists",
         )
 
 

@@ -67,7 +67,7 @@ def missing_columns(view: TableView) -> tuple[str, ...]:
 
 
 def _check_not_lost(spec: TableSpec, here: Standing) -> None:
-    lost = here.state.total().dead_letters
+    lost = here.state.accounted.dead_letters
     if lost and here.view.properties.get(ACCEPT_LOST_PROPERTY) != str(lost):
         letters = f"{lost} dead letter{'s' if lost != 1 else ''}"
         raise StateLostError(

@@ -49,6 +49,11 @@ class Absorbed:
     table_schema: str | None = None
     changes: list[Change] = field(default_factory=list)
     """What this process changed in the table's schema since `take_changes` was last called."""
+    excluded_by_group: ExcludedSchemas | None = None
+    """The schemas that the ledger of the table's group excludes; a table without a group excludes its own."""
+
+    def excluded(self, view: TableView) -> ExcludedSchemas:
+        return excluded_schemas(view.properties) if self.excluded_by_group is None else self.excluded_by_group
 
     def take_changes(self) -> tuple[str, ...]:
         """Return the changes since the last call, in words."""
@@ -125,7 +130,7 @@ def _evolve_for_all(
     All of them fit if no other process changed the schema between two commits of this pass: our own changes take
     nothing from a schema that fits already.
     """
-    excluded = excluded_schemas(view.properties)
+    excluded = absorbed.excluded(view)
     values, keys = _accepted(registry, state, absorbed)
     for wanted in of_spec(spec):
         view = _evolve(lake, spec, view, wanted, absorbed)
@@ -149,7 +154,7 @@ def _evolve_ahead(
     absorbed: Absorbed,
 ) -> TableView:
     """Pass once over schemas that may wait. The batch that reaches their records reports those that do not fit."""
-    excluded = excluded_schemas(view.properties)
+    excluded = absorbed.excluded(view)
     values, keys = _accepted(registry, state, absorbed)
     taken = (schema for schema in ahead.values.values() if takes(spec, schema))
     for schema in _new(taken, absorbed.values, excluded.values):

@@ -27,8 +27,10 @@ class Housekeeping:
         keep = self.spec.maintain.keep_snapshots
         self.rows, self.dead_letters = Expiring(keep, CHECKPOINT_TAG), Expiring(keep, CHECKPOINT_TAG)
 
-    def between_batches(self, clients: Clients, rows: TableView) -> None:
+    def expire_rows(self, clients: Clients, rows: TableView) -> None:
         self.rows.between_batches(clients.lake, clients.delta_logs, rows, clients.background, now=clients.now())
+
+    def expire_dead_letters(self, clients: Clients) -> None:
         self.batches += 1
         if self.batches % DEAD_LETTERS_EVERY != 1:
             return

@@ -13,6 +13,7 @@ from frazil.materialize.verdicts import Done, OvertakenError, PlanAgain, Ready, 
 from frazil.model.errors import CommitError, CountMismatchError
 from frazil.model.plan import BatchPlan
 from frazil.model.snapshot import TableView
+from frazil.model.summary import batch_of
 from frazil.ports import Lake
 
 
@@ -36,8 +37,21 @@ def publish(lake: Lake, shares: Sequence[Share]) -> list[TableView]:
     Raises FencedError, ForeignOwnerError, CountMismatchError, StateLostError, ContendedError, CatalogError and
     OvertakenError. Nothing became visible then; or the first table has the batch, and the next run completes it.
     """
-    judged = [_judged(lake, share) for share in shares]
+    try:
+        judged = [_judged(lake, share) for share in shares]
+    except CountMismatchError:
+        for share in shares:
+            _drop_staged(lake, share.plan)
+        raise
     return [_published(lake, each) for each in judged]
+
+
+def publish_decided(lake: Lake, shares: Sequence[Share]) -> list[TableView]:
+    """Make the shares of a batch visible that another table of the group has. Raises as `publish`; all branches stay.
+
+    A share that is published stays so if a later one fails.
+    """
+    return [_published(lake, _judged(lake, share)) for share in shares]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +71,7 @@ def _judged(lake: Lake, share: Share) -> _Judged:
             case Done() as done:
                 return _Judged(share, view, done)
             case Ready():
-                _looked_at(lake, view, share.plan, share.staged)
+                last_look(view, share.plan, share.staged)
                 return _Judged(share, view)
             case StageAgain(now):
                 share = replace(share, staged=share.stage_on(now))
@@ -100,14 +114,12 @@ def _listed(figures: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in figures.items())
 
 
-def _looked_at(lake: Lake, view: TableView, plan: BatchPlan, staged: Staged) -> None:
-    """Take a last look, and drop the branch if it fails."""
-    try:
-        last_look(view, plan, staged)
-    except CountMismatchError:
-        with suppress(CommitError):  # the next publish drops it
-            lake.drop_branches(view, [staged.branch])
-        raise
+def _drop_staged(lake: Lake, plan: BatchPlan) -> None:
+    """Drop the branches of a batch that is not published."""
+    view = loaded(lake, plan.table)
+    heads = ((name, view.snapshots[view.branches[name]]) for name in stage_branches(view))
+    with suppress(CommitError):  # the next publish drops them
+        lake.drop_branches(view, [name for name, head in heads if batch_of(head) == plan.itself])
 
 
 def stage_branches(view: TableView) -> Iterator[str]:

@@ -1,32 +1,33 @@
-"""One table in one process: its batches, each step in order."""
+"""One table in one process, or the tables of a group: their batches, each step in order."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
 from frazil.materialize.account import Ingested
-from frazil.materialize.announce import Announcing
-from frazil.materialize.branches import STAGE_PREFIX, Staged, branch_names
+from frazil.materialize.branches import Staged
 from frazil.materialize.changed_spec.applied_spec import naming_topics
-from frazil.materialize.changed_spec.follow_spec import follow_layout, follow_spec
 from frazil.materialize.clients import Clients, ClientSource, Step
 from frazil.materialize.create import ensure_table
 from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, prepare, reveal
-from frazil.materialize.evolve import NO_SCHEMAS, Absorbed, evolve
-from frazil.materialize.hash_key import record_hash_key
-from frazil.materialize.housekeeping import Housekeeping
+from frazil.materialize.evolve import NO_SCHEMAS
+from frazil.materialize.group.begin import beginning, check_ledger_not_lost
+from frazil.materialize.group.complete import Places, complete
+from frazil.materialize.group.join import join
+from frazil.materialize.group.shares import at_one_batch, share_of, together
 from frazil.materialize.ingest.distribute import BatchTable
 from frazil.materialize.ingest.run_tasks import read_batch, schemas_ahead, schemas_met
+from frazil.materialize.one_table import OneTable
 from frazil.materialize.outcome import Again, Outcome, Published
 from frazil.materialize.pause.bad_records import pause_above_limit
 from frazil.materialize.pause.excluding_by_run import exclude_refused
 from frazil.materialize.pause.fenced_pause import Pauser
-from frazil.materialize.pause.pausing import PAUSED_PROPERTY, accepted_through
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY, accepted_through, excluded_schemas
 from frazil.materialize.plan import plan_batch, replaced_since
 from frazil.materialize.publish import Share, publish
 from frazil.materialize.replay.perform import Replay, perform_and_answer
@@ -34,20 +35,21 @@ from frazil.materialize.replay.request import ReplayRequest, ReplayResult, open_
 from frazil.materialize.schema.fitted import fitted
 from frazil.materialize.sources import added_topics, describe_topics
 from frazil.materialize.stage import ReadBatch
-from frazil.materialize.state import Standing, standing
+from frazil.materialize.state import Standing
 from frazil.materialize.verdicts import OvertakenError
-from frazil.materialize.warn_once import WarnOnce
 from frazil.model.errors import CountMismatchError, IncompatibleSchemaError, RecordsLostError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, Plan, WriterSchemas
 from frazil.model.progress import TableState
+from frazil.model.schemas import RegisteredSchema, SchemaId
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 
 
 @dataclass(slots=True)
 class TableRun:
-    """One table in one process. `writer` is its id, new in every process; `state` is the last one seen.
+    """One table in one process, or the tables of a group. `writer` is the process's id; `state` is the last one seen.
 
+    For a group, `spec` and `state` are those of its ledger, and `others` are the specs of its other tables.
     `client_source` provides the clients of later batches; without one, all batches use the same.
     """
 
@@ -56,28 +58,25 @@ class TableRun:
     writer: str
     adopt: bool = False
     client_source: ClientSource | None = None
-    absorbed: Absorbed = field(default_factory=lambda: Absorbed({}, {}))
+    others: Sequence[TableSpec] = ()
     met: WriterSchemas = NO_SCHEMAS
     ahead: WriterSchemas = NO_SCHEMAS
+    untaken: dict[SchemaId, RegisteredSchema] = field(default_factory=dict)
+    """Of a group: the known schemas of values that no table takes."""
     seconds: dict[str, float] = field(default_factory=dict)
     state: TableState | None = None
-    stage_names: Iterator[str] = field(init=False)
-    warnings: WarnOnce = field(init=False)
-    announcing: Announcing = field(init=False)
-    housekeeping: Housekeeping = field(init=False)
+    tables: tuple[OneTable, ...] = field(init=False)
     pauser: Pauser = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stage_names = branch_names(STAGE_PREFIX, self.writer)
-        self.warnings = WarnOnce(self.spec.identifier)
-        self.announcing = Announcing(self.spec, self.warnings)
-        self.housekeeping = Housekeeping(self.spec)
+        self.tables = tuple(OneTable(spec, self.writer) for spec in (self.spec, *self.others))
         self.pauser = Pauser(self.spec)
 
     def batch(self) -> Outcome:
         """Carry out one batch: all steps, in the order of `STEPS`.
 
-        Raises FrazilError; in each case the table is as it was, or carries the whole batch.
+        Raises FrazilError; in each case the table is as it was, or carries the whole batch. Of a group, other tables
+        may lack a batch that the ledger has: the next one begins with it.
         """
         self.seconds = {}
         here, dead_letters = self._made_ready()
@@ -88,47 +87,45 @@ class TableRun:
             plan = self._plan(here)
         if not isinstance(plan, BatchPlan):
             return self._without_a_batch(plan, here)
+        if not at_one_batch(here):
+            return Again()
         with self._step("ingest"):
-            got = self._ingest(plan, here.view, dead_letters)
+            got = self._ingest(plan, here, dead_letters)
         if got is None or not (got.advanced or plan.begins):
             return Again()
-        batch = self._read_batch(plan, here, got, planned_at)
+        batches = [self._read_batch(table, plan, here, got, planned_at) for table in self.tables]
         try:
             with self._step("prepare"):
-                self._prepare(batch)
+                self._prepare(batches[0])
             with self._step("stage"):
-                staged = batch.stage_on(here)
+                staged = [batch.stage_on(here[batch.spec.identifier]) for batch in batches]
             with self._step("publish"):
-                (view,) = publish(batch.lake, [Share(plan, staged, stage_on=partial(self._staged_again, batch))])
+                views = publish(self.clients.lake, self._shares(batches, staged))
         except OvertakenError:
             return Again()
         except CountMismatchError as mismatch:
             self.pauser.pause(self.clients, mismatch)
             raise
-        now = standing(view, pipeline=self.spec.pipeline)
-        self.state = now.state
+        now = [table.stands(view) for table, view in zip(self.tables, views, strict=True)]
+        self.state = now[0].state
         with self._step("reveal"):
-            self._reveal(plan, now.state)
-        receipt = batch.receipt(now, schema_changes=self.absorbed.take_changes())
-        with self._step("announce"):
-            self.clients.on_receipt(receipt)
-            delta = self.announcing.announce(self.clients, now.view)
-        self.housekeeping.between_batches(self.clients, now.view)
-        return Published(receipt, now, delta)
+            self._reveal(plan, now[0].state)
+        return self._announced(batches, now)
 
     def create(self) -> TableView:
-        """Make the tables and bring them to the spec, as a batch begins, and the log beside them if there is one."""
+        """Make the tables and bring them to the spec, as a batch begins, and the log beside each if there is one."""
         here, _ = self._made_ready()
-        self.announcing.write_delta_log(self.clients, here.view)
-        return here.view
+        for table in self.tables:
+            table.announcing.write_delta_log(self.clients, here[table.identifier].view)
+        return self._first(here).view
 
     def replay(self, request: ReplayRequest) -> ReplayResult:
         """Perform a replay, alone or beside a running driver. Raises PausedError, and what a batch raises."""
-        self._made_ready()  # from here on the spec has the column of topics if the table has it
+        self._one_made_ready()  # from here on the spec has the column of topics if the table has it
         replay = self._new_replay()
         replay.perform(request)
-        here, _ = self._made_ready()
-        self.announcing.announce(self.clients, here.view)
+        here, _ = self._one_made_ready()
+        self.tables[0].announcing.announce(self.clients, here.view)
         return replay.result
 
     def _new_replay(self) -> Replay:
@@ -136,138 +133,180 @@ class TableRun:
             spec=self.spec,
             clients=self.clients,
             writer=self.writer,
-            names=self.stage_names,
-            made_ready=self._made_ready,
+            names=self.tables[0].stage_names,
+            made_ready=self._one_made_ready,
             evolve=self._evolved_for,
-            schemas=self.absorbed.as_writer_schemas,
+            schemas=self.tables[0].absorbed.as_writer_schemas,
             step=self._step,
             pauser=self.pauser,
             seconds=self.seconds,
         )
 
-    def _answered_requests(self, here: Standing) -> bool:
+    def _answered_requests(self, here: Places) -> bool:
         """Perform the requests to replay dead letters. Return whether there were any.
 
         A replay that fails is answered with its error: it never keeps the driver from its batches.
         """
-        requests = () if PAUSED_PROPERTY in here.view.properties else open_requests(here.view.properties)
+        properties = self._first(here).view.properties
+        requests = () if PAUSED_PROPERTY in properties else open_requests(properties)
         for request in requests:
             perform_and_answer(self._new_replay(), request)
         return bool(requests)
 
     def _evolved_for(self, here: Standing, met: WriterSchemas) -> None:
         """Give the table columns for a schema that dead letters name. Raises IncompatibleSchemaError."""
-        lake, registry = self.clients.lake, self.clients.registry
-        evolve(lake, registry, self.spec, here.view, state=here.state, met=met, absorbed=self.absorbed)
+        self.tables[0].evolved(self.clients, here, met=met, ahead=NO_SCHEMAS, ledger=here)
 
-    def _made_ready(self) -> tuple[Standing, TableView]:
+    def _one_made_ready(self) -> tuple[Standing, TableView]:
+        here, dead_letters = self._made_ready()
+        return self._first(here), dead_letters
+
+    def _made_ready(self) -> tuple[Places, TableView]:
         """The tables: they exist, show the whole last batch, and have columns for all that known writers write.
 
         The steps before the plan; a paused table is not brought to the spec.
         """
-        clients, spec, lake = self.clients, self.spec, self.clients.lake
+        clients, lake = self.clients, self.clients.lake
         with self._step("create"):
-            view = ensure_table(lake, clients.topics, clients.registry, spec, new_writer=self.writer, adopt=self.adopt)
-            here = self._stands(view)
-            self.spec = spec = naming_topics(spec, here.state)
+            here = self._created()
         with self._step("create_dead_letters"):
-            dead_letters = ensure_dead_letters(lake, spec, here)
+            dead_letters = ensure_dead_letters(lake, self.spec, self._first(here))
         with self._step("recover"):
-            dead_letters, recovered = self._recovered(here, dead_letters), here.state.batch_id
-        self.housekeeping.rows.look(here.view, now=clients.now())
-        self.housekeeping.dead_letters.look(dead_letters, now=clients.now())
-        if PAUSED_PROPERTY in here.view.properties:
+            here, dead_letters = self._recovered(here, dead_letters)
+            recovered = self._first(here).state.batch_id
+        for table in self.tables:
+            table.housekeeping.rows.look(here[table.identifier].view, now=clients.now())
+        self.tables[0].housekeeping.dead_letters.look(dead_letters, now=clients.now())
+        if PAUSED_PROPERTY in self._first(here).view.properties:
             return here, dead_letters
         with self._step("follow_spec"):
-            followed = follow_spec(lake, spec, here.view)
-            self.absorbed.changes += followed.columns
-            here = self._stands(record_hash_key(lake, spec, followed.view))
+            here = self._each(lambda table, at: table.followed(clients, at), join(lake, self.spec, here))
         with self._step("evolve"), self.pauser.for_schemas(clients):
             here = self._evolved(here)
         with self._step("repartition"):
-            here = self._stands(follow_layout(lake, spec, here.view))
-            if here.state.batch_id != recovered:  # another driver has published meanwhile, and may have died since
-                dead_letters = self._recovered(here, dead_letters)
+            here = self._each(lambda table, at: table.repartitioned(clients, at), here)
+            if self._first(here).state.batch_id != recovered or not at_one_batch(here):
+                # another driver has published meanwhile, and may have died since
+                here, dead_letters = self._recovered(here, dead_letters)
         return here, dead_letters
 
-    def _recovered(self, here: Standing, dead_letters: TableView) -> TableView:
-        """The table of dead letters with those of the last batch. The next batch would drop them otherwise."""
-        if not here.state.batch_id:
-            return dead_letters
-        return self._revealed(here.state, here.view.uuid)
+    def _created(self) -> Places:
+        lake, topics, registry = self.clients.lake, self.clients.topics, self.clients.registry
+        first, *others = self.tables
+        check_ledger_not_lost(lake, first.spec, [table.spec for table in others])
+        view = ensure_table(lake, topics, registry, first.spec, new_writer=self.writer, adopt=self.adopt)
+        ledger = first.stands(view)
+        for table in self.tables:
+            table.spec = naming_topics(table.spec, ledger.state)
+        self.spec = first.spec
+        here = {first.identifier: ledger}
+        for table in others:
+            begin = partial(beginning, table.spec, ledger)
+            view = ensure_table(
+                lake, topics, registry, table.spec, new_writer=self.writer, adopt=self.adopt, begin=begin
+            )
+            here[table.identifier] = table.stands(view)
+        return self._noted(here)
 
-    def _evolved(self, here: Standing) -> Standing:
-        """The table with a place for what known writers write, but for those that the spec then excludes."""
-        lake, registry = self.clients.lake, self.clients.registry
-        while True:
-            try:
-                view = evolve(
-                    lake,
-                    registry,
-                    self.spec,
-                    here.view,
-                    state=here.state,
-                    met=self.met,
-                    absorbed=self.absorbed,
-                    ahead=self.ahead,
-                )
-            except IncompatibleSchemaError as refused:
-                here = self._stands(exclude_refused(lake, self.spec, here, refused))
-            else:
-                return self._stands(view)
+    def _recovered(self, here: Places, dead_letters: TableView) -> tuple[Places, TableView]:
+        """The tables with the whole last batch, and its dead letters. The next batch would drop them otherwise."""
+        here = self._noted(complete(self.clients.lake, self.spec, here))
+        ledger = self._first(here)
+        return here, self._revealed(ledger.state, ledger.view.uuid) if ledger.state.batch_id else dead_letters
 
-    def _stands(self, view: TableView) -> Standing:
-        here = standing(view, pipeline=self.spec.pipeline)
-        self.pauser.planned_on = here.state
+    def _evolved(self, here: Places) -> Places:
+        """The tables with a place for what known writers write, but for what the spec then excludes."""
+        clients, stored = self.clients, self._first(here).state.group
+        ids = () if stored is None else stored.untaken_schema_ids
+        known = {schema_id: clients.registry.by_id(schema_id) for schema_id in ids}
+        untaken = {schema_id: schema for schema_id, schema in known.items() if schema is not None}
+        met = WriterSchemas({**untaken, **self.untaken, **self.met.values}, self.met.keys)
+        now = dict(here)
+        for table in self.tables:
+            while True:
+                ledger, at = self._first(now), now[table.identifier]
+                try:
+                    now[table.identifier] = table.evolved(clients, at, met=met, ahead=self.ahead, ledger=ledger)
+                    break
+                except IncompatibleSchemaError as refused:
+                    view = exclude_refused(clients.lake, table.spec, at, refused, ledger=ledger)
+                    now[self.spec.identifier] = self.tables[0].stands(view)
+        taken = together(table.absorbed.as_writer_schemas() for table in self.tables).values
+        excluded = excluded_schemas(self._first(now).view.properties)
+        left = {schema_id: schema for schema_id, schema in met.values.items() if schema_id not in taken}
+        self.untaken = {schema_id: schema for schema_id, schema in left.items() if schema_id not in excluded.values}
+        return self._noted(now)
+
+    def _each(self, act: Callable[[OneTable, Standing], Standing], here: Places) -> Places:
+        return self._noted({table.identifier: act(table, here[table.identifier]) for table in self.tables})
+
+    def _noted(self, here: Places) -> Places:
+        self.pauser.planned_on = self._first(here).state
         return here
 
-    def _plan(self, here: Standing) -> Plan:
-        topics = describe_topics(self.clients.topics, self.spec)
-        self.warnings.warn_of_changes(here, topics)
-        added = added_topics(self.clients.topics, self.spec, here.state, topics)
-        schemas = self.absorbed.as_writer_schemas()
-        return plan_batch(self.spec, here, topics, schemas=schemas, batch_id=self.clients.new_id(), added=added)
+    def _first(self, here: Places) -> Standing:
+        """The table, or the ledger of the group."""
+        return here[self.spec.identifier]
 
-    def _without_a_batch(self, plan: Halt | NothingToDo, here: Standing) -> NothingToDo:
-        """Announce the current snapshot again, because readers may be behind."""
-        self.announcing.announce(self.clients, here.view)
+    def _plan(self, here: Places) -> Plan:
+        topics, ledger = describe_topics(self.clients.topics, self.spec), self._first(here)
+        self.tables[0].warnings.warn_of_changes(ledger, topics)
+        added = added_topics(self.clients.topics, self.spec, ledger.state, topics)
+        schemas = together([*(t.absorbed.as_writer_schemas() for t in self.tables), WriterSchemas(self.untaken, {})])
+        return plan_batch(self.spec, ledger, topics, schemas=schemas, batch_id=self.clients.new_id(), added=added)
+
+    def _without_a_batch(self, plan: Halt | NothingToDo, here: Places) -> NothingToDo:
+        """Announce the current snapshots again, because readers may be behind."""
+        for table in self.tables:
+            table.announcing.announce(self.clients, here[table.identifier].view)
         if isinstance(plan, Halt):
             raise plan.error
         self.state = plan.state
-        self.housekeeping.between_batches(self.clients, here.view)
+        self._housekeep([here[table.identifier].view for table in self.tables])
         return plan
 
-    def _ingest(self, plan: BatchPlan, rows: TableView, dead_letters: TableView) -> Ingested | None:
+    def _ingest(self, plan: BatchPlan, here: Places, dead_letters: TableView) -> Ingested | None:
         """Return the ingested batch, or None if the topic changed after the plan: the next plan reports it."""
+        tables = [BatchTable(table.spec, here[table.identifier].view) for table in self.tables]
         try:
             with self.pauser.for_schemas(self.clients):
-                got = read_batch(self.clients, [BatchTable(self.spec, rows)], plan, dead_letters, writer=self.writer)
+                got = read_batch(self.clients, tables, plan, dead_letters, writer=self.writer)
         except RecordsLostError:
             if plan.state.epoch and not plan.begins:
                 raise
             return None
         self.met = schemas_met(self.clients.registry, got)
         self.ahead = schemas_ahead(self.clients.registry, got)
-        accepted = accepted_through(rows.properties)
+        accepted = accepted_through(self._first(here).view.properties)
         pause_above_limit(self.pauser, self.clients, plan, got, writer=self.writer, accepted=accepted)
         return None if replaced_since(plan, describe_topics(self.clients.topics, self.spec)) else got
 
-    def _read_batch(self, plan: BatchPlan, here: Standing, got: Ingested, planned_at: datetime) -> ReadBatch:
+    def _read_batch(
+        self, table: OneTable, plan: BatchPlan, here: Places, got: Ingested, planned_at: datetime
+    ) -> ReadBatch:
+        own, schemas = here[table.identifier], table.absorbed.as_writer_schemas()
+        share = share_of(table.spec, own, plan, got, schemas=schemas, untaken=self.untaken)
         return ReadBatch(
             lake=self.clients.lake,
-            spec=self.spec,
+            spec=table.spec,
             writer=self.writer,
-            names=self.stage_names,
-            plan=plan,
-            got=got,
+            names=table.stage_names,
+            plan=share.plan,
+            got=share.got,
             planned_at=planned_at,
             seconds=self.seconds,
-            fitted=fitted(self.spec, here.view, plan.schemas),
+            fitted=fitted(table.spec, own.view, share.plan.schemas),
+            entry=share.entry,
         )
+
+    def _shares(self, batches: Sequence[ReadBatch], staged: Sequence[Staged]) -> list[Share]:
+        ways: list[Callable[[Standing], Staged]] = [batch.stage_on for batch in batches]
+        ways[0] = partial(self._staged_again, batches[0])
+        return [Share(batch.plan, on, way) for batch, on, way in zip(batches, staged, ways, strict=True)]
 
     def _prepare(self, batch: ReadBatch) -> None:
         """Stage the dead letters, invisible to readers, before the rows become visible."""
-        table, files = self.spec.dead_letters_identifier, batch.got.dead_letter_files
+        table, files = self.spec.dead_letters_identifier, batch.dead_letter_files
         prepare(batch.lake, table, plan=batch.plan, writer=self.writer, files=files)
 
     def _staged_again(self, batch: ReadBatch, now: Standing) -> Staged:
@@ -283,6 +322,21 @@ class TableRun:
     def _revealed(self, state: TableState, rows_uuid: str) -> TableView:
         lake, spec = self.clients.lake, self.spec
         return reveal(lake, spec.dead_letters_identifier, state=state, rows=spec.identifier, rows_uuid=rows_uuid)
+
+    def _announced(self, batches: Sequence[ReadBatch], now: Sequence[Standing]) -> Published:
+        receipts, deltas = [], []
+        with self._step("announce"):
+            for table, batch, at in zip(self.tables, batches, now, strict=True):
+                receipts.append(batch.receipt(at, schema_changes=table.absorbed.take_changes()))
+                self.clients.on_receipt(receipts[-1])
+                deltas.append(table.announcing.announce(self.clients, at.view))
+        self._housekeep([at.view for at in now])
+        return Published(receipts[0], now[0], deltas[0])
+
+    def _housekeep(self, views: Sequence[TableView]) -> None:
+        for table, view in zip(self.tables, views, strict=True):
+            table.housekeeping.expire_rows(self.clients, view)
+        self.tables[0].housekeeping.expire_dead_letters(self.clients)
 
     @contextmanager
     def _step(self, name: Step) -> Iterator[None]:

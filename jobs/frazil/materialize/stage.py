@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from frazil.materialize.account import Ingested, next_state, receipt_of
 from frazil.materialize.branches import BaseExpiredError, Staged, stage_on_branch
 from frazil.materialize.foreign import count_foreign
+from frazil.materialize.group.ledger import LedgerEntry
 from frazil.materialize.state import Standing
 from frazil.materialize.verdicts import new_base
+from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan
-from frazil.model.progress import Fitted
+from frazil.model.progress import Fitted, TableState
 from frazil.model.receipt import Receipt
 from frazil.model.spec import TableSpec
 from frazil.model.summary import store
@@ -37,6 +39,13 @@ class ReadBatch:
     planned_at: datetime
     seconds: Mapping[str, float]
     fitted: Fitted | None = None
+    entry: LedgerEntry | None = None
+    """What the batch adds to the state of a group, if the table is its ledger."""
+
+    @property
+    def dead_letter_files(self) -> Sequence[WrittenFile]:
+        """The files of the dead letters, which are those of the group."""
+        return (self.got if self.entry is None else self.entry.got).dead_letter_files
 
     def stage_on(self, here: Standing) -> Staged:
         """Stage on top of the table's head. Raises the same errors as `publish`."""
@@ -50,8 +59,9 @@ class ReadBatch:
         # the rest of the state is as planned, with later origins
         plan = replace(self.plan, state=replace(self.plan.state, foreign=count_foreign(here)))
         state = next_state(plan, self.got, writer=self.writer, planned_at=self.planned_at, fitted=self.fitted)
+        state = state if self.entry is None else self.entry.added_to(plan.state.group, state)
         change = open_mode(self.spec.write).change(self.got.row_files, self.got.counts, here.view)
-        stored = store(state, receipt_of(plan, self.got, state, seconds=self.seconds))
+        stored = store(state, self._receipt(plan, state))
         return stage_on_branch(
             self.lake,
             here.view,
@@ -64,5 +74,17 @@ class ReadBatch:
 
     def receipt(self, now: Standing, *, schema_changes: tuple[str, ...]) -> Receipt:
         """Return the receipt of the published batch, with the seconds of all steps so far."""
-        receipt = receipt_of(self.plan, self.got, now.state, seconds=self.seconds)
+        receipt = self._receipt(self.plan, now.state)
         return replace(receipt, snapshot_id=now.carrier.id, schema_changes=schema_changes)
+
+    def _receipt(self, plan: BatchPlan, state: TableState) -> Receipt:
+        receipt = receipt_of(plan, self.got, state, seconds=self.seconds)
+        if self.entry is None:
+            return receipt
+        of_all = receipt_of(plan, self.entry.got, state, seconds=self.seconds)
+        return replace(
+            receipt,
+            skipped_by_reason=of_all.skipped_by_reason,
+            dead_letters_by_reason=of_all.dead_letters_by_reason,
+            group=of_all.counts,
+        )

@@ -14,6 +14,7 @@ FrazilError
 │   ├── ForeignOwnerError      another pipeline writes it
 │   ├── StateLostError         the table has rows but no state, or its chain of snapshots is broken
 │   ├── FencedError            another process of this pipeline took over
+│   ├── GroupApartError        the tables of a group are not at one batch
 │   ├── ContendedError         other writers moved `main` during every attempt
 │   ├── CountMismatchError     the counts of a batch do not agree: a defect, nothing is published
 │   ├── FormatVersionError     Frazil cannot write the table's Iceberg format version
@@ -141,6 +142,10 @@ class StateLostError(TableError):
 
 class FencedError(TableError):
     """Another process of the same pipeline has published a batch; this one must stop."""
+
+
+class GroupApartError(TableError):
+    """The tables of a group are not at one batch, and at least one of them cannot get the batch of the ledger."""
 
 
 class ContendedError(TableError):

@@ -129,7 +129,8 @@ class RangeResult:
     `gaps` counts its offsets without a visible record: compacted ones, control records, aborted transactions.
     `met_schema_ids` are valid schema ids that the plan does not contain; the first such record is at `end`.
     `ahead_schema_ids` are some of those of records behind it.
-    `counts` and `sums` are those of all tables of a group; `routes` has the rows of each.
+    `counts` and `sums` are those of all tables of a group; `routes` has the rows of each. In the share of one table,
+    they are its own, and `records` is the number of all records.
     """
 
     topic: str
@@ -149,6 +150,13 @@ class RangeResult:
     ahead_schema_ids: tuple[SchemaId, ...] = ()
     ahead_key_schema_ids: tuple[SchemaId, ...] = ()
     routes: tuple[RouteRows, ...] = ()
+    records: int | None = None
+
+    @property
+    def record_bytes(self) -> int | None:
+        """The mean size of a record, at least 1, so that empty records also use some of a budget; None without one."""
+        count = self.counts.read if self.records is None else self.records
+        return max(-(-self.payload_bytes // count), 1) if count else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,5 +274,10 @@ class TableState:
                 counts = counts + partition.counts
         return counts
 
+    @property
+    def accounted(self) -> Counts:
+        """The outcomes of all records that were read: those of the group if this is a ledger's state."""
+        return self.total() if self.group is None else self.group.total()
+
     def with_foreign(self, changes: ForeignChanges) -> TableState:
         return replace(self, foreign=self.foreign + changes)

@@ -13,9 +13,8 @@ from frazil.specs.problems import suggest
 from frazil.specs.shapes import At, JsonSchema, Rejected, describe
 
 NAME = re.compile(r"[^\W\d]\w*")
-POSSIBLE = f"{', '.join(WORDS)}, decimal(p, s)"
-PARTS = "{field: type, …}, [type] or {'*': type}"
-_A_TYPE = f"a type, {PARTS}"
+_A_TYPE = "a type, {field: type, …}, [type] or {'*': type}"
+_POSSIBLE = f"{', '.join(WORDS)}, decimal(p, s)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ def _word(node: ScalarNode, at: At) -> str:
         return f"decimal({digits[0]}, {digits[1]})"
     if text in WORDS:
         return text
-    hint = suggest(text, WORDS, possible=POSSIBLE)
+    hint = suggest(text, WORDS, possible=_POSSIBLE)
     raise at.reject(node.mark, f'expected {_A_TYPE}, found "{text}"', hint=hint)
 
 

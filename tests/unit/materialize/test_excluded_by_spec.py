@@ -142,11 +142,11 @@ def test_a_table_that_can_hold_the_schema_meanwhile_gets_its_rows(
     with table.update_schema() as change:
         change.add_column("Channel", StringType())
 
-    def exclude(*given: Any) -> TableView:
+    def exclude(*given: Any, **more: Any) -> TableView:
         with world.lake.catalog.load_table(SPEC.identifier).update_schema() as change:
             change.delete_column("Channel")
         monkeypatch.setattr(run, "exclude_refused", exclude_refused)
-        return exclude_refused(*given)
+        return exclude_refused(*given, **more)
 
     monkeypatch.setattr(run, "exclude_refused", exclude)
     world.registry.register("orders-value", WIDER)

@@ -197,9 +197,9 @@ def test_a_table_that_is_caught_up_shows_that_there_is_nothing_to_do(world: Worl
 
 def test_the_first_batch_has_as_many_tasks_as_the_cluster_has_cores(world: World) -> None:
     world.topics.facts = {"orders": topic(dict.fromkeys(range(4), (0, 100000)))}
-    run = world.run()
+    large = spec(trigger=Trigger(SPEC.trigger.every, rows=200_000, bytes=10**9))
+    run = replace(world.run(), spec=large)
     run.clients = replace(run.clients, runner=NoTasks(cores=3))
-    run.spec = spec(trigger=Trigger(SPEC.trigger.every, rows=200_000, bytes=10**9))
 
     with pytest.raises(BrokerError, match="3 tasks"):
         run.batch()

@@ -18,14 +18,17 @@ from frazil.ports import Lake
 LOG = logging.getLogger(__name__)
 
 
-def exclude_refused(lake: Lake, spec: TableSpec, here: Standing, refused: IncompatibleSchemaError) -> TableView:
-    """Exclude the schema that the table cannot hold, and return the table; `frazil status` lists it from then on.
+def exclude_refused(
+    lake: Lake, spec: TableSpec, here: Standing, refused: IncompatibleSchemaError, *, ledger: Standing
+) -> TableView:
+    """Exclude the schema that the table cannot hold, and return the ledger; `frazil status` lists it from then on.
 
-    A table whose columns were changed meanwhile is returned as it is: the schema may fit now.
+    `ledger` is the table that stores what is excluded: that of the table's group, or the table itself. If its columns
+    were changed meanwhile it is returned as it is: the schema may fit now.
 
     Raises the refusal if it is not to be excluded, and ContendedError or CatalogError if no commit succeeds.
     """
-    already = excluded_schemas(here.view.properties)
+    already = excluded_schemas(ledger.view.properties)
     if refused.schema_id is None or not is_excluded_for(spec, here.state, refused):
         raise refused
     one = ExcludedSchemas.one(refused.schema_id, of_key=refused.of_key)
@@ -33,10 +36,10 @@ def exclude_refused(lake: Lake, spec: TableSpec, here: Standing, refused: Incomp
         raise refused
     reason: Exception = CommitRejectedError("not tried")
     for _ in range(ATTEMPTS):
-        view = loaded(lake, spec.identifier)
+        view = loaded(lake, ledger.view.identifier)
         before = excluded_schemas(view.properties)
         after = before | one
-        if after == before or view.schema_json != here.view.schema_json:
+        if after == before or view.schema_json != ledger.view.schema_json:
             return view
         ((name, value),) = excluded_schemas_property(after).items()
         try:

@@ -1,0 +1,46 @@
+"""The tables of a group are not at one batch, and Frazil cannot bring them to one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from frazil.materialize.state import CHECKPOINT_TAG, Standing
+from frazil.model.errors import GroupApartError
+from frazil.model.progress import BatchRef
+from frazil.model.snapshot import Snapshot
+from frazil.model.summary import BATCH_ID, EPOCH, carries_state
+
+
+def tables_apart(group: str, tables: Sequence[Standing], why: str) -> GroupApartError:
+    """Return the error that names the batch of each table, and the snapshots of the newest batch that all have."""
+    listed = "; ".join(f"{each.view.identifier} is at epoch {_named(each.state.itself)}" for each in tables)
+    common = _newest_common(tables)
+    if common is None:
+        hint = "no batch is left in all of them: drop the tables of the group, and run `frazil materialize`"
+    else:
+        batch, snapshots = common
+        ways = ", ".join(f"{each.view.identifier} to snapshot {snapshots[each.view.identifier]}" for each in tables)
+        hint = f"set `main` of each table to epoch {_named(batch)}: {ways}; see docs/operate.md, GroupApartError"
+    return GroupApartError(f"the tables of {group} are not at one batch: {listed}; {why}", hint=hint)
+
+
+def _named(batch: BatchRef) -> str:
+    return f"{batch.epoch} (batch {batch.batch_id or 'none'})"
+
+
+def _newest_common(tables: Sequence[Standing]) -> tuple[BatchRef, dict[str, int]] | None:
+    found = {each.view.identifier: {_batch(s): s.id for s in _carriers(each)} for each in tables}
+    common = set.intersection(*(set(of_table) for of_table in found.values()))
+    newest = max(common, key=lambda batch: batch.epoch, default=None)
+    return None if newest is None else (newest, {name: of_table[newest] for name, of_table in found.items()})
+
+
+def _carriers(at: Standing) -> Iterator[Snapshot]:
+    """Yield the snapshots with a state that `main` has, or had before it was rolled back."""
+    tagged = at.view.ancestry(at.view.tags.get(CHECKPOINT_TAG))
+    return (snapshot for snapshot in chain(at.view.ancestry(at.view.head), tagged) if carries_state(snapshot))
+
+
+def _batch(snapshot: Snapshot) -> BatchRef:
+    return BatchRef(int(snapshot.summary[EPOCH]), snapshot.summary[BATCH_ID])

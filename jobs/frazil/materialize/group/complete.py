@@ -1,0 +1,145 @@
+"""Complete the last batch of a group: its ledger has it, and tables lack it because a process died before the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, given_up, stage_on_branch
+from frazil.materialize.evolve import NO_SCHEMAS
+from frazil.materialize.foreign import count_foreign
+from frazil.materialize.group.apart import tables_apart
+from frazil.materialize.publish import Share, publish_decided, stage_branches
+from frazil.materialize.state import CHECKPOINT_TAG, Standing, standing
+from frazil.materialize.verdicts import OvertakenError, loaded
+from frazil.model.errors import CountMismatchError, FencedError
+from frazil.model.plan import BatchPlan
+from frazil.model.progress import Counts
+from frazil.model.snapshot import Snapshot
+from frazil.model.spec import TableSpec
+from frazil.model.summary import BATCH_ID, receipt_in, state_in, store
+from frazil.modes.mode import BatchChange
+from frazil.modes.open import open_mode
+from frazil.ports import Lake
+
+Places = Mapping[str, Standing]
+"""The tables of a group by identifier, the ledger first."""
+
+
+def complete(lake: Lake, spec: TableSpec, here: Places) -> Places:
+    """Return the tables, all with the last batch of the ledger, whose spec is `spec`.
+
+    A table that has no part in this batch is returned as it is. A table that had one and is not in `here`, because its
+    route was removed, gets the batch as well.
+
+    Raises GroupApartError where a table cannot get the batch, ContendedError, and CatalogError.
+    """
+    if spec.group is None:
+        return here
+    for _ in range(ATTEMPTS):
+        tables = _with_part(lake, spec, here)
+        ledger = here[spec.identifier]
+        behind = [each for each in tables.values() if each.state.itself != ledger.state.itself]
+        if not behind:
+            return here
+        why = _completed(lake, spec, ledger, behind)
+        here = {identifier: _loaded(lake, spec, identifier) for identifier in here}
+        if why and here[spec.identifier].state.itself == ledger.state.itself:
+            raise tables_apart(spec.pipeline.name, list(tables.values()), why)
+    raise given_up(spec.pipeline.name, "complete the last batch", OvertakenError("other commits came first"))
+
+
+def _with_part(lake: Lake, spec: TableSpec, here: Places) -> Places:
+    """Return the tables that have a part in the last batch of the ledger, itself included."""
+    group = here[spec.identifier].state.group
+    names = [] if group is None else [f"{spec.database}.{route.table}" for route in group.routes]
+    removed = [name for name in names if name not in here and lake.load(name) is not None]
+    known = {**here, **{name: _loaded(lake, spec, name) for name in removed}}
+    return {name: known[name] for name in (spec.identifier, *names) if name in known}
+
+
+def _loaded(lake: Lake, spec: TableSpec, identifier: str) -> Standing:
+    return standing(loaded(lake, identifier), pipeline=spec.pipeline)
+
+
+def _completed(lake: Lake, spec: TableSpec, ledger: Standing, behind: Sequence[Standing]) -> str:
+    """Publish the staged branches of the ledger's batch. Returns why that is not possible, or nothing.
+
+    A table that another process moves meanwhile is judged again.
+    """
+    problems = [problem for each in behind if (problem := _problem(ledger, each))]
+    if problems:
+        return "; ".join(problems)
+    try:
+        publish_decided(lake, [_share(lake, spec, ledger, each) for each in behind])
+    except (OvertakenError, FencedError):
+        return ""
+    except CountMismatchError as mismatch:
+        return mismatch.what
+    return ""
+
+
+def _problem(ledger: Standing, behind: Standing) -> str:
+    """Return why a table cannot get the ledger's batch, or nothing."""
+    name, batch = behind.view.identifier, ledger.state.itself
+    tagged = behind.view.snapshots.get(behind.view.tags.get(CHECKPOINT_TAG, -1))
+    if tagged is not None and tagged.summary.get(BATCH_ID) == batch.batch_id:
+        return f"{name} was rolled back"
+    if behind.state.epoch + 1 != batch.epoch:
+        return f"{name} is not one epoch behind the ledger, {ledger.view.identifier}"
+    if _staged_branch(behind, batch.batch_id) is None:
+        return f"{name} has no branch with the ledger's batch: another tool dropped it"
+    return ""
+
+
+def _staged_branch(at: Standing, batch_id: str) -> str | None:
+    """Return the newest branch on which the batch was staged."""
+    snapshots, branches = at.view.snapshots, at.view.branches
+    found = [name for name in stage_branches(at.view) if snapshots[branches[name]].summary.get(BATCH_ID) == batch_id]
+    return max(found, key=lambda name: snapshots[branches[name]].committed_at, default=None)
+
+
+def _share(lake: Lake, spec: TableSpec, ledger: Standing, behind: Standing) -> Share:
+    view, batch_id = behind.view, ledger.state.batch_id
+    branch = _staged_branch(behind, batch_id)
+    assert branch is not None and view.head is not None  # noqa: S101 - `_problem` found a branch
+    snapshot = view.snapshots[view.branches[branch]]
+    plan = BatchPlan(
+        table=view.identifier,
+        batch_id=batch_id,
+        base_snapshot_id=view.head,
+        state=behind.state,
+        ranges=(),
+        schemas=NO_SCHEMAS,
+        topics=(),
+        table_uuid=view.uuid,
+    )
+    figures = _change(lake, spec, behind, snapshot).figures
+    staged = Staged(branch, snapshot.id, snapshot.parent_id or 0, figures)
+    return Share(plan, staged, stage_on=partial(_staged_again, lake, spec, branch, snapshot))
+
+
+def _change(lake: Lake, spec: TableSpec, at: Standing, staged: Snapshot) -> BatchChange:
+    rows = state_in(staged).total().rows - at.state.total().rows
+    files = lake.added_files(at.view, staged.id)
+    return open_mode(spec.write).change(files, Counts(read=rows, rows=rows), at.view)
+
+
+def _staged_again(lake: Lake, spec: TableSpec, branch: str, staged: Snapshot, now: Standing) -> Staged:
+    """Stage the files of a branch on the head of `main`, with its state and what others have changed since."""
+    view = now.view
+    assert view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
+    stored = store(replace(state_in(staged), foreign=count_foreign(now)), receipt_in(staged))
+    try:
+        return stage_on_branch(
+            lake,
+            view,
+            base=view.head,
+            names=branch_names(f"{branch}_on_{view.head}_", ""),
+            change=_change(lake, spec, now, staged),
+            summary=stored.summary,
+            document=stored.document,
+        )
+    except BaseExpiredError as expired:
+        raise OvertakenError from expired
