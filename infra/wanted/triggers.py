@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from frazil.model.errors import SettingError
 from frazil.model.spec import TableSpec
 from frazil.specs.problems import suggest
-from infra.settings.model import Jobs, Scheduled
+from infra.settings.model import Jobs, Scheduled, Streamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ def triggers_of(jobs: Jobs, tables: Sequence[TableSpec], *, source_file: str) ->
             f"{source_file}: jobs.tables: there is no table {unknown[0]}", hint=suggest(unknown[0], names)
         )
     given = {name: jobs.trigger_of(name) for name in names}
+    _check_groups(tables, given, source_file)
     expressions = {name: trigger.expression for name, trigger in given.items() if isinstance(trigger, Scheduled)}
     found = Triggers(
         streamed=tuple(name for name in names if name not in expressions),
@@ -38,6 +40,17 @@ def triggers_of(jobs: Jobs, tables: Sequence[TableSpec], *, source_file: str) ->
     )
     _check_room(jobs, found, source_file)
     return found
+
+
+def _check_groups(tables: Sequence[TableSpec], given: Mapping[str, Streamed | Scheduled], source_file: str) -> None:
+    """Raise SettingError if tables of one spec with routes would be in several runs: each run reads all of them."""
+    for first, second in combinations(tables, 2):
+        if first.group is not None and first.group == second.group and given[first.table] != given[second.table]:
+            raise SettingError(
+                f"{source_file}: jobs.tables: {first.table} and {second.table} are read together, because"
+                f" {second.source_file} has routes, found two different triggers",
+                hint=f"give {first.table} and {second.table} the same trigger",
+            )
 
 
 def _check_room(jobs: Jobs, triggers: Triggers, source_file: str) -> None:

@@ -119,10 +119,9 @@ def show(
 
 
 def _spec(settings: Settings, table: str) -> TableSpec:
-    from frazil.specs.select import select_tables  # noqa: PLC0415
+    from frazil.specs.select import select_ledger  # noqa: PLC0415
 
-    (spec,) = select_tables(settings, (table,))
-    return spec
+    return select_ledger(settings, table)
 
 
 def _found(
@@ -190,11 +189,14 @@ def _head(letter: DeadLetter) -> Iterator[str]:
 
 
 def _decoded(settings: Settings, spec: TableSpec, letters: tuple[DeadLetter, ...]) -> list[PeekedRecord | str]:
-    """Return each record as the table would decode it now, or why that is not possible."""
+    """Return each record as its table would decode it now, or why that is not possible."""
     from frazil.adapters.registry import open_registry  # noqa: PLC0415
     from frazil.formats.open import open_plain  # noqa: PLC0415
+    from frazil.model.policed import policed_by_all  # noqa: PLC0415
     from frazil.peek import Peeker  # noqa: PLC0415
+    from frazil.specs.select import read_with  # noqa: PLC0415
 
+    spec = policed_by_all(read_with(settings, spec))
     with closing(open_registry(settings.registry)) as registry:
         given = None if settings.registry is None else registry
         plain = open_plain(spec.value, spec.value_settings)

@@ -76,7 +76,8 @@ def _write_all(
     known = {topic: spec.source_file for spec in settings.tables for topic in spec.topics}
     folder = Path(settings.tables_folder)
     folder.mkdir(parents=True, exist_ok=True)
-    taken = {name for spec in settings.tables for name in (spec.table, f"{spec.table}__dead_letters")}
+    names = (name for spec in settings.tables for name in (spec.identifier, spec.dead_letters_identifier))
+    taken = {name.rpartition(".")[2] for name in names}
     taken |= {file.stem for file in folder.iterdir()}
     for topic in topics:
         if topic in known:

@@ -143,7 +143,6 @@ def _check_next_run(settings: Settings, lake: Lake, spec: TableSpec, *, said: st
 
 def _table(settings: Settings, name: str) -> tuple[Lake, TableSpec]:
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
-    from frazil.specs.select import select_tables  # noqa: PLC0415
+    from frazil.specs.select import select_ledger  # noqa: PLC0415
 
-    (spec,) = select_tables(settings, (name,))
-    return IcebergLake(settings.catalog), spec
+    return IcebergLake(settings.catalog), select_ledger(settings, name)

@@ -45,12 +45,15 @@ def peek(topic: Topic, count: Count = 5, as_json: Json = False, config: Config =
     from frazil.adapters.kafka.topics import KafkaTopics  # noqa: PLC0415
     from frazil.adapters.registry import open_registry  # noqa: PLC0415
     from frazil.cli.topics import described  # noqa: PLC0415
+    from frazil.model.policed import policed_by_all  # noqa: PLC0415
     from frazil.peek import peek as newest  # noqa: PLC0415
+    from frazil.specs.select import read_with  # noqa: PLC0415
 
     settings = connections_from(config)
     facts = described(KafkaTopics(settings.kafka), topic)
     registry = None if settings.registry is None else open_registry(settings.registry)
-    spec = next((spec for spec in settings.tables if topic in spec.topics), None)
+    first = next((spec for spec in settings.tables if topic in spec.topics), None)
+    spec = None if first is None else policed_by_all(read_with(settings, first))
     with closing(KafkaReader(settings.kafka, chunk_bytes=1 << 20)) as reader:
         found = newest(reader, registry, facts, count, spec=spec)
     if as_json:

@@ -62,7 +62,7 @@ def _on_disk(asking: Asking) -> Asking:
 
 
 def tables_of(specs: Sequence[TableSpec]) -> tuple[str, ...]:
-    return tuple(name for spec in specs for name in (spec.identifier, spec.dead_letters_identifier))
+    return tuple(dict.fromkeys(name for spec in specs for name in (spec.identifier, spec.dead_letters_identifier)))
 
 
 def ask_tables(lake: Lake, names: Sequence[str], asking: Asking) -> Listed:

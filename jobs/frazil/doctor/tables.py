@@ -20,13 +20,15 @@ LONGEST_BATCH = timedelta(days=1)
 
 
 def look_at_tables(specs: Sequence[TableSpec], views: Mapping[str, TableView], *, now: datetime) -> Iterator[Finding]:
+    seen: set[str] = set()
     for spec in specs:
         view, dead_letters = views.get(spec.identifier), views.get(spec.dead_letters_identifier)
         if view is None:
             yield not_asked("tables", spec.identifier, "it could not be loaded, or does not exist yet")
         else:
             yield from look_at_table(spec, view, now=now)
-        if dead_letters is not None:
+        if dead_letters is not None and dead_letters.identifier not in seen:
+            seen.add(dead_letters.identifier)
             yield from _dead_letters(spec, dead_letters, now=now)
 
 

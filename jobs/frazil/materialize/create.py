@@ -238,7 +238,7 @@ def _check_policies(spec: TableSpec, latest: LatestSchemas) -> None:
         raise SpecError(
             f"{spec.identifier}: columns: no schema has {', '.join(unmatched)}, so the policy would mask nothing",
             hint=f"correct the path in {spec.source_file}: dots between names, [] for items, {{}} for values of a map;"
-            " if a later schema will have it, add it once the table exists",
+            " if an older or a later schema has it, add `may_be_missing: true` to its policy",
         )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from frazil.model.policies import KEPT, Policies
+from frazil.model.policies import KEPT, Policies, Policy, strictest
 from frazil.model.secret import NamedKey
 from frazil.model.spec import METADATA_NAMES, MetadataColumns, TableSpec
 
@@ -32,6 +33,24 @@ def policed(
         key_settings=keys if of_key else spec.key_settings,
         dead_letter_key=dead_letter_key,
     )
+
+
+def policed_by_all(specs: Sequence[TableSpec]) -> TableSpec:
+    """Return the first of the specs of a group, with the policies of all of them: the strictest for each path.
+
+    For what shows records of the group before they have a table.
+    """
+    first = specs[0]
+    named = {path for spec in specs for path, _ in spec.policies.columns}
+    columns = tuple((path, _strictest(path, specs)) for path in sorted(named))
+    policies = replace(first.policies, columns=columns)
+    keys = [key for spec in specs for key in (spec.value_settings.hash_key, spec.key_settings.hash_key) if key]
+    return policed(first, policies, hash_key=next(iter(keys), None), dead_letter_key=first.dead_letter_key)
+
+
+def _strictest(path: str, specs: Sequence[TableSpec]) -> Policy:
+    given = tuple(policy for spec in specs for of, policy in spec.policies.columns if of == path)
+    return strictest(given) or KEPT
 
 
 def metadata_name(path: str, metadata: MetadataColumns) -> str | None:

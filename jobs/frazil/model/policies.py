@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 Treatment = Literal["drop", "redact", "hash", "truncate", "none"]
@@ -21,10 +21,14 @@ REDACTED = "[redacted]"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Policy:
-    """One policy. `length` is the number of characters, or bytes, that `truncate` keeps."""
+    """One policy. `length` is the number of characters, or bytes, that `truncate` keeps.
+
+    `may_be_missing`: a table can be made although no schema has the column yet.
+    """
 
     treatment: Treatment
     length: int = 0
+    may_be_missing: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return f"truncate to {self.length}" if self.treatment == "truncate" else self.treatment
@@ -76,6 +80,11 @@ class Policies:
     def covers(self, path: str) -> bool:
         """Return whether a path, or a column around it, has a policy."""
         return any(path == each or path.startswith((f"{each}.", f"{each}[", f"{each}{{")) for each, _ in self.columns)
+
+    def moved(self, column: str, to: str) -> Policies:
+        """Return the policies with those of a column, and of what is in it, under its new name."""
+        paths = dict(self.inside(column))
+        return replace(self, columns=tuple((to + p[len(column) :] if p in paths else p, q) for p, q in self.columns))
 
 
 NO_POLICIES = Policies()

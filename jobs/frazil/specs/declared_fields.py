@@ -13,8 +13,9 @@ from frazil.specs.problems import suggest
 from frazil.specs.shapes import At, JsonSchema, Rejected, describe
 
 NAME = re.compile(r"[^\W\d]\w*")
-_A_TYPE = "a type, {field: type, …}, [type] or {'*': type}"
-_POSSIBLE = f"{', '.join(WORDS)}, decimal(p, s)"
+POSSIBLE = f"{', '.join(WORDS)}, decimal(p, s)"
+PARTS = "{field: type, …}, [type] or {'*': type}"
+_A_TYPE = f"a type, {PARTS}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def _word(node: ScalarNode, at: At) -> str:
         return f"decimal({digits[0]}, {digits[1]})"
     if text in WORDS:
         return text
-    hint = suggest(text, WORDS, possible=_POSSIBLE)
+    hint = suggest(text, WORDS, possible=POSSIBLE)
     raise at.reject(node.mark, f'expected {_A_TYPE}, found "{text}"', hint=hint)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import cast
 
 from frazil.model.policies import Policy, Treatment
@@ -42,16 +43,30 @@ DROP = Key("drop", Choice(("true",)), "Whether the table has no such column.", D
 LENGTH = Key("length", COUNT, "How many characters, or bytes, truncate keeps.", Derived("required with truncate"),
              "characters or bytes")  # fmt: skip
 
+MAY_BE_MISSING = Key(
+    "may_be_missing",
+    Choice(("true",)),
+    "Whether a table is made although no schema has the column: an older or a later one may.",
+    Derived("a schema has the column"),
+)
+
 
 def policy_of(values: Values) -> Policy:
     word = values.get(MASK)
     return Policy("drop") if word is None else Policy(cast("Treatment", word), values.get(LENGTH) or 0)
 
 
+def column_policy_of(values: Values) -> Policy:
+    return replace(policy_of(values), may_be_missing=values.get(MAY_BE_MISSING) is not None)
+
+
 POLICY = Built(Section((MASK, LENGTH, DROP), exactly_one=("mask", "drop"), label="a policy"), policy_of)
+COLUMN_POLICY = Built(
+    Section((MASK, LENGTH, DROP, MAY_BE_MISSING), exactly_one=("mask", "drop"), label="a policy"), column_policy_of
+)
 COLUMNS = Key(
     "columns",
-    MapOf(Scalar("a column", parse_column_path), POLICY),
+    MapOf(Scalar("a column", parse_column_path), COLUMN_POLICY),
     "Policies of columns: how their values are masked before anything is written, or that they are dropped. Items of a"
     " list are `name[]`, values of a map `name{}`.",
     "{}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from frazil.model.errors import SpecError
 from frazil.model.spec import Settings, TableSpec
@@ -12,16 +12,44 @@ from frazil.specs.problems import suggest
 def select_tables(settings: Settings, names: Sequence[str]) -> tuple[TableSpec, ...]:
     """Return the specs of these tables (`table` or `database.table`), in the order of the files; all without names.
 
-    Raises SpecError if no spec has one of the names.
+    The tables of a group are read together: the name of one of them, or that of the group, selects all. Raises
+    SpecError if no spec has one of the names.
     """
-    unknown = [name for name in names if not any(_is_named(spec, name) for spec in settings.tables)]
-    if unknown:
+    chosen = {spec.pipeline.name for name in names for spec in _named(settings, name)}
+    return tuple(spec for spec in settings.tables if not names or spec.pipeline.name in chosen)
+
+
+def select_table(settings: Settings, name: str) -> TableSpec:
+    """Return the spec of one table; for the name of a group, that of its first table. Raises SpecError."""
+    return _named(settings, name)[0]
+
+
+def read_with(settings: Settings, spec: TableSpec) -> tuple[TableSpec, ...]:
+    """Return the tables of a table's group, or the table alone."""
+    return tuple(each for each in settings.tables if each.pipeline.name == spec.pipeline.name)
+
+
+def select_ledger(settings: Settings, name: str) -> TableSpec:
+    """Return the spec of one table, or of its group's ledger: the one that a pause and dead letters belong to.
+
+    Raises SpecError.
+    """
+    return read_with(settings, select_table(settings, name))[0]
+
+
+def read_together(specs: Iterable[TableSpec]) -> Iterator[tuple[TableSpec, ...]]:
+    """Yield the tables of each group, its ledger first, and each table without a group alone."""
+    tables: dict[str, list[TableSpec]] = {}
+    for spec in specs:
+        tables.setdefault(spec.pipeline.name, []).append(spec)
+    return map(tuple, tables.values())
+
+
+def _named(settings: Settings, name: str) -> Sequence[TableSpec]:
+    """Return the tables with a name; if there is none, those of the group with this name, in their order."""
+    tables = [spec for spec in settings.tables if name in {spec.table, spec.identifier}]
+    of_groups = [spec for spec in settings.tables if spec.group and name in {spec.group.name, spec.group.identifier}]
+    if not tables and not of_groups:
         known = [spec.table for spec in settings.tables]
-        raise SpecError(
-            f"no table {unknown[0]} in the specs of {settings.source_file}", hint=suggest(unknown[0], known)
-        )
-    return tuple(spec for spec in settings.tables if not names or any(_is_named(spec, name) for name in names))
-
-
-def _is_named(spec: TableSpec, name: str) -> bool:
-    return name in {spec.table, spec.identifier}
+        raise SpecError(f"no table {name} in the specs of {settings.source_file}", hint=suggest(name, known))
+    return tables or of_groups

@@ -32,7 +32,7 @@ from frazil.model.spec import (
     WireFormat,
     WriteMode,
 )
-from frazil.specs.declared_fields import DECLARED_FIELDS
+from frazil.specs.declared_fields import DECLARED_FIELDS, PARTS, POSSIBLE
 from frazil.specs.keys import Built, Derived, Key, Required, Section, Values, WordOr
 from frazil.specs.partitions import PARTITIONS, SORT_FIELDS
 from frazil.specs.policy_keys import COLUMNS, TAGS
@@ -79,7 +79,8 @@ VALUE = Key(
 FIELDS = Key(
     "fields",
     DECLARED_FIELDS,
-    "With value: json, the fields that become columns, with their types; all others are kept in `_extra`.",
+    f"With value: json, the fields that become columns, with their types: {POSSIBLE}, {PARTS}. All others are kept in"
+    " `_extra`.",
     Derived("none: the value is one column"),
 )
 WIRE_FORMAT = Key(

@@ -111,10 +111,13 @@ fn read_other<'s: 'p, 'p>(column: &mut JsonColumn<'_, 's>, first: u8, walk: &mut
             let is_time = matches!(shape, Shape::TimeMillis);
             values.push(if is_time { numbers::time_of_millis(millis)? } else { numbers::timestamp_of_millis(millis)? });
         }
-        (Values::Decimal(values), Shape::Decimal { precision, scale }) => values.push(match first {
-            b'"' => texts::decimal(&walk.text(first)?, *precision, *scale)?,
-            _ => numbers::decimal(walk.number(first, "a number or base64")?, *precision, *scale)?,
-        }),
+        (Values::Decimal(values), Shape::Decimal { precision, scale, takes_base64 }) => {
+            let expected = if *takes_base64 { "a number or base64" } else { "a number" };
+            values.push(match first {
+                b'"' if *takes_base64 => texts::decimal(&walk.text(first)?, *precision, *scale)?,
+                _ => numbers::decimal(walk.number(first, expected)?, *precision, *scale)?,
+            })
+        }
         (Values::List(ends, items), Shape::Array { slots, .. }) => {
             read_items(items, first, *slots, walk)?;
             ends.push(items.len() as i64);

@@ -129,25 +129,23 @@ fn micros(time: TimeParts) -> Checked<(i64, bool)> {
 
 /// Decode base64 with padding (RFC 4648, section 4).
 pub fn base64(text: &[u8]) -> Checked<Vec<u8>> {
+    decoded(text).map_or_else(|| bad("expected base64 with padding"), Ok)
+}
+
+fn decoded(text: &[u8]) -> Option<Vec<u8>> {
     let padding = text.iter().rev().take(2).take_while(|byte| **byte == b'=').count();
     let digits = &text[..text.len() - padding];
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut count) = (0u32, 0);
     for digit in digits {
-        let Some(value) = value_of(*digit) else {
-            return bad("expected base64 with padding");
-        };
-        bits = bits << 6 | value;
+        bits = bits << 6 | value_of(*digit)?;
         count += 6;
         if count >= 8 {
             count -= 8;
             bytes.push((bits >> count) as u8);
         }
     }
-    if !text.len().is_multiple_of(4) {
-        return bad("expected base64 with padding");
-    }
-    Ok(bytes)
+    text.len().is_multiple_of(4).then_some(bytes)
 }
 
 fn value_of(digit: u8) -> Option<u32> {
@@ -164,7 +162,9 @@ fn value_of(digit: u8) -> Option<u32> {
 
 /// Return the unscaled value of a decimal whose base64 is in two's complement, as Kafka Connect writes it.
 pub fn decimal(text: &[u8], precision: u8, scale: i8) -> Checked<i128> {
-    let digits = base64(text)?;
+    let Some(digits) = decoded(text) else {
+        return bad("expected a number, or Kafka Connect's base64 of a decimal");
+    };
     if digits.is_empty() {
         return broken("out_of_range", || "expected a decimal of at least 1 byte, found 0".to_string());
     }

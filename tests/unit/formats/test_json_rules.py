@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from json_samples import CONNECT, Json, fields, row_of
 
+from frazil.formats.declared import declared_row
 from frazil.formats.json_values.open import open_decoder
 from frazil.formats.json_values.rules import MOST_LEVELS
 from frazil.formats.limits import MOST_SLOTS
@@ -116,6 +117,7 @@ REJECTS: list[tuple[bytes, str, str, str]] = [
     (b'{"money":1000}', "out_of_range", PRECISE, "money"),
     (b'{"money":0.001}', "out_of_range", PRECISE, "money"),
     (b'{"money":"AYag"}', "out_of_range", PRECISE, "money"),
+    (b'{"money":"19.99"}', "bad_format", "expected a number, or Kafka Connect's base64 of a decimal", "money"),
     (b'{"money":""}', "out_of_range", "expected a decimal of at least 1 byte, found 0", "money"),
     (b'{"ms":86400000}', "out_of_range", "expected the milliseconds of a time of day", "ms"),
     (b'{"stamp":9223372036854776}', "out_of_range", "the timestamp has more than 64 bits in microseconds", "stamp"),
@@ -285,3 +287,11 @@ def test_the_bytes_before_the_payload_are_skipped(engine: Engine) -> None:
 
     assert decoded.rows.column("n").to_pylist() == [1]
     assert [each.reason.value for each in decoded.rejects] == ["truncated"]
+
+
+@pytest.mark.parametrize("text", [b'{"price":"1234"}', b'{"price":"19.99"}'])
+def test_a_declared_decimal_is_a_number_and_no_text(engine: Engine, text: bytes) -> None:
+    found = open_decoder(declared_row('{"price": "decimal(9, 2)"}'), engine).decode(binary([text, b'{"price":19.99}']))
+
+    assert [str(each) for each in found.rejects] == ["wrong_type at price: expected a number, found a text"]
+    assert found.rows.column("price").to_pylist() == [Decimal("19.99")]

@@ -11,6 +11,7 @@ from frazil.specs.load import load_tables
 from infra.settings.file import load_environment
 from infra.settings.model import Jobs, Scheduled, Streamed, Worker
 from infra.wanted.triggers import Triggers, triggers_of
+from tests.routes import group_specs
 
 
 @pytest.fixture
@@ -46,6 +47,16 @@ def test_a_table_without_a_spec_cannot_be_scheduled(tables: tuple[TableSpec, ...
         triggers_of(jobs(order=Scheduled("rate(1 hour)")), tables, source_file="dev.yaml")
 
     assert str(caught.value) == "dev.yaml: jobs.tables: there is no table order\n\nhint: did you mean orders?"
+
+
+def test_tables_of_one_group_are_in_one_run(tmp_path: Path) -> None:
+    group, hourly = group_specs(tmp_path), Scheduled("rate(1 hour)")
+
+    found = triggers_of(jobs(orders=hourly, refunds=hourly), group, source_file="dev.yaml")
+
+    assert found == Triggers((), {"rate(1 hour)": ("orders", "refunds")})
+    with pytest.raises(SettingError, match="orders and refunds are read together"):
+        triggers_of(jobs(orders=hourly), group, source_file="dev.yaml")
 
 
 def test_runs_that_meet_must_find_room(tables: tuple[TableSpec, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from frazil.materialize.changed_spec.spec_changes import spec_changes
 from frazil.materialize.outcome import Published
 from frazil.model.errors import IncompatibleSchemaError, SpecChangeError, SpecError
 from frazil.model.policies import Policy
-from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.model.spec import CatalogSettings, MetadataColumns, TableSpec
 from frazil.model.spec_change import Fate
 from tests.fakes.clients_in_memory import a_field, record
 
@@ -195,9 +196,101 @@ def test_a_field_that_was_named_before_its_rename_is_dropped_although_it_has_no_
     assert MARK not in held(world, table)
 
 
+def test_older_records_of_a_new_table_are_masked_although_its_newest_schema_lacks_the_field(world: World) -> None:
+    write(world, field_of("ssn"), "the record")
+    world.registry.register("orders-value", record(a_field("n")))
+    table = masked({"ssn": replace(DROP, may_be_missing=True), "mail": replace(HASH, may_be_missing=True)})
+
+    run = world.table(table)
+    assert Published in [type(run.batch()) for _ in range(3)]
+    write(world, field_of("mail"), "the record")
+    assert isinstance(world.table(masked({"ssn": DROP, "mail": HASH})).batch(), Published)
+
+    view = world.lake.load(table.identifier)
+    assert view is not None
+    assert ("ssn" in str(view.columns), [c.mask for c in view.columns if c.name == "mail"]) == (False, ["hash"])
+    assert view.current.scan().to_arrow().num_rows == 2
+    assert MARK not in held(world, table)
+
+
+def test_an_added_policy_that_masks_no_column_can_be_removed_unless_it_drops(world: World) -> None:
+    write(world, field_of("ssn"), "the record")
+    world.table(masked({"ssn": REDACT})).batch()
+    world.table(masked({"ssn": REDACT, "emial": HASH, "phnoe": DROP})).batch()
+
+    with pytest.raises(SpecChangeError, match="existing rows keep the masks"):
+        world.table(masked({"ssn": REDACT, "emial": HASH})).batch()
+    corrected = masked({"ssn": REDACT, "email": HASH, "phnoe": DROP})
+    view = world.lake.load(corrected.identifier)
+    assert view is not None
+    (change,) = spec_changes(corrected, view)
+    assert (change.fate, change.how) == (
+        Fate.APPLIED,
+        "from the next batch on; the table has no email yet; emial masked no column of the table",
+    )
+    world.table(corrected).batch()
+    world.table(masked({"ssn": REDACT, "phnoe": DROP})).batch()
+
+
+def test_a_policy_of_a_column_or_of_a_former_name_cannot_be_removed(world: World) -> None:
+    write(world, field_of("ssn"), "the record")
+    world.table(masked({"ssn": REDACT})).batch()
+    write(world, field_of("ssn2", "ssn"), "the record")
+    both = masked({"ssn": REDACT, "ssn2": REDACT, "n2": HASH})
+    world.table(both).batch()
+
+    for kept in ({"ssn": REDACT, "n2": HASH}, {"ssn2": REDACT, "n2": HASH}):
+        with pytest.raises(SpecChangeError, match="existing rows keep the masks"):
+            world.table(masked(kept)).batch()
+
+
+@pytest.mark.parametrize("within", ["a struct", "a list", "a map"])
+def test_a_path_through_the_former_name_of_its_parent_is_that_of_the_column(world: World, within: str) -> None:
+    first = around(field_of("street"), within)
+    renamed = first.replace('"name": "at"', '"name": "place", "aliases": ["at"]')
+    assert renamed != first
+    value = value_of("street", within)
+    moved = {("place" if name == "at" else name): each for name, each in value.items()}
+    table = masked({"n": REDACT})
+    for text, each in ((first, value), (renamed, moved)):
+        schema = world.registry.register("orders-value", text)
+        world.values.append(framed(schema.id, text, each))
+        world.table(table).batch()
+
+    street = PATHS[within].format("street")
+    for path in (street, street.replace("at", "place")):
+        with pytest.raises(SpecChangeError, match="existing rows keep the masks"):
+            world.table(masked({"n": REDACT, path: DROP})).batch()
+
+
+def test_a_new_prefix_takes_the_policies_of_the_key_with_it(world: World) -> None:
+    old = MetadataColumns("kafka_", ("partition", "offset", "timestamp", "key"))
+    new = replace(old, prefix="k_")
+    write(world, field_of("ssn"), "the record")
+    world.keys = {0: b"LEAKED key", 1: b"LEAKED key"}
+    world.table(masked({"ssn": REDACT, "kafka_key": HASH}, metadata=old)).batch()
+    write(world, field_of("ssn"), "the record")
+    without_key = replace(new, keep=("partition", "offset", "timestamp"))
+
+    for metadata in (new, without_key):
+        with pytest.raises(
+            SpecChangeError, match=r'\{"k_key": "hash", "ssn": "redact"\}.*prefix is also that of policies'
+        ):
+            world.table(masked({"ssn": REDACT, "kafka_key": HASH}, metadata=metadata)).batch()
+
+    table = masked({"ssn": REDACT, "k_key": HASH}, metadata=new)
+    assert isinstance(world.table(table).batch(), Published)
+    view = world.lake.load(table.identifier)
+    assert view is not None
+    keys = view.current.scan().to_arrow().column("k_key").to_pylist()
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+    assert MARK not in held(world, table)
+
+
 def test_a_new_table_says_when_to_name_a_field_that_no_schema_has_yet(world: World) -> None:
     write(world, field_of("ssn"), "the record")
 
     with pytest.raises(SpecError) as said:
         world.table(masked({"ssn": DROP, "contact": DROP})).batch()
-    assert "if a later schema will have it, add it once the table exists" in str(said.value.hint)
+    assert "if an older or a later schema has it, add `may_be_missing: true` to its policy" in str(said.value.hint)

@@ -32,7 +32,7 @@ def nulls_in_footer(table: Table, path: str, wanted: Ids) -> dict[int, int]:
     """
     with decoding(table.io, path), table.io.new_input(path).open() as stream:
         footer = pq.ParquetFile(stream)
-    names = _names(footer.schema_arrow, table.name_mapping(), wanted)
+    names = names_of(footer.schema_arrow, table.name_mapping(), wanted)
     columns = {footer.metadata.schema.column(n).path: n for n in range(footer.metadata.num_columns)}
     return {number: _nulls(footer.metadata, columns[name]) for number, name in names.items() if name in columns}
 
@@ -44,7 +44,7 @@ def rows_without_source(table: Table, path: str, columns: Sequence[Ids], *, amon
     """
     with decoding(table.io, path), table.io.new_input(path).open() as stream:
         parquet = pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER_BYTES)
-        names = _names(parquet.schema_arrow, table.name_mapping(), frozenset().union(*columns))
+        names = names_of(parquet.schema_arrow, table.name_mapping(), frozenset().union(*columns))
         parts = [[names[number] for number in ids if number in names] for ids in columns]
         found = BitMap64()
         for start, batch in _batches(stream, parquet, sorted(names.values()), among):
@@ -76,7 +76,7 @@ def _incomplete(batch: pa.RecordBatch, parts: Sequence[Sequence[str]]) -> pa.Arr
     return pc.indices_nonzero(pc.invert(complete))
 
 
-def _names(schema: pa.Schema, mapping: NameMapping | None, wanted: Collection[int]) -> Mapping[int, str]:
+def names_of(schema: pa.Schema, mapping: NameMapping | None, wanted: Collection[int]) -> Mapping[int, str]:
     """Return the names of top-level columns in a file by field id: by its own ids; if it has none, by the mapping.
 
     Raises ValueError if there is neither.

@@ -69,7 +69,8 @@ def _decimal(parameters: object) -> Money | None:
         scale = int(given.get("scale", DEFAULT_SCALE))
     except (TypeError, ValueError):
         return None
-    return Money(precision, scale) if 0 <= scale <= precision <= MAX_DIGITS and precision else None
+    fits = 0 <= scale <= precision <= MAX_DIGITS and precision
+    return Money(precision, scale, takes_base64=True) if fits else None
 
 
 def types_of_values(schema: Conjunction) -> frozenset[str] | None:

@@ -57,8 +57,8 @@ def _describe(shape: Shape) -> Description:
     match shape:
         case Leaf(kind):
             return {"kind": kind}
-        case Money(precision, scale):
-            return {"kind": "decimal", "precision": precision, "scale": scale}
+        case Money(precision, scale, takes_base64):
+            return {"kind": "decimal", "precision": precision, "scale": scale, "takes_base64": takes_base64}
         case Nothing():
             return {"kind": "nothing"}
         case Items(element):

@@ -59,10 +59,15 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """A decimal: a number, or the base64 of its unscaled value in two's complement (big-endian)."""
+    """A decimal: a number.
+
+    With `takes_base64` it may also be a text, the base64 of its unscaled value in two's complement (big-endian), as
+    Kafka Connect writes it. A text such as "1234" is base64 too.
+    """
 
     precision: int
     scale: int
+    takes_base64: bool = False
 
 
 @dataclass(frozen=True, slots=True)

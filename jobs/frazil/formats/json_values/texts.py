@@ -78,15 +78,15 @@ def _zone_seconds(zone: str) -> int:
     return (hours * 60 + minutes) * (-60 if zone[0] == "-" else 60)
 
 
-def from_base64(text: str) -> bytes:
+def from_base64(text: str, expected: str = "base64 with padding") -> bytes:
     if _BASE64.fullmatch(text) is None:
-        raise Broken(Reason.BAD_FORMAT, "expected base64 with padding")
+        raise Broken(Reason.BAD_FORMAT, f"expected {expected}")
     return base64.b64decode(text)
 
 
 def unscaled_decimal(text: str, precision: int, scale: int) -> Decimal:
     """Return the decimal whose unscaled value is base64 in two's complement, as Kafka Connect writes it."""
-    digits = from_base64(text)
+    digits = from_base64(text, "a number, or Kafka Connect's base64 of a decimal")
     if not digits:
         raise Broken(Reason.OUT_OF_RANGE, "expected a decimal of at least 1 byte, found 0")
     unscaled = int.from_bytes(digits, "big", signed=True)

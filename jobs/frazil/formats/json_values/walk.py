@@ -143,9 +143,10 @@ class Walk:
         return text
 
     def _money(self, money: Money, first: str) -> object:
-        if first == '"':
+        if first == '"' and money.takes_base64:
             return texts.unscaled_decimal(self._text(first), money.precision, money.scale)
-        return numbers.decimal(self._number(first, "a number or base64"), money.precision, money.scale)
+        expected = "a number or base64" if money.takes_base64 else "a number"
+        return numbers.decimal(self._number(first, expected), money.precision, money.scale)
 
     # --- arrays and objects
 

@@ -32,7 +32,8 @@ class Mask:
 class Masked:
     """Columns after the policies, the masks that make them, and why a policy cannot be applied.
 
-    `masks` has an entry for each column that stays. `unmatched` are the paths of policies that name no column.
+    `masks` has an entry for each column that stays. `unmatched` are the paths of policies that name no column and
+    have to.
     """
 
     columns: tuple[Column, ...]
@@ -57,7 +58,8 @@ def mask_columns(mapped: Mapped, policies: Policies) -> Masked:
     columns, masks = applying.columns(mapped.columns, rules, inherited, "")
     if mapped.columns and not columns:
         applying.refuse("", "every column is dropped, so that a row would hold nothing of its record")
-    unmatched = tuple(path for path, _ in policies.columns if path and path not in applying.met)
+    named = (path for path, policy in policies.columns if path and not policy.may_be_missing)
+    unmatched = tuple(path for path in named if path not in applying.met)
     return Masked(columns, masks, tuple(applying.findings), unmatched)
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -13,18 +12,16 @@ from frazil.materialize.changed_spec.applied_spec import TEXTS, applied_by, appl
 from frazil.materialize.changed_spec.changed_fields import changed_fields
 from frazil.materialize.changed_spec.judged import NEXT_BATCH, Judged, prefix_renames
 from frazil.materialize.changed_spec.layout_rules import LAYOUT, partition_by_rule, sort_by_rule, with_new_names
+from frazil.materialize.changed_spec.policy_changes import policies_rule, tags_rule
 from frazil.materialize.layout import metadata_columns
 from frazil.materialize.schema.compare import applied
 from frazil.materialize.schema.former_names import former_names_of, former_names_property
-from frazil.materialize.schema.name_tree import join
 from frazil.model.changes import RenameColumn
-from frazil.model.columns import Column, walk
+from frazil.model.columns import Column
 from frazil.model.errors import SpecChangeError
 from frazil.model.masked import masked_property
 from frazil.model.partitioning import split_fields
 from frazil.model.pipeline import listed_topics
-from frazil.model.policed import metadata_name
-from frazil.model.policies import Policies
 from frazil.model.reader_rules import refused_columns
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -139,39 +136,6 @@ def _fields(judged: Judged) -> Iterator[SpecChange]:
     else:
         change = replace(change, columns=found.drops)
     yield replace(change, table_has=change.table_has or "none", spec_says=change.spec_says or "none")
-
-
-def _policies(key: str) -> Callable[[Judged], Iterator[SpecChange]]:
-    """Rows keep the masks that they were written with: with other ones, a column would have values of two kinds."""
-
-    def judge(judged: Judged) -> Iterator[SpecChange]:
-        before, now = judged.applied.keys[key], TEXTS[key](judged.spec)
-        if key == "columns" and _names_new_columns(judged, before, now):
-            yield judged.change(key, Fate.APPLIED, f"{NEXT_BATCH}; the table has no {_added_paths(judged, before)} yet")
-        elif json.loads(before or "{}") != json.loads(now or "{}"):
-            how = "existing rows keep the masks that they were written with: materialize into another `table`"
-            change = judged.change(key, Fate.REFUSED, how)
-            yield replace(change, table_has=before or "none", spec_says=now or "none")
-
-    return judge
-
-
-def _added_paths(judged: Judged, before: str) -> str:
-    had = Policies.of_texts(before, "").columns
-    return ", ".join(path for path, policy in judged.spec.policies.columns if (path, policy) not in had)
-
-
-def _names_new_columns(judged: Judged, before: str, now: str) -> bool:
-    """Return whether all that changed is policies of more columns, whose names the table does not know."""
-    had, has = Policies.of_texts(before, judged.applied.keys["tags"]), judged.spec.policies
-    added = dict(set(has.columns) - set(had.columns))
-    if not had or not added or set(had.columns) - set(has.columns) or had.hash_key not in (None, has.hash_key):
-        return False
-    former = former_names_of(judged.view.properties)
-    known = {path for path, _ in walk(judged.columns)}
-    known |= {join(path.rpartition(".")[0], name) for path, names in former.items() for name in names}
-    paths = {path.rstrip("[]{}") for path in added}
-    return not paths & known and not any(metadata_name(path, judged.spec.metadata) for path in paths)
 
 
 def _key(judged: Judged) -> Iterator[SpecChange]:
@@ -310,8 +274,8 @@ RULES: Mapping[str, Callable[[Judged], Iterator[SpecChange]]] = {
     "value": _never("value", "the table's columns were made for values of its current format"),
     "wire_format": _never("wire_format", "the table's rows were read from records of its current wire format"),
     "fields": _fields,
-    "columns": _policies("columns"),
-    "tags": _policies("tags"),
+    "columns": policies_rule,
+    "tags": tags_rule,
     "write": _never("write", "existing rows were written in the current mode, and are proven by it"),
     "order_by": _only_one,
     "cdc": _only_one,

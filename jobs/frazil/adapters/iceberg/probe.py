@@ -1,0 +1,129 @@
+"""Find the rows of a table that have one of a batch's identities (docs/decisions/0036).
+
+The first half of the identity is read of every row, what else is wanted only in row groups with a row that may match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
+
+from frazil.adapters.iceberg.position_deletes import Positions, positions_in
+from frazil.adapters.iceberg.scan import planned, reading
+from frazil.adapters.iceberg.source_nulls import names_of
+from frazil.adapters.iceberg.undecodable import decoding
+from frazil.materialize.ingest.storage import open_storage
+from frazil.model.errors import CatalogError
+from frazil.model.snapshot import TableView
+from frazil.modes.probe import PLACE, POSITION, FoundRows, IdentityColumns, ProbeTask, StoredFile
+from frazil.modes.wanted import Numbers, Wanted
+
+BUFFER_BYTES = 1 << 20
+NAME_MAPPING = "schema.name-mapping.default"
+
+
+def stored_files(view: TableView, snapshot_id: int) -> tuple[StoredFile, ...]:
+    """Return the data files of a snapshot. Raises CatalogError, also if rows are deleted by equality."""
+    with reading(view.identifier):
+        tasks = planned(view.current.scan(snapshot_id=snapshot_id))
+    for task in tasks:
+        for file in task.delete_files:
+            if file.content is not DataFileContent.POSITION_DELETES:
+                raise CatalogError(
+                    f"{view.identifier}: {file.file_path} deletes rows by equality, and Frazil cannot find the others",
+                    hint="rewrite the table's data files with the engine that wrote it, which applies these deletes",
+                )
+    return tuple(
+        StoredFile(
+            task.file.file_path,
+            task.file.record_count,
+            tuple(sorted((file.file_path, file.file_format.value) for file in task.delete_files)),
+        )
+        for task in tasks
+    )
+
+
+def probe(task: ProbeTask) -> list[FoundRows]:
+    """Return the live rows that are wanted, for each file that has any. Raises CatalogError."""
+    io = open_storage(task.storage, task.location, table_properties=task.properties)
+    wanted = Wanted(task.first.to_numpy(), task.second.to_numpy())
+    mapping = task.properties.get(NAME_MAPPING)
+    names = None if mapping is None else parse_mapping_from_json(mapping)
+    found = []
+    with reading(task.table):
+        for file in task.files:
+            with decoding(io, file.path):
+                parts = list(_found_in(io, file, task.columns, wanted, names))
+            if parts:
+                found.append(FoundRows(file.path, pa.Table.from_batches(parts).combine_chunks().to_batches()[0]))
+    return found
+
+
+def _found_in(
+    io: FileIO, file: StoredFile, columns: IdentityColumns, wanted: Wanted, mapping: NameMapping | None
+) -> Iterator[pa.RecordBatch]:
+    deleted: Positions | None = None
+    with io.new_input(file.path).open() as stream:
+        parquet = pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER_BYTES)
+        ids = {columns.first, columns.second, *columns.returned.values()}
+        names = names_of(parquet.schema_arrow, mapping, ids)
+        if not {columns.first, columns.second} <= names.keys():
+            return  # written before the table followed keys, or by another writer: its rows have no identity
+        start = 0
+        for group in range(parquet.metadata.num_row_groups):
+            rows = _rows_of(parquet, group, columns, names, wanted)
+            if rows is not None and rows.num_rows:
+                if deleted is None:
+                    deleted = positions_in(io, _deletes_of(file), file.path)
+                yield from _live(rows, start, deleted)
+            start += parquet.metadata.row_group(group).num_rows
+
+
+def _rows_of(
+    parquet: pq.ParquetFile, group: int, columns: IdentityColumns, names: Mapping[int, str], wanted: Wanted
+) -> pa.RecordBatch | None:
+    """Return the rows of a row group that are wanted, at their positions in the group; None if there is none."""
+    first = _column(parquet, group, names[columns.first])
+    likely = wanted.candidates(_longs(first))
+    if not len(likely):
+        return None
+    halves = [half.take(pa.array(likely)) for half in (first, _column(parquet, group, names[columns.second]))]
+    places = wanted.find(*map(_longs, halves))
+    for half in halves:
+        if half.null_count:
+            places[half.is_null().to_numpy(zero_copy_only=False)] = -1
+    at = pa.array(likely[places >= 0])
+    returned = {
+        name: _column(parquet, group, names[number]).take(at)
+        for name, number in columns.returned.items()
+        if number in names
+    }
+    return pa.RecordBatch.from_pydict({POSITION: at, PLACE: pa.array(places[places >= 0]), **returned})
+
+
+def _column(parquet: pq.ParquetFile, group: int, name: str) -> pa.Array:
+    column = parquet.read_row_group(group, columns=[name], use_threads=False).column(0)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _longs(values: pa.Array) -> Numbers:
+    return np.asarray(values.fill_null(0).to_numpy(), np.int64) if values.null_count else values.to_numpy()
+
+
+def _live(rows: pa.RecordBatch, start: int, deleted: Positions) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a row group that begins at `start`, at their positions in the file, if any is not deleted."""
+    positions = rows.column(POSITION).to_numpy() + start
+    here = rows.set_column(0, POSITION, pa.array(positions))
+    kept = ~np.isin(positions, deleted, assume_unique=True)
+    if kept.any():
+        yield here if kept.all() else here.filter(pa.array(kept))
+
+
+def _deletes_of(file: StoredFile) -> Sequence[DataFile]:
+    return [DataFile.from_args(file_path=path, file_format=FileFormat(kind)) for path, kind in file.deletes]

@@ -1,0 +1,50 @@
+"""The identities of a batch, to find which stored rows have one of them (docs/decisions/0036).
+
+A stored row is compared by the first half of its identity: at first with a table of 1 byte for each of a few bits of
+it, which leaves out most rows that are not wanted, then by a search. Only those found are compared by the second half.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.int64]
+
+SLOTS_OF_EACH = 16
+"""At least so many slots of the table for each identity: less than 1 row in 16 gets past it by chance."""
+LEAST_BITS, MOST_BITS = 12, 24
+
+
+class Wanted:
+    """Distinct identities, as their two halves, to be found among others."""
+
+    def __init__(self, first: Numbers, second: Numbers) -> None:
+        order = np.argsort(first, kind="stable")
+        self._places, self._first, self._second = order, first[order], second[order]
+        bits = min(max((SLOTS_OF_EACH * len(first)).bit_length(), LEAST_BITS), MOST_BITS)
+        self._mask = np.int64((1 << bits) - 1)
+        self._is_used = np.zeros(1 << bits, np.bool_)
+        self._is_used[first & self._mask] = True
+
+    def candidates(self, first: Numbers) -> Numbers:
+        """Return the indexes of the rows whose identity may be wanted, by its first half, ascending."""
+        if not len(self._first):
+            return np.empty(0, np.int64)
+        likely = np.flatnonzero(self._is_used[first & self._mask])
+        given = first[likely]
+        found = np.searchsorted(self._first, given)
+        found[found == len(self._first)] = 0
+        matching: Numbers = likely[self._first[found] == given]
+        return matching
+
+    def find(self, first: Numbers, second: Numbers) -> Numbers:
+        """Return the place of each identity among those that are wanted; -1 where it is not."""
+        places = np.full(len(first), -1, np.int64)
+        left, right = (np.searchsorted(self._first, first, side=side) for side in ("left", "right"))
+        while len(open_ := np.flatnonzero((left < right) & (places < 0))):
+            here = left[open_]
+            is_equal = self._second[here] == second[open_]
+            places[open_[is_equal]] = self._places[here[is_equal]]
+            left[open_] += 1
+        return places

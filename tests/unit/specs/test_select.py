@@ -1,0 +1,72 @@
+"""The tables that a command names: those of a group are selected together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from config_files import GOOD, Load
+
+from frazil.model.errors import SpecError
+from frazil.model.policed import policed_by_all
+from frazil.model.policies import Policy
+from frazil.model.spec import Settings
+from frazil.specs.select import read_together, read_with, select_ledger, select_table, select_tables
+from tests.routes import EVENTS, group_specs, routes_accepted
+
+
+@pytest.fixture
+def settings(load: Load) -> Settings:
+    with routes_accepted():
+        return load(GOOD, EVENTS, "topic: trades", "topic: more\ntable: more")
+
+
+@pytest.mark.parametrize("name", ["orders", "lake.orders", "refunds", "events", "lake.events"])
+def test_any_name_of_a_group_selects_all_its_tables(name: str, settings: Settings) -> None:
+    assert [spec.table for spec in select_tables(settings, [name])] == ["orders", "refunds"]
+
+
+def test_tables_come_in_the_order_of_the_files(settings: Settings) -> None:
+    assert [spec.table for spec in select_tables(settings, ["trades", "refunds"])] == ["orders", "refunds", "trades"]
+    assert [spec.table for spec in select_tables(settings, [])] == ["orders", "refunds", "trades", "more"]
+
+
+def test_one_table_is_selected_alone_and_a_group_by_its_first(settings: Settings) -> None:
+    assert select_table(settings, "refunds").table == "refunds"
+    assert select_table(settings, "events").table == "orders"
+    assert [spec.table for spec in read_with(settings, select_table(settings, "refunds"))] == ["orders", "refunds"]
+    assert [spec.table for spec in read_with(settings, select_table(settings, "more"))] == ["more"]
+
+
+def test_a_pause_and_dead_letters_belong_to_the_ledger_of_a_group(settings: Settings) -> None:
+    assert [select_ledger(settings, name).table for name in ("refunds", "events", "more")] == [
+        "orders",
+        "orders",
+        "more",
+    ]
+
+
+def test_tables_are_divided_into_those_that_are_read_together(settings: Settings) -> None:
+    together = read_together(select_tables(settings, []))
+
+    assert [[spec.table for spec in tables] for tables in together] == [["orders", "refunds"], ["trades"], ["more"]]
+
+
+def test_an_unknown_table_is_named(settings: Settings) -> None:
+    with pytest.raises(SpecError, match="no table order in the specs"):
+        select_tables(settings, ["order"])
+
+
+def test_records_of_a_group_are_shown_with_the_policies_of_all_its_tables(tmp_path: Path) -> None:
+    masked = "columns: {email: {mask: redact}, phone: {mask: none}}"
+    specs = group_specs(
+        tmp_path,
+        "topic: events\nroutes:\n"
+        f"  - {{table: orders, schema: shop.Order, {masked}}}\n"
+        "  - {table: others, header: {a: b}, columns: {email: {mask: none}, phone: {mask: truncate, length: 2}}}\n",
+    )
+
+    shown = policed_by_all(specs)
+
+    expected = {"email": Policy("redact"), "phone": Policy("truncate", 2)}
+    assert dict(shown.policies.columns) == dict(shown.value_settings.policies.columns) == expected
