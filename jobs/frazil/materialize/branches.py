@@ -74,12 +74,16 @@ def stage_on_branch(
     raise given_up(view.identifier, "stage", reason) from reason
 
 
-def given_up(table: str, step: str, reason: Exception) -> ContendedError | CatalogError:
-    """Return the error after the last attempt: either every commit was rejected, or the catalog never answered."""
+OTHER_WRITER = "look for another process that keeps committing to the table; the next run continues"
+
+
+def given_up(table: str, step: str, reason: Exception, *, hint: str = OTHER_WRITER) -> ContendedError | CatalogError:
+    """Return the error after the last attempt: either every commit was rejected, or the catalog never answered.
+
+    `hint` is for the first.
+    """
     said = reason.what if isinstance(reason, FrazilError) else reason
     what = f"{table}: could not {step} after {ATTEMPTS} attempts, the last one failed with: {said}"
     if isinstance(reason, CommitUnknownError):
         return CatalogError(what, hint="check that catalog and storage are up and not full; the next run continues")
-    return ContendedError(
-        what, hint="look for another process that keeps committing to the table; the next run continues"
-    )
+    return ContendedError(what, hint=hint)

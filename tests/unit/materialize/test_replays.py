@@ -24,7 +24,7 @@ from frazil.materialize.replay.answer import answer_to, ask, withdraw
 from frazil.materialize.replay.request import REQUEST_PREFIX, ReplayRequest, ReplayResult, requests_in
 from frazil.materialize.run import TableRun
 from frazil.materialize.state import standing
-from frazil.model.errors import CatalogError, CountMismatchError, FrazilError
+from frazil.model.errors import CatalogError, ContendedError, CountMismatchError, FrazilError
 from frazil.model.secret import NamedKey
 from frazil.model.spec import BadRecordLimit, CatalogSettings, MetadataColumns, TableSpec
 from frazil.proof.verification import FindingKind
@@ -175,6 +175,19 @@ def test_a_batch_that_dies_beside_a_replay_loses_no_dead_letter(world: World, mo
     driver(world).batch()
     assert offsets(world) == (([0, 2, 3, 4], [1, 5]) if done else ([0, 2, 3], [1]))
     assert findings(world) == []
+
+
+def test_a_replay_that_a_busy_driver_overtakes_each_time_says_to_leave_it_to_the_driver(world: World) -> None:
+    def publish(when: str, step: str) -> None:
+        if (when, step) == ("before", "replay_publish"):
+            world.values.append(framed(1, LONG, {"n": len(world.values)}))
+            driver(world).batch()
+
+    with pytest.raises(ContendedError, match="could not replay dead letters") as given_up:
+        replayed(world, publish)
+
+    assert given_up.value.hint.startswith("if a driver runs, ask again without `--wait 0`")
+    assert replayed(world).replayed == 2
 
 
 def test_a_batch_that_a_replay_overtakes_keeps_its_dead_letters(world: World) -> None:

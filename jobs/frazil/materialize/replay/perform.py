@@ -86,7 +86,12 @@ class Replay:
                 self._learn(here, new)
             except OvertakenError:
                 overtaken += 1
-        raise given_up(self.spec.identifier, "replay dead letters", OvertakenError("other batches came first"))
+        raise given_up(
+            self.spec.identifier,
+            "replay dead letters",
+            OvertakenError("other batches came first"),
+            hint="if a driver runs, ask again without `--wait 0`: it performs the replay between two of its batches",
+        )
 
     def _portion(self, request: ReplayRequest, here: Standing, dead_letters: TableView) -> bool:
         """Replay the first letters that were not tried. Return whether there were any."""
