@@ -117,6 +117,9 @@ EXAMPLES = (
     Example("has a new required field", {"a": "int"}, {"a": "int", "b": "string"}),
     Example("has a new required field with a default", {"a": "int"}, {"a": "int", "b": WithDefault("string", "x")}),
     Example("has a new array or map", {"a": "int"}, {"a": "int", "b": _list("string"), "c": _map("long")}),
+    Example(
+        "has a new optional field in a record", {"a": _record(x="int")}, {"a": _record(x="int", y=["null", "string"])}
+    ),
     Example("has a new field in a record", {"a": _record(x="int")}, {"a": _record(x="int", y="string")}),
     Example(
         "has a new field in a record in an array or a map",

@@ -18,6 +18,7 @@ OUTCOMES = {
     "has a new required field": "changes: add column b: string",
     "has a new required field with a default": "changes: add column b: string",
     "has a new array or map": "changes: add column b: list<string>, add column c: map<string, long>",
+    "has a new optional field in a record": "changes: add column a.y: string",
     "has a new field in a record": "changes: add column a.y: string",
     "has a new field in a record in an array or a map": "changes: add column a[].y: string",
     "lacks a field": "stays as it is: `b` not in the newest schema",

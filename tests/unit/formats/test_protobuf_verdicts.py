@@ -212,6 +212,13 @@ GOLDEN: dict[str, Golden] = {
         imports=("confluent/type/decimal.proto",),
         refused="a: a confluent.type.Decimal without a precision",
     ),
+    "confluent.type.Variant": Golden(
+        "confluent.type.Variant a = 1;",
+        {"a": {"metadata": b"m", "value": b"\xff"}},
+        {"a": ("struct<metadata: binary, value: binary>", {"metadata": b"m", "value": b"\xff"})},
+        {"a": None},
+        ("confluent/type/variant.proto",),
+    ),
     "google.protobuf.Struct, Value, ListValue": Golden(
         "google.protobuf.Struct a = 1; google.protobuf.Value b = 2; google.protobuf.ListValue c = 3;",
         {"a": {"l": [True, None, {"x": 2}, "ü", 1.5]}, "b": None, "c": [1, "2"]},

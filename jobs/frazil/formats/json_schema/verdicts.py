@@ -119,6 +119,11 @@ VERDICTS: tuple[Verdict, ...] = (
             (_of("object", patternProperties={"^a": _of("integer")}), "map<string, string>"),
         ),
     ),
+    Verdict(
+        "`required`, and constraints such as `maxLength`",
+        "no effect: every column can be null, and values stay as they are",
+        ((_of("object", **{**_A, "required": ["a"], "minProperties": 1}), "struct<a: long>"),),
+    ),
     Verdict("any other object", "JSON text; at the top, all fields are in `_extra`", ((_of("object"), "string"),)),
     Verdict(
         "array",

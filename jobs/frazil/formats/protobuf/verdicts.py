@@ -52,6 +52,7 @@ VERDICTS: tuple[Verdict, ...] = (
         " converted if it stays exact",
     ),
     Verdict("confluent.type.Decimal without a precision", REFUSED),
+    Verdict("confluent.type.Variant", "struct&lt;metadata: binary, value: binary&gt;", "its bytes as they are"),
     Verdict("google.protobuf.Struct, Value, ListValue", "string", "JSON text; decoded in Python, slowly"),
     Verdict("google.protobuf.Any", "string", "JSON text with `@type`, and `value` in base64; decoded in Python"),
     Verdict(
