@@ -135,7 +135,7 @@ CHANGES = {
     "names differing only in case": ["has a name that differs only in case"],
 }
 PARTITION_SPEC_CHANGE = "tests/table/test_changed_spec.py", "test_another_partitioning_keeps_old_files_and_every_row"
-"""A change of the spec and not of a schema: this test shows what becomes of it."""
+"""The test of a change of the spec, and not of a schema."""
 
 
 def test_each_row_of_the_type_mappings_has_a_verdict_and_each_verdict_is_of_a_row_or_ours() -> None:
