@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -54,9 +55,20 @@ class Group:
         """The identifier of the table that holds the group's state."""
         return f"{self.database}.{self.routes[0].table}"
 
+    def routes_text(self) -> str:
+        """Return what the tables record of `routes`, as JSON. The first one is the ledger's."""
+        return json.dumps([_recorded(route) for route in self.routes], ensure_ascii=False)
+
     def route_of(self, table: str) -> Route:
         """Return the route to a table of the group, by its name without the database."""
         return next(route for route in self.routes if route.table == table)
+
+
+def _recorded(route: Route) -> dict[str, object]:
+    """Return a route as the spec names it."""
+    schema = {} if route.schema is None else {"schema": route.schema}
+    headers = {each.key: each.value for each in route.headers}
+    return {"table": route.table, **schema, **({"header": headers} if headers else {})}
 
 
 def unreachable(routes: Sequence[Route]) -> Iterator[tuple[int, int]]:

@@ -105,10 +105,15 @@ def walk_refused(section: Section, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _inner(key: Key[object], path: str) -> Iterator[tuple[Section, str]]:
-    """Yield the sections inside a key's value, with the prefix of their paths; a free name is written `<name>`."""
+    """Yield the sections inside a key's value, with the prefix of their paths.
+
+    A free name is written `<name>`, and an item of a list `[]`.
+    """
     shape, inside = key.shape, f"{path}."
     if isinstance(shape, MapOf):
         shape, inside = shape.element, f"{inside}<name>."
+    elif isinstance(shape, ListOf):
+        shape, inside = shape.element, f"{path}[]."
     section = section_of(shape)
     if section is not None:
         yield section, inside

@@ -9,15 +9,19 @@ import pytest
 from policed_tables import HASH, HASH_KEY, LETTER_KEY, masked
 from values_of_tables import state, topic, view
 
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.create import initial_columns
 from frazil.materialize.evolve import known_schemas
 from frazil.materialize.ingest.distribute import BatchTable, task_context
+from frazil.materialize.preview.candidate import plan_schema
+from frazil.materialize.preview.explain import Explanation, lines
 from frazil.materialize.sources import LatestSchemas, latest_schemas
+from frazil.model.changes import AddColumn
 from frazil.model.errors import SpecError, SubjectMissingError
-from frazil.model.plan import BatchPlan, WriterSchemas
+from frazil.model.plan import BatchPlan, Halt, NothingToDo, WriterSchemas
 from frazil.model.routes import Group, HeaderCondition, Route
-from frazil.model.schemas import NONE_EXCLUDED
-from frazil.model.spec import SubjectSettings, TableSpec
+from frazil.model.schemas import NONE_EXCLUDED, SchemaDefinition
+from frazil.model.spec import CatalogSettings, SubjectSettings, TableSpec
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
 from tests.routes import group_specs
 
@@ -117,3 +121,27 @@ def test_tasks_of_a_table_without_a_group_get_no_routes() -> None:
     )
 
     assert context.routes == ()
+
+
+def test_a_schema_that_the_route_does_not_take_changes_nothing(specs: tuple[TableSpec, ...], tmp_path: Path) -> None:
+    registered = registry(("events-value", ORDER))
+    lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse")))
+    refund = registered.resolve(SchemaDefinition("AVRO", REFUND))
+
+    of_orders, of_refunds = (plan_schema(lake, registered, spec, refund, of_key=False) for spec in specs)
+
+    said = "no change: the table's route takes records of shop.Order, and the schema is shop.Refund"
+    assert [note.problem for note in of_orders.notes] == [said]
+    assert (of_orders.changes, of_orders.refusal("it")) == ((), None)
+    assert [change.path for change in of_refunds.changes if isinstance(change, AddColumn)] == ["why"]
+
+
+def test_only_the_ledger_of_a_group_shows_the_plan(specs: tuple[TableSpec, ...]) -> None:
+    plan = NothingToDo("lake.orders", state())
+
+    assert list(lines(Explanation("lake.refunds", plan, ledger="lake.orders"))) == [
+        "lake.refunds",
+        "  read together with lake.orders",
+    ]
+    halted = Explanation("lake.refunds", Halt("lake.refunds", SpecError("why", hint="")), ledger="lake.orders")
+    assert list(lines(halted)) == ["lake.refunds", "  halt: SpecError"]

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
-from values_of_tables import NOW, topic
+from values_of_tables import NOW, topic, view
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.changed_spec.applied_spec import (
@@ -43,6 +43,7 @@ from frazil.model.errors import (
 )
 from frazil.model.plan import BatchPlan, Halt, PartitionFacts, TopicFacts
 from frazil.model.policies import Policies, Policy
+from frazil.model.routes import Group, HeaderCondition, Route
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings, FormatSettings, RegistrySettings, TableSpec
 from frazil.model.spec_change import Fate
@@ -216,6 +217,33 @@ def test_a_key_without_an_example_has_one_value_only(name: str) -> None:
 
     assert isinstance(shape, Choice)
     assert len(shape.words) == 1
+
+
+GROUP = Group("lake", "orders", (Route("orders", "shop.Order"), Route("refunds", None, (HeaderCondition("a", "b"),))))
+
+
+@pytest.mark.parametrize(
+    ("after", "fate", "how"),
+    [
+        (GROUP.routes[:1], Fate.APPLIED, "existing rows stay in their tables"),
+        ((GROUP.routes[0], Route("refunds", "shop.Refund")), Fate.APPLIED, "from the next batch on"),
+        (GROUP.routes[::-1], Fate.REFUSED, "holds the state of the group, so orders stays first"),
+        (None, Fate.REFUSED, "the table's offsets are its own, or those of a group for ever"),
+    ],
+)
+def test_routes_change_but_for_the_first_table(
+    after: tuple[Route, ...] | None, fate: Fate, how: str, world: World
+) -> None:
+    spec = replace(world.spec(""), group=GROUP, partition_by=())
+    made = replace(view(), properties=spec_property(applied_by(spec)))
+    changed = replace(spec, group=None if after is None else replace(GROUP, routes=after))
+
+    (change,) = spec_changes(changed, made)
+
+    assert (change.key, change.fate) == ("routes", fate)
+    assert how in change.how
+    assert "orders" in change.table_has
+    assert spec_changes(spec, made) == ()
 
 
 class NoTasks:
@@ -504,6 +532,7 @@ SETTINGS_OF_FORMATS: dict[str, Any] = {
     "tags": {"policies": Policies(tags=(("PII", Policy("redact")),))},
     "sort_by": {"sort_by": ("n",)},
     "key_message": {"key_settings": FormatSettings(message="other")},
+    "routes": {"group": GROUP},
 }
 
 

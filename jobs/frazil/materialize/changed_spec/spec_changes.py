@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -123,6 +124,21 @@ def _topics(judged: Judged) -> Iterator[SpecChange]:
         told.append(f"{listed_topics(before - now)}: not read any more; rows and offsets stay and are proven")
     if told:
         yield judged.change("topics", Fate.APPLIED, "; ".join(told))
+
+
+def _routes(judged: Judged) -> Iterator[SpecChange]:
+    before, now = (json.loads(text or "[]") for text in (judged.applied.keys["routes"], TEXTS["routes"](judged.spec)))
+    if before == now:
+        return
+    if not (before and now):
+        change = judged.change("routes", Fate.REFUSED, "the table's offsets are its own, or those of a group for ever")
+    elif before[0]["table"] != now[0]["table"]:
+        how = f"the table of the first route holds the state of the group, so {before[0]['table']} stays first"
+        change = judged.change("routes", Fate.REFUSED, how)
+    else:
+        how = f"{NEXT_BATCH}; existing rows stay in their tables, and records of a removed route follow the others"
+        change = judged.change("routes", Fate.APPLIED, how)
+    yield replace(change, table_has=change.table_has or "none", spec_says=change.spec_says or "none")
 
 
 def _fields(judged: Judged) -> Iterator[SpecChange]:
@@ -274,6 +290,7 @@ RULES: Mapping[str, Callable[[Judged], Iterator[SpecChange]]] = {
     "value": _never("value", "the table's columns were made for values of its current format"),
     "wire_format": _never("wire_format", "the table's rows were read from records of its current wire format"),
     "fields": _fields,
+    "routes": _routes,
     "columns": policies_rule,
     "tags": tags_rule,
     "write": _never("write", "existing rows were written in the current mode, and are proven by it"),

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from frazil.delta.expressible import inexpressible
+from frazil.formats.open import record_name
 from frazil.materialize.changed_spec.applied_spec import ever_kept
 from frazil.materialize.create import initial_columns
 from frazil.materialize.evolve import differences_of_newest
@@ -14,6 +15,7 @@ from frazil.materialize.preview.changes import preview_changes, schemas_of_next_
 from frazil.materialize.schema.compare import applied
 from frazil.materialize.schema.former_names import FormerNames
 from frazil.materialize.schema.requirements import needed, required_by
+from frazil.materialize.schema.routed import schema_of_route, takes
 from frazil.materialize.schema.succession import Accepted
 from frazil.materialize.sources import LatestSchemas, latest_schemas
 from frazil.materialize.state import standing
@@ -116,6 +118,8 @@ def plan_schema(
     plan = SchemaPlan(spec.identifier, view is not None, base.pending, base.obstacles)
     if spec.on_incompatible_schema == "dead_letter":
         plan = replace(plan, if_refused="all records with this schema would become dead letters")
+    if not of_key and not takes(spec, schema):
+        return replace(plan, notes=(SchemaFinding("", f"no change: {_not_taken(spec, schema)}"),))
     beside = base.schemas.keys if of_key else base.schemas.values
     try:
         wanted = required_by(spec, schema, Accepted.of(beside.values(), beside.keys()), of_key=of_key)
@@ -130,6 +134,11 @@ def plan_schema(
     notes = wanted.notes + differences_of_newest(spec, after, evolution.former_names, candidate)
     readers = tuple(_reader_views(spec, evolution.changes, exists=view is not None))
     return replace(plan, changes=evolution.changes, notes=notes, readers=readers)
+
+
+def _not_taken(spec: TableSpec, schema: RegisteredSchema) -> str:
+    found, wanted = record_name(schema) or "a schema without a name", schema_of_route(spec)
+    return f"the table's route takes records of {wanted}, and the schema is {found}"
 
 
 def _new_table(registry: SchemaRegistry, spec: TableSpec) -> _Base:

@@ -35,6 +35,9 @@ class Explanation:
 
     The plan is a Halt wherever `materialize` would not go on. The notes say what the columns hold less exactly than the
     writer schemas say it, which fields have none, and how the newest schema differs from the table.
+
+    `ledger` is the first table of the group, for another table of it: the batch of both is the one that is planned
+    for the ledger.
     """
 
     table: str
@@ -45,6 +48,7 @@ class Explanation:
     findings: tuple[SchemaFinding, ...] = ()
     excluded: tuple[IncompatibleSchemaError, ...] = ()
     notes: tuple[SchemaFinding, ...] = ()
+    ledger: str | None = None
 
 
 def explain(run: TableRun) -> Explanation:
@@ -62,7 +66,9 @@ def explain(run: TableRun) -> Explanation:
         raise refusal
     obstacle = preview.obstacle_up_to("plan")
     plan = preview.plan or _first_plan(run, topics, schemas)
-    explained = Explanation(spec.identifier, plan if obstacle is None else Halt(spec.identifier, obstacle))
+    ledger = None if spec.group is None or spec.group.ledger == spec.identifier else spec.group.ledger
+    plan = plan if obstacle is None else Halt(spec.identifier, obstacle)
+    explained = Explanation(spec.identifier, plan, ledger=ledger)
     if view is None:
         return _with_columns(explained, run, preview.new_columns)
     return explained if preview.changes is None else _with_changes(explained, run, preview.changes, schemas)
@@ -140,11 +146,17 @@ def lines(explanation: Explanation) -> Iterator[str]:
         yield f"  dead letters: {refused.what.removeprefix(f'{explanation.table}: ')}"
     for note in explanation.notes:
         yield f"  note: {note}"
+    yield from _next(explanation)
+
+
+def _next(explanation: Explanation) -> Iterator[str]:
     match explanation.plan:
-        case NothingToDo(_, state):
-            yield f"  nothing to do: read to the end of every partition, {plural(state.total().rows, 'row')} so far"
         case Halt(_, error):
             yield f"  halt: {type(error).__name__}"
+        case _ if explanation.ledger is not None:
+            yield f"  read together with {explanation.ledger}"
+        case NothingToDo(_, state):
+            yield f"  nothing to do: read to the end of every partition, {plural(state.total().rows, 'row')} so far"
         case BatchPlan():
             yield from _plan_lines(explanation.plan, new=bool(explanation.new_columns))
         case never:
