@@ -284,6 +284,15 @@ def test_the_registry_of_glue_answers_as_the_port_says(glue_place: GluePlace) ->
     registry.close()
 
 
+def test_a_registry_of_glue_that_does_not_exist_is_no_missing_schema(glue_place: GluePlace) -> None:
+    missing = GlueSource("none", REGION)
+    registry = open_registry(RegistrySettings(glue_place.services.aws_endpoint_url, glue=missing))
+    says = pytest.raises(RegistryError, match="the schema registry none of AWS Glue in us-east-1 does not exist")
+
+    with closing(registry), says:
+        registry.latest("orders")
+
+
 def test_a_registry_of_glue_that_does_not_answer_is_no_missing_schema(glue_place: GluePlace) -> None:
     source = GlueSource("r", REGION)
     with closing(open_registry(RegistrySettings("http://127.0.0.1:9", glue=source))) as registry:

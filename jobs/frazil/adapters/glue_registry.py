@@ -75,14 +75,28 @@ class GlueRegistry:
         return self._clock() - self._unknown_since.get(schema_id, float("-inf")) < UNKNOWN_FOR_SECONDS
 
     def latest(self, subject: str) -> RegisteredSchema | None:
-        """Return the newest version that may be used: a version that failed its compatibility check may not."""
+        """Return the newest version that may be used: a version that failed its compatibility check may not.
+
+        Raises RegistryError if there is no such registry: AWS Glue says of its schemas only that they are missing.
+        """
         what, schema = f"look up the schema {subject}", self._named(subject)
         found = self._ask(what, "get_schema_version", SchemaId=schema, SchemaVersionNumber={"LatestVersion": True})
-        if found is None or found["Status"] == "AVAILABLE":
-            return None if found is None else self._remember(found)
+        if found is None:
+            self._check_existence()
+            return None
+        if found["Status"] == "AVAILABLE":
+            return self._remember(found)
         versions = self._listed(what, "list_schema_versions", SchemaId=schema)
         usable = [each["VersionNumber"] for each in versions if each["Status"] == "AVAILABLE"]
         return self.version(subject, max(usable)) if usable else None
+
+    def _check_existence(self) -> None:
+        registry = {"RegistryName": self._source.registry_name}
+        if self._ask("list its schemas", "list_schemas", RegistryId=registry, MaxResults=1) is None:
+            raise RegistryError(
+                f"{self} does not exist",
+                hint="correct `registry_name` or `region` of `schema_registry` in frazil.yaml, or create the registry",
+            )
 
     def version(self, subject: str, number: int) -> RegisteredSchema | None:
         what = f"look up version {number} of the schema {subject}"

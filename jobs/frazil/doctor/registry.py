@@ -12,7 +12,7 @@ from frazil.doctor.configuration import lacks_a_secret
 from frazil.doctor.finding import Finding, not_asked
 from frazil.doctor.ways import SLACK_SECONDS, ways
 from frazil.materialize.layout import reads_keys_by_schema
-from frazil.model.errors import RegistryError, SubjectMissingError
+from frazil.model.errors import SubjectMissingError
 from frazil.model.spec import RegistrySettings, TableSpec
 from frazil.ports import SchemaRegistry
 
@@ -57,28 +57,18 @@ def ask_subjects(registry: SchemaRegistry, subjects: Sequence[str], asking: Aski
 
 
 def _subject(registry: SchemaRegistry, subject: str) -> str:
-    try:
-        schema = registry.latest(subject)
-    except RegistryError as problem:
-        raise RegistryError(problem.what, hint=_hint(problem, subject)) from problem
+    schema = registry.latest(subject)
     if schema is None:
         raise SubjectMissingError(
             f"the registry has no subject {subject}",
-            hint="start the producer, which registers it with its first record, or set `subject` in the table spec",
+            hint="register it (many producers do with their first record), or set `subject` in the table spec",
         )
     return f"readable, latest schema id {schema.id} ({schema.format})"
 
 
 def _refuses_all(finding: Finding) -> bool:
-    return finding.verdict == "failed" and ("401" in finding.found or finding.is_silence)
-
-
-def _hint(problem: RegistryError, subject: str) -> str:
-    if "401" in problem.what:
-        return "fix basic.auth.user.info of `schema_registry`: the registry needs its own API key, not the brokers'"
-    if "403" in problem.what:
-        return f"let the `schema_registry` account read the subject {subject}, for example with DeveloperRead"
-    return problem.hint
+    said = any(words in finding.found for words in ("status code 401", "does not exist"))
+    return finding.verdict == "failed" and (said or finding.is_silence)
 
 
 def _not_asked(subjects: Sequence[str], why: str) -> Iterator[Finding]:

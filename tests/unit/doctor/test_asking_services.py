@@ -46,14 +46,25 @@ class Registry:
 
 
 def refused(status: int) -> RegistryError:
-    return RegistryError(f"could not look up the subject: no (HTTP status code {status})", hint="check")
+    return RegistryError(f"could not look up the subject: no (HTTP status code {status})", hint=f"fix {status}")
 
 
 def test_a_registry_that_does_not_know_us_is_asked_once() -> None:
     found = list(ask_subjects(Registry({"a": refused(401)}), ["a", "b"], Asking("registry")))
 
     assert [(each.what, each.verdict) for each in found] == [("subject a", "failed"), ("subject b", "not asked")]
-    assert "basic.auth.user.info" in found[0].hint
+    assert found[0].hint == "fix 401"
+
+
+def test_a_registry_that_does_not_exist_is_asked_once() -> None:
+    missing = RegistryError("the schema registry r of AWS Glue in us-east-1 does not exist", hint="create it")
+
+    found = list(ask_subjects(Registry({"a": missing}), ["a", "b"], Asking("registry")))
+
+    assert [(each.what, each.verdict, each.hint) for each in found] == [
+        ("subject a", "failed", "create it"),
+        ("subject b", "not asked", ""),
+    ]
 
 
 def test_a_subject_that_is_forbidden_leaves_the_others() -> None:
@@ -62,7 +73,7 @@ def test_a_subject_that_is_forbidden_leaves_the_others() -> None:
     found = list(ask_subjects(Registry(answers), ["a", "b", "c"], Asking("registry")))
 
     assert [each.verdict for each in found] == ["failed", "failed", "ok"]
-    assert "read the subject a" in found[0].hint
+    assert found[0].hint == "fix 403"
     assert "has no subject b" in found[1].found
     assert found[2].found == "readable, latest schema id 7 (AVRO)"
 
