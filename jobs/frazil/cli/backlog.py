@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-STALE_SECONDS = 60.0
-"""A batch that has not been published this long after it was read has failed or was planned again."""
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -42,7 +39,6 @@ class Backlog:
     done: int = 0
     batch: int = 0
     read: Callable[[], int] | None = None
-    ingested_at: float | None = None
 
     @property
     def is_caught_up(self) -> bool:
@@ -51,22 +47,22 @@ class Backlog:
     def begin(self, *, now: float, offsets: int, lag: int, read: Callable[[], int]) -> None:
         if self.is_caught_up:
             self.began, self.done = now, 0
-        self.total, self.batch, self.read, self.ingested_at = self.done + lag, offsets, read, None
+        self.total, self.batch, self.read = self.done + lag, offsets, read
 
-    def ingested(self, *, now: float) -> None:
-        self.read, self.ingested_at = None, now
+    def ingested(self) -> None:
+        self.read = None
 
     def publish(self, offsets: int) -> None:
         self.done += offsets
         self.drop()
 
     def drop(self) -> None:
-        """Forget the batch in flight: it was published, or failed."""
-        self.batch, self.read, self.ingested_at = 0, None, None
+        """Forget the batch in flight: it was published, failed, or is planned again."""
+        self.batch, self.read = 0, None
 
     def progress(self, now: float) -> Progress | None:
         """Return the progress at the time `now`, or None if no batch is in flight."""
-        if not self.batch or (self.ingested_at is not None and now - self.ingested_at > STALE_SECONDS):
+        if not self.batch:
             return None
         passed = self.done + (self.batch if self.read is None else min(self.read(), self.batch))
         seconds = max(now - self.began, 1e-9)

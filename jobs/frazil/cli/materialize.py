@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -152,6 +153,7 @@ def _runs(
     display = display or Display()
     runner = WatchedRunner(SparkRunner(log_file=log_file, cluster=cluster), display)
     clients = open_clients(settings, runner, on_receipt=lambda receipt: _announce(receipt, display))
+    clients = replace(clients, on_batch_end=display.batch_ended)
     client_source = CredentialRefresher(settings, clients, load=lambda: settings_from(config))
     return table_runs(clients, chosen, adopt=adopt, client_source=client_source)
 

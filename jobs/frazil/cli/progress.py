@@ -64,11 +64,13 @@ class Display:
 
     def batch_read(self, table: str) -> None:
         with self._lock:
-            self._backlogs[table].ingested(now=self.clock())
+            self._backlogs[table].ingested()
 
-    def batch_failed(self, table: str) -> None:
+    def batch_ended(self, table: str) -> None:
+        """Stop showing the table's batch, if one was shown: it was published, or failed at any step."""
         with self._lock:
-            self._backlogs[table].drop()
+            if table in self._backlogs:
+                self._backlogs[table].drop()
 
     def batch_published(self, receipt: Receipt) -> None:
         with self._lock:
@@ -127,11 +129,7 @@ class WatchedRunner:
             lag=sum(each.partition_end - each.start for each in ranges),
             read=lambda: self.runner.offsets_read(name),
         )
-        try:
-            results = self.runner.run(tasks, name=name)
-        except BaseException:
-            self.display.batch_failed(table)
-            raise
+        results = self.runner.run(tasks, name=name)
         self.display.batch_read(table)
         return results
 

@@ -31,10 +31,15 @@ Step = BatchStep | ReplayStep
 Observer = Callable[[Literal["before", "after"], Step], None]
 
 
+def _ignore(table: str) -> None:
+    del table
+
+
 @dataclass(frozen=True, slots=True)
 class Clients:
     """The clients that the steps use, the clock and the source of ids. `observe` is called before and after each step.
 
+    `on_batch_end` is called with the table's name after each batch, whether it was published, failed, or read nothing.
     `delta_logs` imports its library when the first table needs it. `snowflake` is None unless the settings name a user
     who may refresh external tables.
     """
@@ -52,6 +57,7 @@ class Clients:
     delta_logs: Callable[[], DeltaLogs]
     snowflake: Snowflake | None = None
     background: Background = field(default_factory=Background)
+    on_batch_end: Callable[[str], None] = field(default=_ignore)
 
 
 class ClientSource(Protocol):

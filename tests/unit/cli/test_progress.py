@@ -13,6 +13,8 @@ from frazil.cli import progress
 from frazil.cli.backlog import Progress
 from frazil.cli.materialize import _waiting
 from frazil.cli.progress import Display, WatchedRunner, bar_line
+from frazil.materialize.scheduling.fair_queue import FairQueue
+from frazil.materialize.scheduling.schedule import _in_turn
 from frazil.model.plan import OffsetRange
 from frazil.records import OptionalFields, Records
 
@@ -77,17 +79,27 @@ def test_a_backfill_is_shown_from_its_first_batch_to_its_last(capsys: pytest.Cap
     assert capsys.readouterr().err == "Starting Spark (about 15 s)…\n"
 
 
-def test_a_batch_that_fails_is_no_longer_shown() -> None:
+def test_a_batch_that_failed_after_it_was_read_is_no_longer_shown() -> None:
     display = Display()
+    watched = WatchedRunner(Runner(lambda: None), display)
 
     def fail() -> None:
+        watched.run([task(0, 5, 5)], name="lake.orders epoch 1")
         assert display.progress() != []
         raise ZeroDivisionError
 
+    run: Any = SimpleNamespace(
+        spec=SimpleNamespace(identifier="lake.orders"),
+        clients=SimpleNamespace(on_batch_end=display.batch_ended),
+        client_source=None,
+        batch=fail,
+    )
+
     with pytest.raises(ZeroDivisionError):
-        WatchedRunner(Runner(fail), display).run([task(0, 5, 5)], name="lake.orders epoch 1")
+        _in_turn(run, FairQueue(lambda: 1, stopped=lambda: False))
 
     assert display.progress() == []
+    display.batch_ended("lake.never_read")
 
 
 @pytest.mark.parametrize(

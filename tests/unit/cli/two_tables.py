@@ -46,7 +46,9 @@ class Run:
     name: str
     seconds: float
     clients: Any = field(
-        default_factory=lambda: SimpleNamespace(topics=NoTopics(), runner=Runner(), background=Background())
+        default_factory=lambda: SimpleNamespace(
+            topics=NoTopics(), runner=Runner(), background=Background(), on_batch_end=lambda table: None
+        )
     )
     state: TableState | None = None
     client_source: None = None

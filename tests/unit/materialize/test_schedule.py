@@ -40,6 +40,8 @@ class Clients:
     topics: TopicsInMemory
     runner: Any = field(default_factory=lambda: SimpleNamespace(parallelism=1))
 
+    def on_batch_end(self, table: str) -> None: ...
+
 
 @dataclass
 class FixedClients:

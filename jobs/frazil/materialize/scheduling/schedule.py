@@ -171,7 +171,10 @@ def _in_turn(run: TableRun, queue: FairQueue) -> Outcome | None:
         if not granted:
             return None
         _renew(run)
-        return run.batch()
+        try:
+            return run.batch()
+        finally:
+            run.clients.on_batch_end(run.spec.identifier)
 
 
 def _renew(run: TableRun) -> None:
