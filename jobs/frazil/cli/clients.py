@@ -15,6 +15,7 @@ from frazil.materialize.run import TableRun
 from frazil.model.receipt import Receipt
 from frazil.model.spec import Settings, SnowflakeSettings, TableSpec
 from frazil.ports import DeltaLogs, Lake, Snowflake, TaskRunner
+from frazil.specs.select import read_together
 
 
 def new_id() -> str:
@@ -75,9 +76,15 @@ def open_onlooker(settings: SnowflakeSettings | None) -> Snowflake | None:
 def table_runs(
     clients: Clients, specs: tuple[TableSpec, ...], *, adopt: bool = False, client_source: ClientSource | None = None
 ) -> list[TableRun]:
-    """Return one run per table, all with the same writer id, which is new in every process."""
+    """Return one run for each table, or for all tables of a group, which must all be given.
+
+    All have the same writer id, which is new in every process.
+    """
     writer = new_id()
-    return [TableRun(spec, clients, writer, adopt=adopt, client_source=client_source) for spec in specs]
+    return [
+        TableRun(first, clients, writer, adopt=adopt, client_source=client_source, others=others)
+        for first, *others in read_together(specs)
+    ]
 
 
 def _nobody(when: str, step: Step) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -79,7 +80,7 @@ def explain(tables: Tables = None, config: Config = DEFAULT_CONFIG) -> None:
     from frazil.model.plan import Halt  # noqa: PLC0415
 
     failures: list[FrazilError] = []
-    for run in _runs(config, tables):
+    for run in chain.from_iterable(run.of_each_table() for run in _runs(config, tables)):
         try:
             explanation = explain_table(run)
         except FrazilError as failure:
@@ -176,15 +177,17 @@ def _cluster(master: str | None, environment: str | None) -> SparkCluster | None
 def _create(runs: Sequence[TableRun]) -> None:
     failures: list[FrazilError] = []
     for run in runs:
-        table = run.spec.identifier
+        names = [table.identifier for table in run.tables]
         try:
-            there = run.clients.lake.load(table) is not None
+            there = {name for name in names if run.clients.lake.load(name) is not None}
             run.create()
         except FrazilError as failure:
             failures.append(failure)
-            print(f"{table}: failed", file=sys.stderr)
+            said = dict.fromkeys(names, "failed")
         else:
-            print(f"{table}: {'exists' if there else 'created, empty'}", file=sys.stderr)
+            said = {name: "exists" if name in there else "created, empty" for name in names}
+        for name, what in said.items():
+            print(f"{name}: {what}", file=sys.stderr)
     if failures and all(isinstance(each, TopicMissingError | SubjectMissingError) for each in failures):
         print_error(_together(failures, "materialize --create-only"))
         raise typer.Exit(NOT_THERE_YET)
@@ -218,7 +221,7 @@ def _waiting(runs: Sequence[TableRun], every: timedelta | None) -> str:
 
     triggers = {every} if every is not None else {run.spec.trigger.every for run in runs}
     often = f"every {duration(triggers.pop().total_seconds())}" if len(triggers) == 1 else "each at its own trigger"
-    return f"{plural(len(runs), 'table')}, {often}, waiting"
+    return f"{plural(sum(len(run.tables) for run in runs), 'table')}, {often}, waiting"
 
 
 @contextmanager

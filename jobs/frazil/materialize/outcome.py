@@ -12,11 +12,15 @@ from frazil.model.receipt import Receipt
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A batch became visible; `delta` is the result of announcing it to Delta readers, if the spec has any."""
+    """A batch became visible; `delta` is the result of announcing it to Delta readers, if the spec has any.
+
+    For a group, these are of its ledger, and `rows` are those of all tables.
+    """
 
     receipt: Receipt
     standing: Standing
     delta: Announced | None
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)

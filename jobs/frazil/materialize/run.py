@@ -72,6 +72,10 @@ class TableRun:
         self.tables = tuple(OneTable(spec, self.writer) for spec in (self.spec, *self.others))
         self.pauser = Pauser(self.spec)
 
+    def of_each_table(self) -> list[TableRun]:
+        """Return a run of each table as if it were alone, to preview what happens to it."""
+        return [TableRun(table.spec, self.clients, self.writer, adopt=self.adopt) for table in self.tables]
+
     def batch(self) -> Outcome:
         """Carry out one batch: all steps, in the order of `STEPS`.
 
@@ -331,7 +335,7 @@ class TableRun:
                 self.clients.on_receipt(receipts[-1])
                 deltas.append(table.announcing.announce(self.clients, at.view))
         self._housekeep([at.view for at in now])
-        return Published(receipts[0], now[0], deltas[0])
+        return Published(receipts[0], now[0], deltas[0], rows=sum(receipt.counts.rows for receipt in receipts))
 
     def _housekeep(self, views: Sequence[TableView]) -> None:
         for table, view in zip(self.tables, views, strict=True):

@@ -21,11 +21,11 @@ class Run:
     name: str
     failure: FrazilError | None = None
     there: bool = False
-    spec: Any = field(init=False)
+    tables: tuple[Any, ...] = field(init=False)
     clients: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.spec = SimpleNamespace(identifier=self.name)
+        self.tables = (SimpleNamespace(identifier=self.name),)
         self.clients = SimpleNamespace(lake=SimpleNamespace(load=lambda _: self if self.there else None))
 
     def create(self) -> None:

@@ -146,7 +146,8 @@ def test_waiting_says_how_many_tables_and_how_often() -> None:
     from datetime import timedelta  # noqa: PLC0415
 
     runs: Any = [
-        SimpleNamespace(spec=SimpleNamespace(trigger=SimpleNamespace(every=timedelta(seconds=s)))) for s in (60, 30)
+        SimpleNamespace(spec=SimpleNamespace(trigger=SimpleNamespace(every=timedelta(seconds=s))), tables=("t",))
+        for s in (60, 30)
     ]
     assert _waiting(runs * 2, timedelta(seconds=10)) == "4 tables, every 10 s, waiting"
     assert _waiting(runs[:1], None) == "1 table, every 60 s, waiting"

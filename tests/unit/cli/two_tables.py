@@ -55,7 +55,11 @@ class Run:
 
     @property
     def spec(self) -> Any:
-        return SimpleNamespace(identifier=self.name, topics=("orders",))
+        return SimpleNamespace(identifier=self.name, topics=("orders",), pipeline=SimpleNamespace(name=self.name))
+
+    @property
+    def tables(self) -> tuple[Any]:
+        return (self.spec,)
 
     def batch(self) -> Outcome:
         if isinstance(self.clients.runner, WatchedRunner):

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from policed_tables import HASH, HASH_KEY, LETTER_KEY, masked
 from values_of_tables import state, topic, view
 
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.cli.clients import table_runs
 from frazil.materialize.create import initial_columns
 from frazil.materialize.evolve import known_schemas
 from frazil.materialize.ingest.distribute import BatchTable, task_context
 from frazil.materialize.preview.candidate import plan_schema
 from frazil.materialize.preview.explain import Explanation, lines
+from frazil.materialize.replay.request import check_replayable
 from frazil.materialize.sources import LatestSchemas, latest_schemas
 from frazil.model.changes import AddColumn
-from frazil.model.errors import SpecError, SubjectMissingError
+from frazil.model.errors import ReplayError, SpecError, SubjectMissingError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, WriterSchemas
 from frazil.model.routes import Group, HeaderCondition, Route
 from frazil.model.schemas import NONE_EXCLUDED, SchemaDefinition
@@ -145,3 +148,18 @@ def test_only_the_ledger_of_a_group_shows_the_plan(specs: tuple[TableSpec, ...])
     ]
     halted = Explanation("lake.refunds", Halt("lake.refunds", SpecError("why", hint="")), ledger="lake.orders")
     assert list(lines(halted)) == ["lake.refunds", "  halt: SpecError"]
+
+
+def test_the_tables_of_a_group_are_one_run_and_are_previewed_one_by_one(specs: tuple[TableSpec, ...]) -> None:
+    alone = replace(specs[0], table="trades", group=None)
+
+    group, trades = table_runs(cast(Any, None), (*specs, alone))
+
+    assert [table.identifier for table in group.tables] == ["lake.orders", "lake.refunds"]
+    assert [run.spec.table for run in group.of_each_table()] == ["orders", "refunds"]
+    assert [run.spec.table for run in trades.of_each_table()] == ["trades"]
+
+
+def test_dead_letters_of_a_group_are_not_replayed_into_a_table(specs: tuple[TableSpec, ...]) -> None:
+    with pytest.raises(ReplayError, match="the dead letters of a spec with routes cannot be replayed"):
+        check_replayable(specs[1])

@@ -28,7 +28,7 @@ from frazil.materialize.replay.doubled import check_no_rows
 from frazil.materialize.replay.letters import LETTERS_AT_ONCE, Letters, Waiting, chosen_letters, without
 from frazil.materialize.replay.redecode import NewSchemaError, Redecoder, SchemaUse
 from frazil.materialize.replay.replayed_state import ReplayedRows, check, receipt_of, state_after
-from frazil.materialize.replay.request import ReplayRequest, ReplayResult
+from frazil.materialize.replay.request import ReplayRequest, ReplayResult, check_replayable
 from frazil.materialize.schema.fitted import fitted
 from frazil.materialize.state import Standing, standing
 from frazil.materialize.verdicts import OvertakenError
@@ -74,6 +74,7 @@ class Replay:
         Raises PausedError, ContendedError if others keep publishing, and what a batch raises. What is visible by then
         is right.
         """
+        check_replayable(self.spec)
         overtaken = 0
         while overtaken < ATTEMPTS:
             here, dead_letters = self.made_ready()

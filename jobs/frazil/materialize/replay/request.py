@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from uuid import UUID
 
+from frazil.model.errors import ReplayError
 from frazil.model.moments import rfc3339
 from frazil.model.schemas import SchemaId
+from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 
 REQUEST_PREFIX = "frazil.replay-request."
@@ -17,6 +19,15 @@ REQUEST_PREFIX = "frazil.replay-request."
 
 Record = tuple[str, int, int]
 """A topic, a partition and an offset."""
+
+
+def check_replayable(spec: TableSpec) -> None:
+    """Raise ReplayError for the dead letters of a group: which of its tables gets one is only decided for batches."""
+    if spec.group is not None:
+        raise ReplayError(
+            f"{spec.dead_letters_identifier}: the dead letters of a spec with routes cannot be replayed yet",
+            hint="fix the cause and produce the records again, or materialize the topic into another group of tables",
+        )
 
 
 @dataclass(frozen=True, slots=True)

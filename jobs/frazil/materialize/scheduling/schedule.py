@@ -52,7 +52,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """The outcome of one table: its batches and rows, and the failure that ended it."""
+    """The outcome of one table or group: its batches and rows, and the failure that ended it."""
 
     table: str
     batches: int
@@ -149,7 +149,7 @@ def _until_caught_up(
             if outcome is None:
                 break
             if isinstance(outcome, Published):
-                batches, rows = batches + 1, rows + outcome.receipt.counts.rows
+                batches, rows = batches + 1, rows + outcome.rows
             fruitless = fruitless + 1 if isinstance(outcome, Again) else 0
             if fruitless > FRUITLESS:
                 raise _no_progress(run.spec.identifier)
@@ -158,11 +158,11 @@ def _until_caught_up(
     except FrazilError as failure:
         if isinstance(failure, ServiceError):
             _doubt(run)
-        return TableReport(run.spec.identifier, batches, rows, failure)
+        return TableReport(run.spec.pipeline.name, batches, rows, failure)
     except Exception as defect:  # the edge of one table: the others go on
         LOG.exception("unforeseen", extra={"table": run.spec.identifier})
-        return TableReport(run.spec.identifier, batches, rows, _unforeseen(run.spec.identifier, defect))
-    return TableReport(run.spec.identifier, batches, rows, None)
+        return TableReport(run.spec.pipeline.name, batches, rows, _unforeseen(run.spec.identifier, defect))
+    return TableReport(run.spec.pipeline.name, batches, rows, None)
 
 
 def _in_turn(run: TableRun, queue: FairQueue) -> Outcome | None:
@@ -238,7 +238,7 @@ def _run_until_stopped(
             break
         rest = every_seconds if _may_recover(failure) else max(FAILING_SECONDS, every_seconds)
         _wait(run, rest - (time.monotonic() - began), stopping, healthy=failure is None)
-    return TableReport(run.spec.identifier, batches, rows, failure)
+    return TableReport(run.spec.pipeline.name, batches, rows, failure)
 
 
 def _may_recover(failure: FrazilError | None) -> bool:
