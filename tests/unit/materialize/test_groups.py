@@ -2,10 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from grouped_tables import GroupWorld
+from grouped_tables import DEAD_LETTERS, ROUTES, GroupWorld, specs
+
+from frazil.materialize.clients import STEPS, Observer
+from frazil.materialize.outcome import Again, Published
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY
+from frazil.model.errors import FencedError, GroupApartError, PausedError, StateLostError
+from frazil.model.plan import NothingToDo
+from frazil.model.routes import Route
+from tests.fakes.watched_lake import Commit, WatchedLake
+from tests.sampling import sampled
+
+SENT = ("order", "refund", "other", "order", "refund", "order")
+AROUND = [
+    ("before", "recover"),
+    ("after", "repartition"),
+    ("after", "ingest"),
+    ("after", "stage"),
+    ("after", "publish"),
+]
+MOMENTS = sampled([(when, step) for step in STEPS for when in ("before", "after")], keep=AROUND.__contains__)
+"""The tests of every commit come between these."""
+
+
+class KilledError(BaseException):
+    """The process ends here."""
 
 
 @pytest.fixture
@@ -13,11 +39,340 @@ def world(tmp_path: Path) -> GroupWorld:
     return GroupWorld.at(tmp_path)
 
 
+@pytest.fixture
+def begun(world: GroupWorld) -> GroupWorld:
+    """One batch has been published, and another one is there to be read."""
+    world.send(*SENT)
+    world.catch_up()
+    world.send(*SENT)
+    return world
+
+
+def watched(world: GroupWorld, around: Callable[[str, Commit], object]) -> WatchedLake:
+    return WatchedLake(world.lake._settings, around=around)
+
+
+def at_commit(number: int, act: Callable[[], object], *, before: bool) -> Callable[[str, Commit], object]:
+    """Act once, before or after the commit with this number."""
+    done = 0
+
+    def around(name: str, commit: Commit) -> object:
+        nonlocal done
+        done += 1
+        if before and done == number:
+            act()
+        answer = commit()
+        if not before and done == number:
+            act()
+        return answer
+
+    return around
+
+
+def kill() -> None:
+    raise KilledError
+
+
+def at_moment(when: str, step: str, act: Callable[[], object]) -> Observer:
+    left = [act]
+
+    def observe(when_now: str, step_now: str) -> None:
+        if left and (when_now, step_now) == (when, step):
+            left.pop()()
+
+    return observe
+
+
+def killed_before_refunds(world: GroupWorld) -> None:
+    """The ledger has the batch, and the process dies before the other table gets it."""
+
+    epoch = world.stands("orders").state.epoch
+
+    def around(name: str, commit: Commit) -> object:
+        if lake.doing == "publish" and world.stands("orders").state.epoch > epoch:
+            raise KilledError
+        return commit()
+
+    lake = watched(world, around)
+    with pytest.raises(KilledError):
+        world.driver(lake=lake).batch()
+    assert [world.stands(table).state.epoch for table in ("orders", "refunds")] == [epoch + 1, epoch]
+
+
+def append_by_others(world: GroupWorld, table: str) -> None:
+    loaded = world.lake.catalog.load_table(f"lake.{table}")
+    loaded.append(pa.table({"n": pa.array([-1], pa.int32())}))
+
+
+def roll_back(world: GroupWorld, table: str) -> None:
+    parent = world.stands(table).carrier.parent_id
+    assert parent is not None
+    world.lake.catalog.load_table(f"lake.{table}").manage_snapshots().rollback_to_snapshot(parent).commit()
+
+
+def set_main(world: GroupWorld, table: str, snapshot_id: int) -> None:
+    world.lake.catalog.load_table(f"lake.{table}").manage_snapshots().set_current_snapshot(snapshot_id).commit()
+
+
 def test_each_record_is_in_the_table_that_takes_it_and_all_states_agree(world: GroupWorld) -> None:
-    world.send("order", "refund", "order", "other", "refund", "order", "order", "other")
+    world.send(*SENT)
+    world.catch_up()
+    world.send(*SENT)
 
-    published = world.catch_up()
+    (published,) = world.catch_up()
 
-    assert len(published) == 2
     world.assert_exactly_once()
-    assert world.stands("orders").carrier.summary["frazil.pipeline"] == "lake.events"
+    assert published.receipt.counts.short_formula() == "3 read = 3 rows"
+    assert published.receipt.accounted.short_formula() == "6 read = 5 rows + 1 dead letter"
+    assert published.receipt.dead_letters_by_reason == {"no_route": 1}
+
+
+def test_a_batch_that_a_table_gets_nothing_of_is_one_of_its_batches(world: GroupWorld) -> None:
+    world.send("order", "order")
+    world.catch_up()
+
+    assert world.stands("refunds").state.epoch == 1
+    world.assert_exactly_once()
+
+
+def test_a_new_process_knows_the_schemas_that_no_route_takes(begun: GroupWorld) -> None:
+    begun.catch_up()
+    begun.send("other", "order")
+
+    assert isinstance(begun.driver().batch(), Published)
+    begun.assert_exactly_once()
+
+
+@pytest.mark.parametrize(("when", "step"), MOMENTS)
+def test_a_process_that_dies_at_a_step_loses_and_doubles_nothing(begun: GroupWorld, when: str, step: str) -> None:
+    with pytest.raises(KilledError):
+        begun.driver(observe=at_moment(when, step, kill)).batch()
+
+    begun.catch_up()
+
+    begun.assert_exactly_once()
+
+
+def test_a_process_that_dies_at_a_commit_loses_and_doubles_nothing(begun: GroupWorld) -> None:
+    commits = 0
+    while True:
+        before = commits % 2 == 0
+        lake = watched(begun, at_commit(commits // 2 + 1, kill, before=before))
+        try:
+            begun.driver(lake=lake).batch()
+        except KilledError:
+            commits += 1
+        else:
+            break
+        begun.catch_up()
+        begun.assert_exactly_once()
+        begun.send(*SENT)
+
+    assert commits >= 2 * 6  # two tables and their dead letters are staged and published
+
+
+@pytest.mark.parametrize(("when", "step"), MOMENTS)
+def test_a_process_that_another_one_overtakes_at_a_step_publishes_nothing_twice(
+    begun: GroupWorld, when: str, step: str
+) -> None:
+    outcome: object
+    try:
+        outcome = begun.driver(observe=at_moment(when, step, begun.catch_up)).batch()
+    except FencedError as fenced:
+        outcome = fenced
+
+    assert isinstance(outcome, Published | Again | NothingToDo | FencedError)
+    begun.catch_up()
+    begun.assert_exactly_once()
+
+
+def test_a_process_that_another_one_overtakes_at_a_commit_publishes_nothing_twice(begun: GroupWorld) -> None:
+    number = 0
+    overtaken = True
+    while overtaken:
+        number, overtaken = number + 1, False
+
+        def overtake() -> None:
+            nonlocal overtaken
+            overtaken = True
+            begun.catch_up()
+            begun.send("order", "refund")
+            begun.catch_up()
+
+        try:
+            begun.driver(lake=watched(begun, at_commit(number, overtake, before=True))).batch()
+        except FencedError:
+            overtaken = True
+        begun.catch_up()
+        begun.assert_exactly_once()
+        begun.send(*SENT)
+
+    assert number > 6
+
+
+def test_a_table_that_lacks_the_last_batch_gets_it_before_the_next_plan(begun: GroupWorld) -> None:
+    killed_before_refunds(begun)
+
+    assert isinstance(begun.driver().batch(), NothingToDo)
+
+    begun.assert_exactly_once()
+
+
+def test_a_table_whose_main_has_moved_gets_the_last_batch_on_top(begun: GroupWorld) -> None:
+    killed_before_refunds(begun)
+    append_by_others(begun, "refunds")
+
+    begun.catch_up()
+
+    assert begun.stands("refunds").state.foreign.rows_added == 1
+    begun.lake.catalog.load_table("lake.refunds").delete("n = -1")
+    begun.assert_exactly_once()
+
+
+def test_the_last_batch_of_a_paused_group_is_completed(begun: GroupWorld) -> None:
+    killed_before_refunds(begun)
+    begun.lake.set_properties("lake.orders", put={PAUSED_PROPERTY: "by hand"})
+
+    with pytest.raises(PausedError):
+        begun.driver().batch()
+
+    begun.assert_exactly_once()
+
+
+def test_the_last_batch_of_a_route_that_was_removed_is_completed(begun: GroupWorld) -> None:
+    killed_before_refunds(begun)
+
+    begun.catch_up(begun.driver(*specs(ROUTES[0])))
+
+    assert begun.offsets("lake.refunds") == begun.named("refund")
+
+
+def test_a_branch_that_another_tool_dropped_halts_the_group_until_it_is_rolled_back(begun: GroupWorld) -> None:
+    killed_before_refunds(begun)
+    view = begun.stands("refunds").view
+    begun.lake.drop_branches(view, [name for name in view.branches if name != "main"])
+
+    with pytest.raises(GroupApartError) as apart:
+        begun.driver().batch()
+
+    orders, refunds = begun.stands("orders"), begun.stands("refunds")
+    assert f"lake.orders is at epoch 3 (batch {orders.state.batch_id})" in apart.value.what
+    assert f"lake.refunds is at epoch 2 (batch {refunds.state.batch_id})" in apart.value.what
+    assert "lake.refunds has no branch with the ledger's batch" in apart.value.what
+    ways = f"lake.orders to snapshot {orders.carrier.parent_id}, lake.refunds to snapshot {refunds.carrier.id}"
+    assert ways in apart.value.hint
+    roll_back(begun, "orders")
+    begun.catch_up()
+    begun.assert_exactly_once()
+
+
+@pytest.mark.parametrize("table", ["orders", "refunds"])
+def test_a_table_that_was_rolled_back_alone_halts_the_group(begun: GroupWorld, table: str) -> None:
+    begun.catch_up()
+    heads = {name: begun.stands(name).carrier.id for name in ("orders", "refunds")}
+    roll_back(begun, table)
+    begun.send(*SENT)
+
+    with pytest.raises(GroupApartError) as apart:
+        begun.driver().batch()
+
+    ways = ", ".join(f"lake.{name} to snapshot {head}" for name, head in heads.items())
+    assert ways in apart.value.hint
+    set_main(begun, table, heads[table])
+    begun.catch_up()
+    begun.assert_exactly_once()
+
+
+def test_a_group_that_was_rolled_back_reads_on_from_there_even_if_a_process_dies(begun: GroupWorld) -> None:
+    begun.catch_up()
+    for table in ("orders", "refunds"):
+        roll_back(begun, table)
+
+    killed_before_refunds(begun)
+    begun.catch_up()
+
+    begun.assert_exactly_once()
+
+
+@pytest.mark.parametrize("table", ["orders", "refunds"])
+def test_a_table_that_is_rolled_back_before_the_batch_is_published_keeps_all_from_changing(
+    world: GroupWorld, table: str
+) -> None:
+    world.send(*SENT)
+    world.catch_up()
+    world.send(*SENT)
+    world.catch_up()
+    world.send(*SENT)
+    epochs = {name: world.stands(name).state.epoch for name in ("orders", "refunds")}
+
+    outcome = world.driver(observe=at_moment("before", "publish", lambda: roll_back(world, table))).batch()
+
+    assert isinstance(outcome, Again)
+    assert {name: world.stands(name).state.epoch for name in epochs} == {**epochs, table: epochs[table] - 1}
+
+
+def test_a_route_that_is_added_begins_at_the_next_offset_of_the_group(begun: GroupWorld) -> None:
+    begun.catch_up()
+    begun.send("other", "order")
+    routes = specs(*ROUTES, Route("others", "shop.Other"))
+
+    begun.catch_up(begun.driver(*routes))
+
+    assert begun.offsets("lake.others") == [12]
+    added, ledger = begun.stands("others").state, begun.stands("orders").state
+    assert added.itself == ledger.itself
+    assert (added.sources[0].partitions[0].origin, ledger.sources[0].partitions[0].origin) == (12, 0)
+    assert ledger.group is not None
+    assert ledger.group.partitions["events"][0].routed_since == 12
+    assert ledger.group.untaken_schema_ids == ()
+
+
+def test_a_route_that_is_removed_keeps_its_line_and_one_added_again_its_rows(begun: GroupWorld) -> None:
+    begun.catch_up()
+    begun.send("refund", "order")
+    begun.catch_up(begun.driver(*specs(ROUTES[0])))
+    ledger = begun.stands("orders").state.group
+    assert ledger is not None
+    line = ledger.line_of("refunds")
+    assert line is not None and line.read == {"events": {0: 4}}
+    begun.send("refund")
+
+    begun.catch_up()
+
+    assert begun.offsets("lake.refunds") == [n for n in begun.named("refund") if n != 12]
+    assert begun.offsets(DEAD_LETTERS, "offset") == [*begun.named("other"), 12]
+
+
+def test_an_added_route_whose_process_died_begins_where_the_group_is_then(begun: GroupWorld) -> None:
+    routes = specs(*ROUTES, Route("others", "shop.Other"))
+    with pytest.raises(KilledError):
+        begun.driver(*routes, observe=at_moment("before", "stage", kill)).batch()
+    begun.catch_up()
+    begun.send("other")
+
+    begun.catch_up(begun.driver(*routes))
+
+    assert begun.offsets("lake.others") == [12]
+
+
+@pytest.mark.parametrize(
+    ("dropped", "said"),
+    [
+        ("refunds", "the table lake.refunds was dropped: lake.orders, which holds the state of lake.events, counts"),
+        ("orders", "the table lake.orders was dropped, which holds the state of lake.events; lake.refunds is at epoch"),
+    ],
+)
+def test_a_table_that_was_dropped_halts_the_group(begun: GroupWorld, dropped: str, said: str) -> None:
+    begun.catch_up()
+    begun.lake.catalog.drop_table(f"lake.{dropped}")
+
+    with pytest.raises(StateLostError, match=said):
+        begun.driver().batch()
+
+
+def test_a_group_whose_dead_letters_were_dropped_halts(begun: GroupWorld) -> None:
+    begun.catch_up()
+    begun.lake.catalog.drop_table(DEAD_LETTERS)
+
+    with pytest.raises(StateLostError, match=r"with the 2 dead letters that the state of lake\.orders counts"):
+        begun.driver().batch()
