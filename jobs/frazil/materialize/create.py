@@ -23,7 +23,6 @@ from frazil.materialize.schema.compare import aliases_of, applied, compare, refu
 from frazil.materialize.schema.former_names import FormerNames, former_names_of, former_names_property
 from frazil.materialize.schema.notices import left_out_property, notes_of_keys, notes_of_values
 from frazil.materialize.schema.required import required_findings
-from frazil.materialize.schema.routed import schema_of_route
 from frazil.materialize.sources import LatestSchemas, at_first_offsets, describe_topics, latest_schemas
 from frazil.materialize.state import CHECKPOINT_TAG, check_format, standing
 from frazil.model.columns import Column
@@ -219,7 +218,7 @@ def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Colum
     """The columns that hold what all latest schemas write, then those about the record; and their former names.
 
     Raises IncompatibleSchemaError with every finding of the first schema that does not fit, and SpecError for a policy
-    of a column that no schema has, unless the table can get records of schemas that are not known yet.
+    of a column that no schema has.
     """
     try:
         found = _initial_columns(spec, latest)
@@ -233,8 +232,7 @@ def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Colum
 
 def _check_policies(spec: TableSpec, latest: LatestSchemas) -> None:
     unmatched = unmatched_policies(spec, latest.values, latest.keys)
-    takes_any_of_several = spec.group is not None and schema_of_route(spec) is None
-    if unmatched and not takes_any_of_several:
+    if unmatched:
         raise SpecError(
             f"{spec.identifier}: columns: no schema has {', '.join(unmatched)}, so the policy would mask nothing",
             hint=f"correct the path in {spec.source_file}: dots between names, [] for items, {{}} for values of a map;"

@@ -100,7 +100,7 @@ def _mask_problems(routes: Sequence[Route], policies: Sequence[Policies], given:
         what = (
             f"{routes[mine].table} has no policy for {path}, and can get records like those whose {path} {table} masks"
         )
-        hint = f"add the policy to its `columns`, or `{path}: {{mask: none}}` to keep the values as they are"
+        hint = f"add a policy to its `columns`; `{path}: {{mask: none, may_be_missing: true}}` masks nothing"
         yield _problem(given[mine].place_of(ROUTE_COLUMNS), what, hint)
 
 

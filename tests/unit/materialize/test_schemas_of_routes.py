@@ -12,7 +12,6 @@ from values_of_tables import state, topic, view
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.cli.clients import table_runs
-from frazil.materialize.create import initial_columns
 from frazil.materialize.evolve import known_schemas
 from frazil.materialize.ingest.distribute import BatchTable, task_context
 from frazil.materialize.preview.candidate import plan_schema
@@ -22,7 +21,6 @@ from frazil.materialize.sources import LatestSchemas, latest_schemas
 from frazil.model.changes import AddColumn
 from frazil.model.errors import ReplayError, SpecError, SubjectMissingError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, WriterSchemas
-from frazil.model.routes import Group, HeaderCondition, Route
 from frazil.model.schemas import NONE_EXCLUDED, SchemaDefinition
 from frazil.model.spec import CatalogSettings, SubjectSettings, TableSpec
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
@@ -77,19 +75,6 @@ def test_a_table_evolves_for_the_schemas_of_its_route(specs: tuple[TableSpec, ..
     known = [known_schemas(both, each, met, excluded=NONE_EXCLUDED).values for each in specs]
 
     assert [list(each) for each in known] == [[1], [1, 2]]
-
-
-def test_a_route_by_header_can_have_policies_of_schemas_that_are_not_known_yet() -> None:
-    hashed = masked({"email": HASH}, table="refunds", topics=("events",))
-    by_header = Group("lake", "events", (Route("refunds", None, (HeaderCondition("type", "refund"),)),), masked=True)
-    by_schema = Group("lake", "events", (Route("refunds", "shop.Order"),), masked=True)
-    latest = latest_schemas(registry(("events-value", ORDER)), hashed)
-
-    columns, _ = initial_columns(replace(hashed, group=by_header), latest)
-
-    assert "n" in [column.name for column in columns]
-    with pytest.raises(SpecError, match="no schema has email"):
-        initial_columns(replace(hashed, group=by_schema), latest)
 
 
 def test_tasks_get_each_table_of_a_group_with_its_keys(specs: tuple[TableSpec, ...]) -> None:
