@@ -29,6 +29,8 @@ def _head(receipt: Receipt) -> str:
 
 
 def _details(receipt: Receipt) -> Iterator[str]:
+    if receipt.group is not None:
+        yield f"  all tables of its group: {receipt.group.short_formula()}"
     if receipt.ranges:
         yield f"  offsets {', '.join(_range(each) for each in sorted(receipt.ranges, key=_place))}"
     yield from _reasons("dead letters", receipt.dead_letters_by_reason)

@@ -53,11 +53,6 @@ class Receipt:
     group: Counts | None = None
     """In the receipt of a group's ledger: the outcomes of all records, with dead letters and skipped ones by reason."""
 
-    @property
-    def accounted(self) -> Counts:
-        """The outcomes of all records that the batch read."""
-        return self.counts if self.group is None else self.group
-
     def to_json(self) -> dict[str, Any]:
         value = asdict(self)
         value["complete_through"] = None if self.complete_through is None else rfc3339(self.complete_through)

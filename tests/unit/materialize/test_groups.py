@@ -7,14 +7,26 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from grouped_tables import DEAD_LETTERS, ROUTES, GroupWorld, specs
+from grouped_tables import DEAD_LETTERS, ROUTES, SCHEMAS, GroupWorld, specs
+from whole_batches import framed
 
+from frazil.cli.receipt_lines import lines
 from frazil.materialize.clients import STEPS, Observer
 from frazil.materialize.outcome import Again, Published
-from frazil.materialize.pause.pausing import PAUSED_PROPERTY
-from frazil.model.errors import FencedError, GroupApartError, PausedError, StateLostError
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY, excluded_schemas
+from frazil.model.errors import (
+    BadRecordLimitError,
+    FencedError,
+    GroupApartError,
+    IncompatibleSchemaError,
+    PausedError,
+    SpecChangeError,
+    StateLostError,
+)
 from frazil.model.plan import NothingToDo
 from frazil.model.routes import Route
+from frazil.model.spec import BadRecordLimit
+from tests.fakes.clients_in_memory import a_field, record
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.sampling import sampled
 
@@ -123,7 +135,7 @@ def test_each_record_is_in_the_table_that_takes_it_and_all_states_agree(world: G
 
     world.assert_exactly_once()
     assert published.receipt.counts.short_formula() == "3 read = 3 rows"
-    assert published.receipt.accounted.short_formula() == "6 read = 5 rows + 1 dead letter"
+    assert "  all tables of its group: 6 read = 5 rows + 1 dead letter" in lines(published.receipt)
     assert published.receipt.dead_letters_by_reason == {"no_route": 1}
 
 
@@ -370,9 +382,84 @@ def test_a_table_that_was_dropped_halts_the_group(begun: GroupWorld, dropped: st
         begun.driver().batch()
 
 
+def test_another_first_route_is_refused(begun: GroupWorld) -> None:
+    begun.catch_up()
+
+    with pytest.raises(SpecChangeError, match="the table of the first route holds the state of the group, so orders"):
+        begun.driver(*specs(*reversed(ROUTES))).batch()
+
+    with pytest.raises(SpecChangeError, match="the table of the first route holds the state of the group, so orders"):
+        begun.driver(*specs(Route("new", "shop.Other"), ROUTES[1])).batch()
+
+
 def test_a_group_whose_dead_letters_were_dropped_halts(begun: GroupWorld) -> None:
     begun.catch_up()
     begun.lake.catalog.drop_table(DEAD_LETTERS)
 
     with pytest.raises(StateLostError, match=r"with the 2 dead letters that the state of lake\.orders counts"):
         begun.driver().batch()
+
+
+def test_a_schema_that_one_table_cannot_hold_is_excluded_for_the_group_if_the_spec_says_so(begun: GroupWorld) -> None:
+    tables = specs(*ROUTES, on_incompatible_schema="dead_letter")
+    begun.catch_up(begun.driver(*tables))
+    text = record(a_field("n", "int"), a_field("why", "int"), name="shop.Refund")
+    begun.registry.register("events-value", text)
+    begun.values.append(framed(4, text, {"n": 1, "why": 2}))
+    begun.send("order")
+
+    begun.catch_up(begun.driver(*tables))
+
+    assert begun.offsets(DEAD_LETTERS, "offset") == [*begun.named("other"), 12]
+    assert begun.offsets("lake.orders") == begun.named("order")
+    assert excluded_schemas(begun.stands("orders").view.properties).values == {4}
+    assert excluded_schemas(begun.stands("refunds").view.properties).values == frozenset()
+
+
+def test_a_schema_that_one_table_cannot_hold_pauses_the_group(begun: GroupWorld) -> None:
+    begun.catch_up()
+    text = record(a_field("n", "int"), a_field("why", "int"), name="shop.Refund")
+    begun.registry.register("events-value", text)
+    begun.values.append(framed(4, text, {"n": 1, "why": 2}))
+    driver = begun.driver()
+    assert isinstance(driver.batch(), Again)
+
+    with pytest.raises(IncompatibleSchemaError, match=r"^lake\.refunds: the writer schema 4"):
+        driver.batch()
+
+    assert PAUSED_PROPERTY in begun.stands("orders").view.properties
+    assert PAUSED_PROPERTY not in begun.stands("refunds").view.properties
+
+
+def test_too_many_records_that_no_route_takes_pause_the_group(begun: GroupWorld) -> None:
+    begun.catch_up()
+    begun.send("other", "other", "order")
+    tables = specs(*ROUTES, bad_record_limit=BadRecordLimit(share=0.5, at_least=2))
+
+    with pytest.raises(BadRecordLimitError, match="no_route 2"):
+        begun.driver(*tables).batch()
+
+    begun.assert_exactly_once(read=12)
+    assert PAUSED_PROPERTY in begun.stands("orders").view.properties
+
+
+def test_a_topic_that_is_added_is_added_to_each_table(tmp_path: Path) -> None:
+    world = GroupWorld(GroupWorld.at(tmp_path).lake, names=("events",))
+    for _, text in SCHEMAS.values():
+        world.registry.register("events-value", text)
+    world.send(*SENT)
+    world.catch_up()
+    world.names = ("events", "more")
+    tables = specs(*ROUTES, topics=("events", "more"))
+
+    world.catch_up(world.driver(*tables))
+
+    for table, sent in (("orders", "order"), ("refunds", "refund")):
+        assert world.offsets(f"lake.{table}") == sorted(2 * world.named(sent))
+        at = world.stands(table).state
+        assert [source.topic for source in at.sources] == ["events", "more"]
+        assert at.unnamed_topic == "events"
+    group = world.stands("orders").state.group
+    assert group is not None
+    assert group.lines[1].read == {"events": {0: 2}, "more": {0: 2}}
+    assert group.total().read == 12

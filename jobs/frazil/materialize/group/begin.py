@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from frazil.materialize.changed_spec.spec_changes import refused_changes, spec_changes
 from frazil.materialize.group.ledger import placed
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import StateLostError
@@ -17,13 +18,16 @@ _RESTORE = "register it again from its newest metadata file, or drop all tables 
 def check_ledger_not_lost(lake: Lake, ledger: TableSpec, others: Sequence[TableSpec]) -> None:
     """Raise StateLostError if the ledger of a group is missing and another of its tables is there.
 
-    A new ledger would read everything again, and double the rows of the other tables.
+    A new ledger would read everything again, and double the rows of the other tables. Raises SpecChangeError if another
+    table was the ledger.
     """
     if not others or lake.load(ledger.identifier) is not None:
         return
     for spec in others:
         view = lake.load(spec.identifier)
         if view is not None:
+            for refused in refused_changes(spec, spec_changes(spec, view)):
+                raise refused
             epoch = standing(view, pipeline=spec.pipeline).state.epoch
             raise StateLostError(
                 f"the table {ledger.identifier} was dropped, which holds the state of {ledger.pipeline.name};"
