@@ -237,6 +237,10 @@ def _wire_problems(values: Values) -> Iterator[Problem]:
     if values.is_given(keys.WIRE_FORMAT) and not SCHEMA_TYPES.keys() & {key, value}:
         what = f"no effect, because value is {value} and key is {key}: no registered schema decodes them"
         yield _problem(values.place_of(keys.WIRE_FORMAT), what, "remove wire_format")
+    if values[keys.EVOLUTION] == "strict" and values[keys.WIRE_FORMAT] != CONFLUENT:
+        what = "strict compares schemas in the order of their registration, which UUIDs do not have"
+        hint = "write evolution: lenient, and let the registry check the compatibility of new versions"
+        yield _problem(values.place_of(keys.EVOLUTION), what, hint)
     if metadata.is_given(keys.KEEP) and "schema_uuid" in metadata[keys.KEEP] and not names_schemas_by_uuid(values):
         what = "records name no schema of their values by a UUID"
         hint = "set wire_format: confluent_headers or glue, or remove schema_uuid from the list"
