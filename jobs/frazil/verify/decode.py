@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import pyarrow as pa
@@ -13,17 +13,20 @@ from pyiceberg.schema import Schema
 from frazil.adapters.iceberg.scan import schemas_of
 from frazil.materialize.ingest.dead_rows import named_writers
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
-from frazil.materialize.ingest.decoders import TaskSchemas, UnknownIds
+from frazil.materialize.ingest.decoders import SchemasById, TaskSchemas, UnknownIds
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.payloads import Stop
 from frazil.materialize.ingest.placing import nowhere
 from frazil.materialize.ingest.table_rows import TableDecoder
 from frazil.materialize.pause.pausing import excluded_schemas
+from frazil.materialize.schema.columns_of import record_columns
 from frazil.materialize.schema.former_names import former_names_of
 from frazil.materialize.state import Standing
+from frazil.model.dead_letter import Reason
+from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.ingested import TaskContext
 from frazil.model.plan import WriterSchemas
-from frazil.model.schemas import NONE_EXCLUDED, RegisteredSchema, SchemaId
+from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, RegisteredSchema, SchemaId
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.ports import SchemaRegistry
@@ -39,6 +42,32 @@ class _AnyNumber(UnknownIds):
         return self.registry.by_id(schema_id)
 
 
+class _PossibleSchemas(SchemasById):
+    """Schemas that can become columns; the table was never able to hold any other, so its records are dead letters."""
+
+    def __init__(self, spec: TableSpec, unknown: UnknownIds, excluded: ExcludedSchemas, *, of_key: bool) -> None:
+        self.known: dict[SchemaId, RegisteredSchema] = {}
+        word, ids = (spec.key, excluded.keys) if of_key else (spec.value, excluded.values)
+        super().__init__(word, self.known, unknown, ids)
+        self._spec, self._of_key = spec, of_key
+        self._possible: dict[SchemaId, bool] = {}
+
+    def schema(self, schema_id: SchemaId) -> RegisteredSchema | Reason:
+        found = super().schema(schema_id)
+        if isinstance(found, Reason):
+            return found
+        if schema_id not in self._possible:
+            self._possible[schema_id] = self._can_become_columns(found)
+        return found if self._possible[schema_id] else Reason.REFUSED_SCHEMA
+
+    def _can_become_columns(self, schema: RegisteredSchema) -> bool:
+        try:
+            record_columns(self._spec, schema, of_key=self._of_key)
+        except IncompatibleSchemaError:
+            return False
+        return True
+
+
 @dataclass(slots=True)
 class Redecoder:
     """Decodes records of a table again. `schemas` grow as ids are met."""
@@ -48,8 +77,8 @@ class Redecoder:
     decoder: RecordDecoder
     row_schema: pa.Schema
     placed: ByFieldId
-    values: dict[SchemaId, RegisteredSchema] = field(default_factory=dict)
-    keys: dict[SchemaId, RegisteredSchema] = field(default_factory=dict)
+    values: dict[SchemaId, RegisteredSchema]
+    keys: dict[SchemaId, RegisteredSchema]
 
     @property
     def optional_fields(self) -> OptionalFields:
@@ -93,9 +122,8 @@ def open_redecoder(
     became rows.
     """
     schemas = [schema_to_pyarrow(Schema.model_validate_json(v.schema_json)) for v in (at.view, dead_letters)]
-    values: dict[SchemaId, RegisteredSchema] = {}
-    keys: dict[SchemaId, RegisteredSchema] = {}
     excluded = excluded_schemas(at.view.properties) if purpose == "leftovers" else NONE_EXCLUDED
+    values, keys = (_PossibleSchemas(spec, _AnyNumber(registry), excluded, of_key=each) for each in (False, True))
     placed = _placed(spec, at, schemas[0])
     row_schema = _without_record(spec, schemas[0]) if purpose == "letters" else schemas[0]
     context = _context(_judging(spec, purpose), at, dead_letters)
@@ -103,12 +131,12 @@ def open_redecoder(
         context.spec,
         table=context.rows.identifier,
         row_schema=row_schema,
-        schemas=TaskSchemas.of(spec, WriterSchemas(values, keys), _AnyNumber(registry), excluded),
+        schemas=TaskSchemas(values, keys),
         former_names=context.former_names,
         place_values=nowhere if purpose == "letters" else placed,
     )
     decoder = RecordDecoder(context, tables=[table], dead_letter_schema=schemas[1], now=now_utc)
-    return Redecoder(spec, registry, decoder, schemas[0], placed, values, keys)
+    return Redecoder(spec, registry, decoder, schemas[0], placed, values.known, keys.known)
 
 
 def _without_record(spec: TableSpec, row_schema: pa.Schema) -> pa.Schema:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyiceberg.types import LongType, StringType
@@ -25,6 +25,8 @@ from frazil.model.plan import NothingToDo
 from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.verify.against_kafka import KafkaSide
+from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import a_field, record
 
 TEXT = record(a_field("n", "string"))
@@ -88,6 +90,20 @@ def test_so_do_those_of_an_older_schema_that_a_task_meets(world: World) -> None:
     receipts = [each.receipt for each in outcomes if isinstance(each, Published)]
     assert sum(each.counts.rows for each in receipts) == 1
     assert sum(each.counts.dead_letters for each in receipts) == 1
+
+
+def test_verify_proves_dead_letters_of_a_schema_that_no_table_can_hold(world: World) -> None:
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 50}
+    text = record(a_field("n", decimal))
+    world.registry.register("orders-value", text)
+    world.values += [framed(2, text, {"n": b"\x01"}), framed(1, LONG, {"n": 7})]
+
+    assert published(world).receipt.dead_letters_by_reason == {"refused_schema": 1}
+
+    kafka = KafkaSide(world.topics, cast(Any, world), world.registry)
+    verified = verify_table(world.lake, SPEC, kafka=kafka)
+    assert verified.clean
+    assert not any("can be decoded now" in note for check in verified.checks for note in check.notes)
 
 
 def test_several_schemas_are_excluded_and_a_compatible_one_is_followed(world: World) -> None:
