@@ -1,11 +1,13 @@
 """`frazil`: register the commands, and turn every outcome into an exit status.
 
-0 done, 1 failed, 2 misuse, 3 topics or subjects missing (only `materialize --create-only`), 130 interrupted.
+0 done, 1 failed, 2 misuse, 3 topics or subjects missing (only `materialize --create-only`), 130 interrupted, 141 the
+reader of stdout ended first, such as `head`.
 Data goes to stdout, all else to stderr.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -50,9 +52,12 @@ EXTRAS = {
 }
 """The extra of our distribution that installs a package, by the package's import name."""
 
+READER_ENDED = 128 + 13
+"""The exit status of a program that SIGPIPE ends."""
+
 EPILOG = (
     "Every command has --help with an example. Exit status: 0 done, 1 failed, 2 misuse, 3 topics or subjects missing"
-    " (only `materialize --create-only`), 130 interrupted."
+    " (only `materialize --create-only`), 130 interrupted, 141 the reader of the output ended first, such as `head`."
 )
 
 
@@ -75,7 +80,17 @@ def build_app() -> typer.Typer:
 def main() -> NoReturn:
     """The entry point of `frazil`."""
     config_name.remember_program(sys.argv[0])
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(_flushed(run(sys.argv[1:])))
+
+
+def _flushed(status: int) -> int:
+    """Write what is left of the output; Python's own attempt at exit would print an error if its reader has ended."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_ENDED
+    return status
 
 
 def run(arguments: Sequence[str], *, config_called: str | None = None) -> int:
@@ -91,7 +106,7 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         build_app()(list(arguments), prog_name="frazil")
     except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        return _status(ended)
     except FrazilError as error:
         print_error(error)
         return error.exit_status
@@ -103,6 +118,12 @@ def _run(arguments: Sequence[str]) -> int:
         traceback.print_exc()
         return 1
     return 0
+
+
+def _status(ended: SystemExit) -> int:
+    if isinstance(ended.__context__, BrokenPipeError):  # Click exits with 1
+        return READER_ENDED
+    return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
 
 
 def _without_a_package(missing: ModuleNotFoundError) -> int:

@@ -42,6 +42,18 @@ def test_check_prints_one_line_a_table(folder: Path, capsys: pytest.CaptureFixtu
     assert err == "frazil.yaml: 1 table, no problems found.\n"
 
 
+@pytest.mark.parametrize("buffered", [True, False])
+def test_a_reader_that_ends_first_is_no_failure_with_a_trace(folder: Path, buffered: bool) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, *([] if buffered else ["-u"]), "-m", "frazil.cli.app", "--help"]
+
+    ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, cwd=folder, check=False)
+    os.close(writing)
+
+    assert (ended.returncode, ended.stderr) == (141, b"")
+
+
 def test_a_configuration_error_is_misuse(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "tables/orders.yaml").write_text("topik: orders\ntopic: orders")
 
