@@ -6,10 +6,15 @@ these guesses are not made.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import yaml
+
+from frazil.model.spelling import plural
+
+_INDENTED_BY_TAB = re.compile(r"^[ \t]*\t[ \t]*", re.MULTILINE)
 
 NULL_SPELLINGS = frozenset({"", "~", "null", "Null", "NULL"})
 
@@ -48,13 +53,18 @@ Node = ScalarNode | ListNode | MapNode
 
 
 class UnreadableError(Exception):
-    """The text is not YAML, or uses a part of YAML that is not supported; `mark` says where."""
+    """The text is not YAML, or uses a part of YAML that is not supported; `mark` says where.
 
-    def __init__(self, problem: str, mark: Mark, *, hint: str) -> None:
+    `instead` is the document that the text would be with spaces for the tabs that lines are indented with: its other
+    problems can be found.
+    """
+
+    def __init__(self, problem: str, mark: Mark, *, hint: str, instead: Node | None = None) -> None:
         super().__init__(problem)
         self.problem = problem
         self.mark = mark
         self.hint = hint
+        self.instead = instead
 
 
 def parse(text: str) -> Node:
@@ -62,12 +72,27 @@ def parse(text: str) -> Node:
     try:
         root = yaml.compose(text, Loader=_PlainLoader)
     except yaml.MarkedYAMLError as error:
+        if "'\\t'" in str(error.problem):
+            raise _tabs(text) from error
         hint = "indent with spaces, put a space after each colon, and quote text that holds : # { } [ ] or %"
         raise UnreadableError(_sentence(error), _mark(error.problem_mark), hint=hint) from error
     except yaml.reader.ReaderError as error:
         what = f"the character U+{_code_point(error):04X} is not allowed in YAML"
         raise UnreadableError(what, _mark_at(text, error.position), hint="delete it") from error
     return MapNode((), Mark(1, 1)) if root is None else _node(root)
+
+
+def _tabs(text: str) -> UnreadableError:
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if _INDENTED_BY_TAB.match(line)]
+    others = len(lines) - 1
+    more = f", and so {'is' if others == 1 else 'are'} {plural(others, 'other line')}" if others > 0 else ""
+    problem, hint = f"indented with a tab{more}", "indent with spaces: YAML allows no tabs there"
+    mark = Mark(lines[0] if lines else 1, 1)
+    try:
+        instead = parse(_INDENTED_BY_TAB.sub(lambda found: found[0].replace("\t", " "), text)) if lines else None
+    except UnreadableError:
+        instead = None
+    return UnreadableError(problem, mark, hint=hint, instead=instead)
 
 
 def duplicates(node: MapNode) -> Iterator[tuple[ScalarNode, ScalarNode]]:

@@ -60,7 +60,8 @@ class _Loading:
 
     def load(self, path: Path) -> Settings:
         root, at = self._open(path)
-        self.problems.raise_if_any()
+        if _is_empty(root):
+            self.problems.raise_if_any()
         values = self._read(settings_keys.SETTINGS, root, at)
         database = self._early(settings_keys.DATABASE, root, at)
         catalog = self._catalog(values, at)
@@ -172,7 +173,8 @@ class _Loading:
     def _spec(self, file: Path, database: str, catalog_type: str) -> Iterator[ReadSpec]:
         before = len(self.problems.found)
         root, at = self._open(file)
-        values = self._read(TABLE_SECTION, root, at) if len(self.problems.found) == before else None
+        is_readable = len(self.problems.found) == before or not _is_empty(root)
+        values = self._read(TABLE_SECTION, root, at) if is_readable else None
         if values is None:
             return
         for problem in spec_problems(values, catalog_type=catalog_type):
@@ -181,11 +183,16 @@ class _Loading:
 
 
 def read_document(path: Path, at: At, *, missing: str) -> Node:
-    """Parse a file. If it cannot be read, note a problem (with the hint `missing`) and return an empty mapping."""
+    """Parse a file. If it cannot be read, note a problem (with the hint `missing`) and return an empty mapping.
+
+    If it is only indented with tabs, the mapping that it would be with spaces is returned.
+    """
     try:
         return parse(path.read_bytes().decode("utf-8-sig"))
     except UnreadableError as error:
         at.reject(error.mark, f"{error.problem}", hint=error.hint)
+        if error.instead is not None:
+            return error.instead
     except UnicodeDecodeError as error:
         at.reject(Mark(0, 0), f"not valid UTF-8 at byte {error.start}", hint="save it as UTF-8")
     except FileNotFoundError:
@@ -193,6 +200,10 @@ def read_document(path: Path, at: At, *, missing: str) -> Node:
     except OSError as error:
         at.reject(Mark(0, 0), f"could not read the file: {error.strerror}", hint=f"run `ls -l {path}`")
     return MapNode((), Mark(1, 1))
+
+
+def _is_empty(root: Node) -> bool:
+    return isinstance(root, MapNode) and not root.entries
 
 
 def _place_of(name: str, root: Node, at: At) -> Position:

@@ -374,3 +374,22 @@ def test_no_content_of_a_file_ends_in_a_trace(tmp_path: Path, content: bytes) ->
 
     with pytest.raises(SettingError):
         load_settings(tmp_path / "frazil.yaml", {}, SecretsInMemory())
+
+
+def test_lines_indented_with_tabs_hide_no_other_problem(load: Load) -> None:
+    tabs = "topik: orders\nreaders:\n\t- spork\n\t- spark\nwrite: upsert\n"
+    mixed = "topic: b\nmaintain:\n  target_file: 5MB\n\tkeep_snapshots: {}\n"
+
+    with pytest.raises(SettingError) as refused:
+        load(GOOD + "databse: lake", tabs, mixed)
+
+    said = str(refused.value)
+    for expected in (
+        "frazil.yaml:3:1: databse: unknown key",
+        "a.yaml:3:1: indented with a tab, and so is 1 other line",
+        "a.yaml:1:1: topik: unknown key",
+        "a.yaml:3:4: readers",
+        "a.yaml:5:8: write: upsert",
+        "b.yaml:4:1: indented with a tab",
+    ):
+        assert expected in said
