@@ -31,7 +31,8 @@ from frazil.proof.verification import FindingKind
 OPERATE = ROOT / "docs/operate.md"
 DECISIONS = ROOT / "docs/decisions"
 FOLDERS = ("jobs", "docs", "tests", "bench", "native", "tables", "scripts", "infra", "lambdas", "shared", "devcloud")
-OF_OTHERS = {"git", "cd", "source", "export", "unset", "aws", "confluent", "openssl", "spark-submit", "terraform"}
+OF_OTHERS = {"git", "cd", "source", "export", "unset", "aws", "chmod", "confluent", "openssl", "spark-submit",
+             "terraform"}  # fmt: skip
 each_page = pytest.mark.parametrize("page", WRITTEN, ids=name_of)
 
 
