@@ -39,13 +39,15 @@ class WidenType:
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """Rename a column, after an alias in the writer's schema or for another `metadata.prefix`."""
+    """Rename a column, after an alias in the writer's schema or for another `metadata.prefix`. Its `mask` stays."""
 
     path: str
     new_name: str
+    mask: str = ""
 
     def __str__(self) -> str:
-        return f"rename {self.path} to {self.new_name}"
+        masked = f", still masked: {self.mask}" if self.mask else ""
+        return f"rename {self.path} to {self.new_name}{masked}"
 
 
 @dataclass(frozen=True, slots=True)

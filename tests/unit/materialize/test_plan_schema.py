@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from policed_tables import HASH, masked
 from values_of_tables import spec
 from whole_batches import LONG, World, framed
 
@@ -70,6 +71,19 @@ def test_the_changes_are_those_that_the_next_batch_makes(world: World) -> None:
     assert isinstance(outcome, Published)
     assert list(outcome.receipt.schema_changes) == [line.strip() for line in said[1:3]]
     assert shown(world, renamed)[1:] == ["  no change of the table", "  snowflake, athena: no change"]
+
+
+def test_a_mask_that_follows_a_rename_is_named(world: World) -> None:
+    before, after = (
+        record(a_field("n"), a_field(*named)) for named in (("email", "string"), ("mail", "string", "email"))
+    )
+    world.registry.register("orders-value", before)
+    world.values[:] = [framed(2, before, {"n": 1, "email": "e"})]
+    policed = masked({"email": HASH}, readers=())
+    filled(world, policed)
+
+    assert shown(world, after, policed)[:2] == ["lake.orders", "  rename email to mail, still masked: hash"]
+    assert planned(world, after, policed).to_json()["changes"][0]["mask"] == "hash"
 
 
 def test_json_has_the_changes_and_what_readers_see(world: World) -> None:

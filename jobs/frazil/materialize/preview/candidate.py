@@ -82,13 +82,13 @@ class SchemaPlan:
 
 def _change_to_json(change: Change) -> dict[str, str | None]:
     match change:
-        case AddColumn(path, column_type, doc):
-            beside = {"beside": change.beside} if change.beside else {}
-            return {"change": "add", "path": path, "type": str(column_type), "doc": doc, **beside}
+        case AddColumn(path, column_type, doc, mask, beside):
+            more = {name: text for name, text in (("mask", mask), ("beside", beside)) if text}
+            return {"change": "add", "path": path, "type": str(column_type), "doc": doc, **more}
         case WidenType(path, from_type, to_type):
             return {"change": "widen", "path": path, "from_type": str(from_type), "type": str(to_type)}
-        case RenameColumn(path, new_name):
-            return {"change": "rename", "path": path, "new_name": new_name}
+        case RenameColumn(path, new_name, mask):
+            return {"change": "rename", "path": path, "new_name": new_name, **({"mask": mask} if mask else {})}
         case DropColumn(path):
             return {"change": "drop", "path": path}
 

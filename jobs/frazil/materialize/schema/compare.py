@@ -241,7 +241,7 @@ def _unlike(mask: str, have: Column) -> str:
 
 def _rename(column: Column, old: Column, level: Level, found: _Found) -> None:
     place = level.place.step(column.name, old.name)
-    found.changes.append(RenameColumn(place.was, column.name))
+    found.changes.append(RenameColumn(place.was, column.name, old.mask))
     level.rename(old.name, column.name)
     level.learn(column.aliases, column.name)
     _fill(column, old, column.name, level, found)
