@@ -42,8 +42,8 @@ def verify(
     checked. Commits of other writers are listed and are not failures.
     """
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
-    from frazil.specs.select import select_tables  # noqa: PLC0415
-    from frazil.verify.table import verify_table  # noqa: PLC0415
+    from frazil.specs.select import read_together, select_tables  # noqa: PLC0415
+    from frazil.verify.group import verify_together  # noqa: PLC0415
 
     if against_kafka:
         _bound_memory()
@@ -52,11 +52,12 @@ def verify(
     lake = IcebergLake(settings.catalog)
     found: list[Verification] = []
     with _kafka(settings) if against_kafka else nullcontext() as side:
-        for spec in specs:
-            with _watched(spec.identifier) as watch:
-                found.append(verify_table(lake, spec, kafka=side, watch=watch))
-            if not as_json:
-                print_lines(lines(found[-1]), sys.stdout, hanging=7)
+        for together in read_together(specs):
+            with _watched(together[0].pipeline.name) as watch:
+                results = verify_together(lake, together, kafka=side, watch=watch)
+            found += results
+            for each in () if as_json else results:
+                print_lines(lines(each), sys.stdout, hanging=7)
     if as_json:
         print(json.dumps([each.to_json() for each in found], indent=2))
     if not all(each.clean for each in found):

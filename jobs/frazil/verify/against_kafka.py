@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -12,28 +13,32 @@ from frazil.formats.null_bytes import null_bytes_of_row
 from frazil.materialize.changed_spec.applied_spec import applied_spec_of
 from frazil.materialize.dead_letter_marks import LiveReplays
 from frazil.materialize.layout import metadata_columns
+from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.state import Standing
 from frazil.model.columns import Column, Scalar, lacking
 from frazil.model.errors import BrokerError, RecordsLostError
 from frazil.model.plan import OffsetRange, TopicFacts
-from frazil.model.progress import PartitionProgress, SourceProgress
-from frazil.model.schemas import SchemaId, id_order
+from frazil.model.progress import GroupPartition, PartitionProgress, SourceProgress
 from frazil.model.secret import NamedKey
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 from frazil.ports import RecordReader, SchemaRegistry, Topics
-from frazil.proof.sources import progress_by_source, source_columns
+from frazil.proof.group import group_progress
+from frazil.proof.sources import source_columns
 from frazil.proof.tally import TopicPartition
-from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed_offsets
+from frazil.proof.verification import Check, Discrepancy, FindingKind
 from frazil.records import Records
+from frazil.verify.comparison import Comparison, TableProof, judge
 from frazil.verify.dead import visible_snapshot
-from frazil.verify.decode import PURPOSES, open_redecoder
+from frazil.verify.decode import open_judge, open_rows, routes_of
 from frazil.verify.letter_comparison import LetterComparison
 from frazil.verify.letters import LetterScan, dead_letter_scan, replayed_offsets
+from frazil.verify.proven import ComparedTable
 from frazil.verify.quoting import Quoting
+from frazil.verify.row_comparison import RowComparison, SometimesKept
 from frazil.verify.scan import Watch
-from frazil.verify.window import Compared, PartitionComparison, SometimesKept
+from frazil.verify.window import Compared, PartitionComparison, Routing
 
 WINDOW_OFFSETS = 200_000
 WINDOW_BYTES = 16 << 20
@@ -57,69 +62,23 @@ class KafkaSide:
     registry: SchemaRegistry
 
 
-@dataclass(frozen=True, slots=True)
-class TableProof:
-    """The result of the proof by the table alone: whether it found nothing, and the partitions whose sums agree.
-
-    Where the sums hold, a row that Kafka has no record of was read once, and was compacted away since. `lost` is the
-    number of rows that each partition lacks, because others removed them.
-    """
-
-    clean: bool
-    sums_hold: frozenset[TopicPartition]
-    lost: Mapping[TopicPartition, int]
-
-    def excuses(self, at: TopicPartition, missing: int) -> bool:
-        """Return whether rows that others removed explain that so many records of a partition are missing."""
-        lost = self.lost.get(at, 0)
-        return self.clean and lost > 0 and missing <= lost
-
-    def skipped(self, missing: int, then: int) -> bool:
-        """Return whether all missing records were skipped: `then` were, and the current settings skip them no more.
-
-        Kafka may have compacted some of them away since, which the table's own proof allows for.
-        """
-        return missing <= then if self.clean else missing == then
-
-
-@dataclass(slots=True)
-class _Result:
-    """The findings of all partitions."""
-
-    findings: list[Discrepancy] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    compared: dict[TopicPartition, Compared] = field(default_factory=dict)
-    lost: dict[SchemaId | None, tuple[str, ...]] = field(default_factory=dict)
-
-    def add(self, more: _Result) -> None:
-        self.findings += more.findings
-        self.notes += more.notes
-        self.compared |= more.compared
-        self.lost |= more.lost
-
-    def total(self, figure: str) -> int:
-        return sum(getattr(each, figure) for each in self.compared.values())
-
-
 def check_against_kafka(
-    spec: TableSpec,
-    at: Standing,
-    dead_letters: TableView,
-    kafka: KafkaSide,
-    *,
-    proof: TableProof,
-    watch: Watch,
+    tables: Sequence[ComparedTable], dead_letters: TableView, kafka: KafkaSide, *, clean: bool, watch: Watch
 ) -> Check:
-    """Compare the table with Kafka. Raises BrokerError and RegistryError."""
-    result = _Result()
-    comparing = _Comparing(spec, at, dead_letters, kafka, watch)
-    for source in at.state.sources:
-        if source.topic in spec.topics:
+    """Compare a table, or the tables of a group with its ledger first, with Kafka.
+
+    `clean` says that the proof from the tables alone found nothing. Raises BrokerError and RegistryError.
+    """
+    result, ledger = Comparison(), tables[0]
+    comparing = _Comparing(tables, dead_letters, kafka, watch)
+    for source in ledger.at.state.sources:
+        if source.topic in ledger.spec.topics:
             _compare_topic(comparing, source, result)
         else:
             _compare_removed_topic(comparing, source, result)
-    result.findings += lacking_metadata(spec, at)
-    _judge(at, result, proof)
+    for table in tables:
+        result.findings += lacking_metadata(table.spec, table.at)
+    judge(tables, result, TableProof.of(tables, clean=clean))
     says = (
         f"{plural(result.total('records'), 'record')} in Kafka: {result.total('rows'):,} are rows,"
         f" equal in every column; {result.total('dead_letters'):,} are dead letters, equal in key, value,"
@@ -144,7 +103,7 @@ def lacking_metadata(spec: TableSpec, at: Standing) -> Iterator[Discrepancy]:
         yield Discrepancy(FindingKind.NO_COLUMN, at.view.identifier, what)
 
 
-def _compare_topic(comparing: _Comparing, source: SourceProgress, result: _Result) -> None:
+def _compare_topic(comparing: _Comparing, source: SourceProgress, result: Comparison) -> None:
     facts = comparing.kafka.topics.describe(source.topic)
     changed = list(_changed(source, facts))
     result.findings += changed
@@ -156,9 +115,9 @@ def _compare_topic(comparing: _Comparing, source: SourceProgress, result: _Resul
             result.compared[where] = comparing.partition(where, progress, facts, result)
 
 
-def _compare_removed_topic(comparing: _Comparing, source: SourceProgress, result: _Result) -> None:
+def _compare_removed_topic(comparing: _Comparing, source: SourceProgress, result: Comparison) -> None:
     """Compare a topic that the spec does not name any more, if it still exists and this user may still read it."""
-    found = _Result()
+    found = Comparison()
     try:
         _compare_topic(comparing, source, found)
     except BrokerError as refused:
@@ -193,16 +152,15 @@ def _changed(source: SourceProgress, facts: TopicFacts | None) -> Iterator[Discr
 
 @dataclass(frozen=True, slots=True)
 class _Comparing:
-    """What comparing any partition of a table takes."""
+    """What comparing any partition of a table takes, or of the tables of a group."""
 
-    spec: TableSpec
-    at: Standing
+    tables: Sequence[ComparedTable]
     dead_letters: TableView
     kafka: KafkaSide
     watch: Watch
 
     def partition(
-        self, where: TopicPartition, progress: PartitionProgress, facts: TopicFacts, result: _Result
+        self, where: TopicPartition, progress: PartitionProgress, facts: TopicFacts, result: Comparison
     ) -> Compared:
         """Compare all records that exist; if retention deletes records meanwhile, compare the rest."""
         comparison = self._comparison(where)
@@ -225,8 +183,10 @@ class _Comparing:
                 if fresh is None or fresh.partitions[where[1]].earliest <= earliest:
                     raise
                 facts = fresh
-        result.lost |= comparison.as_rows.placed.lost
-        result.notes += _letter_notes(f"{where[0]}-{where[1]}", comparison.letters, self.spec.dead_letter_key)
+        for table in comparison.tables:
+            result.lost |= {(table.table, writer): lost for writer, lost in table.as_rows.placed.lost.items()}
+        key = self.tables[0].spec.dead_letter_key
+        result.notes += _letter_notes(f"{where[0]}-{where[1]}", comparison.letters, key)
         return comparison.found
 
     def _windows(self, comparison: PartitionComparison, where: TopicPartition, start: int, end: int) -> Iterator[int]:
@@ -234,8 +194,9 @@ class _Comparing:
         wanted = OffsetRange(where[0], where[1], start, end, partition_end=end, max_bytes=NO_LIMIT)
         chunks: list[Records] = []
         held = 0
-        nulls = null_bytes_of_row(comparison.as_rows.row_schema)
-        read = chain.from_iterable(self.kafka.reader.read([wanted], comparison.as_rows.optional_fields))
+        nulls = max(null_bytes_of_row(table.as_rows.row_schema) for table in comparison.tables)
+        optional = comparison.tables[0].as_rows.optional_fields
+        read = chain.from_iterable(self.kafka.reader.read([wanted], optional))
         for records in (part for chunk in read for part in _parts(chunk, nulls)):
             chunks.append(records)
             held += max(records.memory, len(records) * nulls)
@@ -246,34 +207,53 @@ class _Comparing:
                 yield start
 
     def _comparison(self, where: TopicPartition) -> PartitionComparison:
-        columns = source_columns(self.spec, self.at.state)
-        equal = {columns.partition: where[1], **({} if columns.topic is None else {columns.topic: where[0]})}
-        unnamed = (columns.topic,) if columns.topic is not None and columns.unnamed_topic == where[0] else ()
-        generation = next(s.generation for s in self.at.state.sources if s.topic == where[0])
-        rows_uuid = self.at.view.uuid
-        snapshot = visible_snapshot(self.dead_letters, self.at.state, rows_uuid=rows_uuid)
-        snapshot_id = None if snapshot is None else snapshot.id
-        about = (self.dead_letters, where)
-        of_table: dict[str, Any] = {"generation": generation, "rows_uuid": rows_uuid, "snapshot_id": snapshot_id}
-        as_rows, as_letters, as_leftovers = (
-            open_redecoder(self.spec, self.at, self.dead_letters, self.kafka.registry, purpose=purpose)
-            for purpose in PURPOSES
+        ledger, judged = self.tables[0], [(table.spec, table.at) for table in self.tables]
+        state, routes = ledger.at.state, routes_of(ledger.at.state)
+        judge = partial(open_judge, judged, self.dead_letters, self.kafka.registry)
+        of_letters = judge(on_bad_record="dead_letter", on_tombstone="dead_letter")
+        leftovers = judge(
+            on_bad_record="skip" if ledger.spec.on_bad_record == "skip" else "dead_letter",
+            on_tombstone=ledger.spec.on_tombstone,
+            excluded=excluded_schemas(ledger.at.view.properties),
         )
-        quoting = Quoting(allowed=not self.spec.masked)
+        since = 0 if state.group is None else group_progress(state.group).get(where, GroupPartition()).routed_since
+        names = tuple(f"{ledger.spec.database}.{route.table}" for route in routes)
+        quoting = Quoting(allowed=not ledger.spec.masked)
         return PartitionComparison(
             source=where,
-            rows=TableScan(self.at.view, columns=("*",), equal=equal, or_null=unnamed),
+            tables=[self._rows(table, where, quoting) for table in self.tables],
+            dead_letters=self._letters(where),
+            leftovers=leftovers,
+            letters=LetterComparison(where, of_letters, quoting, since),
+            routing=Routing(of_letters, names, since) if routes else None,
+        )
+
+    def _rows(self, table: ComparedTable, where: TopicPartition, quoting: Quoting) -> RowComparison:
+        columns = source_columns(table.spec, table.at.state)
+        equal = {columns.partition: where[1], **({} if columns.topic is None else {columns.topic: where[0]})}
+        unnamed = (columns.topic,) if columns.topic is not None and columns.unnamed_topic == where[0] else ()
+        comparison = RowComparison(
+            source=where,
+            rows=TableScan(table.at.view, columns=("*",), equal=equal, or_null=unnamed),
             offset_column=columns.offset,
-            dead_letters=LetterScan(
-                dead_letter_scan(*about, **of_table),
-                self.spec.dead_letter_key,
-                replayed_offsets(*about, **of_table, replays=LiveReplays.of(self.at.view)),
-            ),
-            as_rows=as_rows,
-            as_leftovers=as_leftovers,
-            letters=LetterComparison(where, as_letters, quoting),
-            sometimes_kept=_sometimes_kept(self.at.view, unnamed),
+            as_rows=open_rows(table.spec, table.at, self.dead_letters, self.kafka.registry),
+            sometimes_kept=_sometimes_kept(table.at.view, unnamed),
             quoting=quoting,
+        )
+        return comparison if table.spec.group is None else replace(comparison, table=table.spec.identifier)
+
+    def _letters(self, where: TopicPartition) -> LetterScan:
+        ledger = self.tables[0]
+        state, rows_uuid = ledger.at.state, ledger.at.view.uuid
+        generation = next(source.generation for source in state.sources if source.topic == where[0])
+        snapshot = visible_snapshot(self.dead_letters, state, rows_uuid=rows_uuid)
+        snapshot_id = None if snapshot is None else snapshot.id
+        of_table: dict[str, Any] = {"generation": generation, "rows_uuid": rows_uuid, "snapshot_id": snapshot_id}
+        replays = LiveReplays.of(ledger.at.view)
+        return LetterScan(
+            dead_letter_scan(self.dead_letters, where, **of_table),
+            ledger.spec.dead_letter_key,
+            replayed_offsets(self.dead_letters, where, **of_table, replays=replays),
         )
 
 
@@ -305,57 +285,3 @@ def _sometimes_kept(view: TableView, unnamed: Collection[str]) -> SometimesKept:
     kept = applied.keep if applied.keys["key"] != "none" else [name for name in applied.keep if name != "key"]
     sometimes = {applied.prefix + name for name in applied.sometimes_kept}.union(unnamed)
     return SometimesKept(frozenset(sometimes), frozenset(sometimes - {applied.prefix + name for name in kept}))
-
-
-def _writer(schema_id: SchemaId | None) -> str:
-    return "values" if schema_id is None else f"schema {schema_id}"
-
-
-def _judge(at: Standing, result: _Result, proof: TableProof) -> None:
-    result.findings += [
-        Discrepancy(FindingKind.NO_COLUMN, _writer(schema_id), f"the table has no column for {', '.join(fields)}")
-        for schema_id, fields in sorted(result.lost.items(), key=lambda lost: id_order(lost[0]))
-    ]
-    progress = progress_by_source(at.state)
-    for where, found in result.compared.items():
-        name = f"{where[0]}-{where[1]}"
-        then = max(progress[where].counts.skipped - found.skipped, 0)
-        excused = proof.excuses(where, len(found.missing) - then)
-        result.findings += found.differences
-        if found.unnamed:
-            result.notes.append(f"{name}: {found.unnamed:,} more differences are not listed")
-        if found.missing and (excused or proof.skipped(len(found.missing), then)):
-            result.notes.append(f"{name}: {_missing(found)}; {_explained(then, removed=excused)}")
-        elif found.missing:
-            result.findings.append(
-                Discrepancy(FindingKind.MISSING_RECORD, name, _missing(found), first_named(found.missing))
-            )
-        if found.not_in_kafka:
-            _not_in_kafka(name, found, result, proven=where in proof.sums_hold, excused=excused)
-
-
-def _explained(then: int, *, removed: bool) -> str:
-    """Return why records are missing: removals by other writers, or settings that skip them no more."""
-    skipped = f"the {then:,} that the table counted as skipped under other settings"
-    causes = ["removals by other writers"] * removed + [skipped] * (then > 0)
-    return f"{' and '.join(causes)} explain the number"
-
-
-def _missing(found: Compared) -> str:
-    offsets = listed_offsets(first_named(found.missing), len(found.missing))
-    missing = plural(len(found.missing), "record")
-    return f"missing: {missing} in Kafka (not a row, a dead letter or skipped): {offsets}"
-
-
-def _not_in_kafka(name: str, found: Compared, result: _Result, *, proven: bool, excused: bool) -> None:
-    offsets = first_named(found.not_in_kafka)
-    what = f"{len(found.not_in_kafka):,} rows or dead letters without a record in Kafka: "
-    what += listed_offsets(offsets, len(found.not_in_kafka))
-    if proven:
-        result.notes.append(
-            f"{name}: {what}; the table's sums prove that they were read, and Kafka has compacted them since"
-        )
-    elif excused:
-        result.notes.append(f"{name}: {what}; other writers removed rows, so it cannot be proven that they were read")
-    else:
-        result.findings.append(Discrepancy(FindingKind.NOT_IN_KAFKA, name, what, offsets))

@@ -155,19 +155,35 @@ def _notes(view: TableView, snapshot: Snapshot, earlier: int) -> Iterator[str]:
         yield f"not counted: {plural(earlier, 'dead letter')} of a replaced table or topic"
 
 
-def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies, *, others_removed: bool = False) -> Check:
-    """Compare the dead letters with the counts. `others_removed` says that other writers removed rows."""
+Rows = Mapping[str, Mapping[TopicPartition, BitMap64]]
+"""The offsets of the rows of tables, by what the tables are called."""
+
+
+def check_dead_letters(
+    at: Standing,
+    found: DeadLetters,
+    rows: Rows,
+    *,
+    counted: Mapping[TopicPartition, int],
+    others_removed: bool = False,
+) -> Check:
+    """Compare the dead letters with the rows and with the `counted` number of each partition.
+
+    `others_removed` says that other writers removed rows.
+    """
     findings = list(_unsourced(found.tallies))
     notes = list(found.notes)
     if not found.counted:
         what = "the dead letters were not counted, because of what other writers changed"
         return Check("dead letters", "", (Discrepancy(FindingKind.UNPROVABLE, "dead letters", what),))
-    for source, progress in progress_by_source(at.state).items():
+    for source, expected in counted.items():
         tally = found.tallies.by_source[source]
         name = f"{source[0]}-{source[1]}"
-        unmarked, seen = found.offsets[source], rows.by_source[source].seen
-        findings += _of_partition(name, progress.counts.dead_letters, tally, unmarked, rolled_back=at.rolled_back)
-        findings += _both(name, unmarked, seen)
+        unmarked, seen = found.offsets[source], BitMap64()
+        findings += _of_partition(name, expected, tally, unmarked, rolled_back=at.rolled_back)
+        for table, of_table in rows.items():
+            findings += _both(name, unmarked, of_table.get(source, BitMap64()), table)
+            seen |= of_table.get(source, BitMap64())
         findings += _of_marks(name, found.marks.by_source.get(source), tally)
         without_row = found.marked(source) - seen
         if without_row:
@@ -179,9 +195,9 @@ def check_dead_letters(at: Standing, found: DeadLetters, rows: Tallies, *, other
                 findings.append(Discrepancy(FindingKind.REPLAYED_WITHOUT_ROW, name, what, offsets))
         if at.rolled_back and tally.outside:
             notes.append(f"{name}: {plural(tally.outside, 'dead letter')} of batches that were rolled back")
-    total = sum(p.counts.dead_letters for p in progress_by_source(at.state).values())
-    says = f"{plural(total, 'dead letter')}: the counted number in each partition, each once, none also a row"
-    replayed = sum(len(found.marked(source)) for source in progress_by_source(at.state))
+    letters = plural(sum(counted.values()), "dead letter")
+    says = f"{letters}: the counted number in each partition, each once, none also a row"
+    replayed = sum(len(found.marked(source)) for source in counted)
     if replayed:
         says += f"; {replayed:,} more were replayed and are rows"
     return Check("dead letters", says, tuple(findings), tuple(notes))
@@ -227,9 +243,9 @@ def _of_partition(
         yield Discrepancy(FindingKind.DOUBLED_DEAD_LETTERS, name, what, offsets)
 
 
-def _both(name: str, dead: BitMap64, rows: BitMap64) -> Iterator[Discrepancy]:
+def _both(name: str, dead: BitMap64, rows: BitMap64, table: str) -> Iterator[Discrepancy]:
     both = dead & rows
     if both:
         offsets = first_named(both)
-        what = f"{listed_offsets(offsets, len(both))} are in both the table and its dead letters"
+        what = f"in both {table} and the dead letters: {listed_offsets(offsets, len(both))}"
         yield Discrepancy(FindingKind.ROW_AND_DEAD_LETTER, name, what, offsets)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
@@ -13,12 +12,12 @@ from pyiceberg.schema import Schema
 from frazil.adapters.iceberg.scan import schemas_of
 from frazil.materialize.ingest.dead_rows import named_writers
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
-from frazil.materialize.ingest.decoders import SchemasById, TaskSchemas, UnknownIds
+from frazil.materialize.ingest.decoders import NewSchemaError, SchemasById, TaskSchemas, UnknownIds
 from frazil.materialize.ingest.distribute import write_target
-from frazil.materialize.ingest.payloads import Stop
+from frazil.materialize.ingest.payloads import Indexes
 from frazil.materialize.ingest.placing import nowhere
+from frazil.materialize.ingest.routing import Router
 from frazil.materialize.ingest.table_rows import TableDecoder
-from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.schema.columns_of import record_columns
 from frazil.materialize.schema.former_names import former_names_of
 from frazil.materialize.state import Standing
@@ -26,9 +25,11 @@ from frazil.model.dead_letter import Reason
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.ingested import TaskContext
 from frazil.model.plan import WriterSchemas
+from frazil.model.progress import TableState
+from frazil.model.routes import Route
 from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, RegisteredSchema, SchemaId
 from frazil.model.snapshot import TableView
-from frazil.model.spec import TableSpec
+from frazil.model.spec import OnBadRecord, OnTombstone, TableSpec
 from frazil.ports import SchemaRegistry
 from frazil.records import Headers, OptionalFields, Records
 from frazil.verify.placement import ByFieldId
@@ -68,75 +69,165 @@ class _PossibleSchemas(SchemasById):
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class KnownSchemas:
+    """The schemas of values and of keys that were met, and which of them can become columns."""
+
+    values: _PossibleSchemas
+    keys: _PossibleSchemas
+
+    @staticmethod
+    def none_yet(spec: TableSpec, registry: SchemaRegistry, excluded: ExcludedSchemas = NONE_EXCLUDED) -> KnownSchemas:
+        unknown = _AnyNumber(registry)
+        values, keys = (_PossibleSchemas(spec, unknown, excluded, of_key=of_key) for of_key in (False, True))
+        return KnownSchemas(values, keys)
+
+    def of_task(self) -> TaskSchemas:
+        return TaskSchemas(self.values, self.keys)
+
+
 @dataclass(slots=True)
 class Redecoder:
-    """Decodes records of a table again. `schemas` grow as ids are met."""
+    """Decodes records again, with every schema that the registry has: `schemas` grow as ids are met."""
 
     spec: TableSpec
     registry: SchemaRegistry
     decoder: RecordDecoder
-    row_schema: pa.Schema
-    placed: ByFieldId
-    values: dict[SchemaId, RegisteredSchema]
-    keys: dict[SchemaId, RegisteredSchema]
+    schemas: KnownSchemas
 
     @property
     def optional_fields(self) -> OptionalFields:
         return self.decoder.optional_fields
 
     def decode(self, topic: str, partition: int, records: Records) -> Iterator[DecodedRecords]:
-        """Yield decoded parts as ingest would, with every schema that the registry has. Raises RegistryError."""
+        """Yield decoded parts as ingest would. Raises RegistryError."""
         while len(records):
             for part, decoded in self.decoder.decode(topic, partition, records):
                 if decoded.stop is not None:
-                    self._learn(decoded.stop)
+                    self.learn(decoded.stop.schema_id, of_key=decoded.stop.of_key)
                     break
                 yield decoded
                 records = records.after(len(part))
-
-    def named_writers(self, values: pa.LargeBinaryArray, headers: Headers) -> Mapping[str, pa.Array]:
-        """Return the schemas that values name, as a dead letter has them."""
-        return named_writers(self.spec, values, headers)
 
     def schema_id_of(self, record: Records) -> SchemaId | None:
         """Return the schema id in the header of one record's value; None if it has none."""
         groups = self.decoder.group_values(record.values, record.headers).groups
         return groups[0].schema_id if groups else None
 
-    def _learn(self, stop: Stop) -> None:
-        schema = self.registry.by_id(stop.schema_id)
+    def learn(self, schema_id: SchemaId, *, of_key: bool) -> None:
+        schema = self.registry.by_id(schema_id)
         assert schema is not None  # noqa: S101 - the decoder stops for ids that the registry has
-        (self.keys if stop.of_key else self.values)[schema.id] = schema
+        (self.schemas.keys if of_key else self.schemas.values).known[schema.id] = schema
 
 
-Purpose = Literal["rows", "letters", "leftovers"]
-PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
+@dataclass(slots=True)
+class RowRedecoder(Redecoder):
+    """Decodes records onto the columns of a table as they are now, each as a row if that is possible."""
+
+    row_schema: pa.Schema
+    placed: ByFieldId
 
 
-def open_redecoder(
-    spec: TableSpec, at: Standing, dead_letters: TableView, registry: SchemaRegistry, *, purpose: Purpose
-) -> Redecoder:
-    """Return a decoder that accepts every possible row for `rows`, and decides as the spec says for `leftovers`.
+@dataclass(slots=True)
+class Judge(Redecoder):
+    """Says what becomes of records, without making rows. `router` is that of a group."""
 
-    For `letters`, it refuses tombstones and makes no rows. A schema may have been excluded after records with it
-    became rows.
+    router: Router | None = None
+
+    def named_writers(self, values: pa.LargeBinaryArray, headers: Headers) -> Mapping[str, pa.Array]:
+        """Return the schemas that values name, as a dead letter has them."""
+        return named_writers(self.spec, values, headers)
+
+    def routes_of(self, records: Records) -> Indexes:
+        """Return which route of the group takes each record, by its place; -1 for none."""
+        assert self.router is not None  # noqa: S101 - asked of the judges of groups only
+        headers = records.headers.checked()
+        framed = self.decoder.group_values(records.values, headers)
+        while True:
+            try:
+                return self.router.divide(framed, headers).route_of
+            except NewSchemaError as new:
+                self.learn(new.schema_id, of_key=False)
+
+
+def open_rows(spec: TableSpec, at: Standing, dead_letters: TableView, registry: SchemaRegistry) -> RowRedecoder:
+    """Return a decoder that makes a row of each record that can be one.
+
+    A schema may have been excluded after records with it became rows.
     """
-    schemas = [schema_to_pyarrow(Schema.model_validate_json(v.schema_json)) for v in (at.view, dead_letters)]
-    excluded = excluded_schemas(at.view.properties) if purpose == "leftovers" else NONE_EXCLUDED
-    values, keys = (_PossibleSchemas(spec, _AnyNumber(registry), excluded, of_key=each) for each in (False, True))
-    placed = _placed(spec, at, schemas[0])
-    row_schema = _without_record(spec, schemas[0]) if purpose == "letters" else schemas[0]
-    context = _context(_judging(spec, purpose), at, dead_letters)
+    spec = replace(spec, on_bad_record="dead_letter", on_tombstone="row", dead_letter_key=None)
+    row_schema, placed, known = _arrow_schema(at.view), _placed(spec, at), KnownSchemas.none_yet(spec, registry)
     table = TableDecoder(
-        context.spec,
-        table=context.rows.identifier,
+        spec,
+        table=at.view.identifier,
         row_schema=row_schema,
-        schemas=TaskSchemas(values, keys),
-        former_names=context.former_names,
-        place_values=nowhere if purpose == "letters" else placed,
+        schemas=known.of_task(),
+        former_names=former_names_of(at.view.properties),
+        place_values=placed,
     )
-    decoder = RecordDecoder(context, tables=[table], dead_letter_schema=schemas[1], now=now_utc)
-    return Redecoder(spec, registry, decoder, schemas[0], placed, values.known, keys.known)
+    return RowRedecoder(spec, registry, _decoder(spec, [table], at, dead_letters), known, row_schema, placed)
+
+
+def open_judge(
+    tables: Sequence[tuple[TableSpec, Standing]],
+    dead_letters: TableView,
+    registry: SchemaRegistry,
+    *,
+    on_bad_record: OnBadRecord,
+    on_tombstone: OnTombstone,
+    excluded: ExcludedSchemas = NONE_EXCLUDED,
+) -> Judge:
+    """Return what judges the records of a table, or those of a group, whose ledger is the first one.
+
+    What records hold is not encrypted: no letter is written.
+    """
+    spec, at = tables[0]
+    spec = replace(spec, on_bad_record=on_bad_record, on_tombstone=on_tombstone, dead_letter_key=None)
+    known, routes = KnownSchemas.none_yet(spec, registry, excluded), routes_of(at.state)
+    by_name = {own.table: (own, standing) for own, standing in tables}
+    own_of_each = [by_name.get(route.table, tables[0]) for route in routes] or [tables[0]]
+    decoders = [
+        TableDecoder(
+            replace(own, on_bad_record=on_bad_record, on_tombstone=on_tombstone),
+            table=own.identifier,
+            row_schema=_without_record(own, _arrow_schema(standing.view)),
+            schemas=known.of_task(),
+            former_names={},
+            place_values=nowhere,
+        )
+        for own, standing in own_of_each
+    ]
+    router = Router(routes, known.values) if routes else None
+    return Judge(spec, registry, _decoder(spec, decoders, at, dead_letters, router), known, router)
+
+
+def routes_of(state: TableState) -> tuple[Route, ...]:
+    """Return the routes that divided the last batch of a group; none for a table without a group."""
+    return () if state.group is None else state.group.routes
+
+
+def _decoder(
+    spec: TableSpec, tables: Sequence[TableDecoder], at: Standing, dead_letters: TableView, router: Router | None = None
+) -> RecordDecoder:
+    context = TaskContext(
+        spec=spec,
+        batch_id="",
+        file_prefix="",
+        rows=write_target(at.view),
+        dead_letters=write_target(dead_letters),
+        former_names={},
+        schemas=WriterSchemas({}, {}),
+        kafka={},
+        registry=None,
+        storage={},
+        source_ids={source.topic: (source.topic_id, source.generation) for source in at.state.sources},
+    )
+    schema = _arrow_schema(dead_letters)
+    return RecordDecoder(context, tables=tables, dead_letter_schema=schema, now=now_utc, router=router)
+
+
+def _arrow_schema(view: TableView) -> pa.Schema:
+    return schema_to_pyarrow(Schema.model_validate_json(view.schema_json))
 
 
 def _without_record(spec: TableSpec, row_schema: pa.Schema) -> pa.Schema:
@@ -145,7 +236,7 @@ def _without_record(spec: TableSpec, row_schema: pa.Schema) -> pa.Schema:
     return pa.schema([each for each in row_schema if each.name in about])
 
 
-def _placed(spec: TableSpec, at: Standing, row_schema: pa.Schema) -> ByFieldId:
+def _placed(spec: TableSpec, at: Standing) -> ByFieldId:
     """Return the placement of the record's own columns. Key columns are placed as ingest does."""
     about = {spec.metadata.prefix + name for name in spec.metadata.keep}
 
@@ -153,32 +244,4 @@ def _placed(spec: TableSpec, at: Standing, row_schema: pa.Schema) -> ByFieldId:
         return pa.schema([each for each in schema if each.name not in about])
 
     history = tuple(map(of_record, schemas_of(at.view)))
-    return ByFieldId(history, of_record(row_schema), former_names_of(at.view.properties))
-
-
-def _judging(spec: TableSpec, purpose: Purpose) -> TableSpec:
-    """Return the spec by which records are judged. What they hold is not encrypted: no letter is written."""
-    spec = replace(spec, dead_letter_key=None)
-    match purpose:
-        case "rows":
-            return replace(spec, on_bad_record="dead_letter", on_tombstone="row")
-        case "letters":
-            return replace(spec, on_bad_record="dead_letter", on_tombstone="dead_letter")
-        case "leftovers":
-            return replace(spec, on_bad_record="skip" if spec.on_bad_record == "skip" else "dead_letter")
-
-
-def _context(spec: TableSpec, at: Standing, dead_letters: TableView) -> TaskContext:
-    return TaskContext(
-        spec=spec,
-        batch_id="",
-        file_prefix="",
-        rows=write_target(at.view),
-        dead_letters=write_target(dead_letters),
-        former_names=former_names_of(at.view.properties),
-        schemas=WriterSchemas({}, {}),
-        kafka={},
-        registry=None,
-        storage={},
-        source_ids={source.topic: (source.topic_id, source.generation) for source in at.state.sources},
-    )
+    return ByFieldId(history, of_record(_arrow_schema(at.view)), former_names_of(at.view.properties))

@@ -14,7 +14,7 @@ from frazil.model.dead_letter import Reason
 from frazil.proof.tally import TopicPartition
 from frazil.records import Records
 from frazil.verify.columns import differing
-from frazil.verify.decode import Redecoder
+from frazil.verify.decode import Judge
 from frazil.verify.letters import TEXT_KEYED_HEADERS
 from frazil.verify.quoting import Quoting
 
@@ -40,13 +40,15 @@ class _Derived:
 class LetterComparison:
     """Compares the dead letters of one partition. `judge` decodes their records again.
 
-    `sealed` counts letters by the id of the key that they are encrypted with, if it is not the configured one.
+    `routed_since` is the first offset that the present routes of a group have divided. `sealed` counts letters by the
+    id of the key that they are encrypted with, if it is not the configured one.
     `decodable` counts those whose records can be decoded now, though the table may not hold their schema.
     """
 
     source: TopicPartition
-    judge: Redecoder
+    judge: Judge
     quoting: Quoting = field(default_factory=Quoting)
+    routed_since: int = 0
     sealed: Counter[str] = field(default_factory=Counter)
     decodable: int = 0
 
@@ -80,15 +82,24 @@ class LetterComparison:
         reasons, paths = stored.column("reason").to_pylist(), stored.column("path").to_pylist()
         for offset, reason, path in zip(records.offsets.to_pylist(), reasons, paths, strict=True):
             found = derived.get(offset)
-            if found is None:
+            if found is None and reason == Reason.NO_ROUTE and offset >= self.routed_since:
+                yield offset, f"dead letter, reason: {reason}, but a route takes the record"
+            elif found is None:
                 self.decodable += reason != Reason.REFUSED_SCHEMA
-            elif reason in NOT_DERIVED or found.reason in NOT_DERIVED or _was_a_bad_key(reason, found):
+            elif not self._is_derived(offset, reason, found.reason):
                 continue
             elif reason != found.reason:
                 yield offset, f"dead letter, reason: {reason}, but decoding the record gives {found.reason}"
             elif path != found.path:
                 here, there = self.quoting.value(pa.scalar(path)), self.quoting.value(pa.scalar(found.path))
                 yield offset, f"dead letter, path: {here}, but decoding the record gives {there}"
+
+    def _is_derived(self, offset: int, reason: str, found: str) -> bool:
+        """Return whether the record alone gives the reason: other routes may have divided it, or a bad key refused a
+        tombstone that was to become a row."""
+        if offset < self.routed_since and Reason.NO_ROUTE in (reason, found):
+            return False
+        return not {reason, found} & NOT_DERIVED and (reason, found) != (Reason.BAD_KEY, Reason.NULL_VALUE)
 
     def _derived(self, records: Records) -> Mapping[int, _Derived]:
         found: dict[int, _Derived] = {}
@@ -101,8 +112,3 @@ class LetterComparison:
 
 def _unread(stored: pa.RecordBatch) -> tuple[list[str | None], list[str | None]]:
     return stored.column("sealed_with").to_pylist(), stored.column("spoiled").to_pylist()
-
-
-def _was_a_bad_key(reason: str, found: _Derived) -> bool:
-    """Return whether the record is a tombstone that was to become a row, and was refused for its key."""
-    return (reason, found.reason) == (Reason.BAD_KEY, Reason.NULL_VALUE)

@@ -7,23 +7,18 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.formats.arrow import project
-from frazil.materialize.ingest.decode import DecodedRecords
 from frazil.proof.tally import TopicPartition, bitmap_of
 from frazil.proof.verification import NAMED, Discrepancy, FindingKind
 from frazil.records import Records
-from frazil.verify.columns import differing
-from frazil.verify.decode import Redecoder
+from frazil.verify.decode import Judge
 from frazil.verify.letter_comparison import LetterComparison
 from frazil.verify.letters import LETTER
-from frazil.verify.quoting import Quoting
-
-Offsets = npt.NDArray[np.int64]
+from frazil.verify.row_comparison import Offsets, RowComparison, Side
 
 SIDE_BYTES = 64 << 20
 """What the rows of a window, or its dead letters, may take in memory."""
@@ -52,55 +47,35 @@ class Compared:
             self.unnamed += 1
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """Rows of a table by offset, ascending."""
-
-    offsets: Offsets
-    columns: pa.RecordBatch
-
-    def has(self, offsets: Offsets) -> npt.NDArray[np.bool_]:
-        return np.isin(offsets, self.offsets)
-
-    def at(self, offsets: Offsets) -> pa.RecordBatch:
-        """Return the rows of these offsets, all of which must be present."""
-        return self.columns.take(pa.array(np.searchsorted(self.offsets, offsets)))
-
-
-@dataclass(frozen=True, slots=True)
-class SometimesKept:
-    """Metadata columns that were not kept all the time: null is right in `sometimes`, anything in `no_longer`."""
-
-    sometimes: frozenset[str] = frozenset()
-    no_longer: frozenset[str] = frozenset()
-
-    def judge(self, column: str, stored: pa.Array, differs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        if column in self.no_longer:
-            return np.zeros(len(differs), np.bool_)
-        if column in self.sometimes:
-            return np.asarray(differs & stored.is_valid().to_numpy(zero_copy_only=False), np.bool_)
-        return differs
-
-
 class Letters(Protocol):
     """The dead letters of a partition, as they were before any encryption."""
 
     def between(self, column: str, start: int, end: int) -> Iterator[pa.RecordBatch]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """The routes that divide the records of a partition from the offset `since` on, by the names of their tables."""
+
+    judge: Judge
+    tables: tuple[str, ...]
+    since: int
+
+    def taken_by(self, records: Records) -> list[str | None]:
+        """Return the table that takes each record, or None."""
+        return [None if place < 0 else self.tables[place] for place in self.judge.routes_of(records).tolist()]
+
+
 @dataclass(slots=True)
 class PartitionComparison:
-    """Compares one partition window by window."""
+    """Compares one partition window by window, in a table or in all tables of a group, which have `routing`."""
 
     source: TopicPartition
-    rows: TableScan
-    offset_column: str
+    tables: Sequence[RowComparison]
     dead_letters: Letters
-    as_rows: Redecoder
-    as_leftovers: Redecoder
+    leftovers: Judge
     letters: LetterComparison
-    sometimes_kept: SometimesKept
-    quoting: Quoting = field(default_factory=Quoting)
+    routing: Routing | None = None
     found: Compared = field(default_factory=Compared)
 
     def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
@@ -117,13 +92,18 @@ class PartitionComparison:
             self.window(start, middle, before)
             self.window(middle, end, behind)
             return
+        rows, dead = sides
         for records in chunks:
-            self._chunk(records, *sides)
+            self._chunk(records, rows, dead)
 
-    def _sides(self, start: int, end: int, in_kafka: Offsets) -> tuple[Side, Side] | None:
-        rows = self._side_of(self.rows, self.offset_column, start, end, in_kafka, self.as_rows.row_schema)
-        if rows is None:
-            return None
+    def _sides(self, start: int, end: int, in_kafka: Offsets) -> tuple[list[Side], Side] | None:
+        rows: list[Side] = []
+        for table in self.tables:
+            of_table = (table.rows, table.offset_column, start, end, in_kafka, table.as_rows.row_schema)
+            side = self._side_of(*of_table)
+            if side is None:
+                return None
+            rows.append(side)
         dead = self._side_of(self.dead_letters, "offset", start, end, in_kafka, LETTER)
         return None if dead is None else (rows, dead)
 
@@ -154,63 +134,37 @@ class PartitionComparison:
             if there.any():
                 yield batch if there.all() else batch.filter(pa.array(there))
 
-    def _chunk(self, records: Records, rows: Side, dead: Side) -> None:
+    def _chunk(self, records: Records, rows: Sequence[Side], dead: Side) -> None:
         offsets = records.offsets.to_numpy()
-        is_row, is_dead = rows.has(offsets), dead.has(offsets)
-        if is_row.any():
-            self._compare_rows(records.filter(pa.array(is_row)), rows)
+        is_row, is_dead = np.zeros(len(records), np.bool_), dead.has(offsets)
+        for table, side in zip(self.tables, rows, strict=True):
+            here = side.has(offsets)
+            is_row |= here
+            if here.any():
+                self._compare_rows(table, records.filter(pa.array(here)), side)
+        self.found.rows += int(is_row.sum())
         if is_dead.any():
             self._compare_dead_letters(records.filter(pa.array(is_dead)), dead)
         left = ~is_row & ~is_dead
         if left.any():
             self._sort_out(records.filter(pa.array(left)))
 
-    def _compare_rows(self, records: Records, rows: Side) -> None:
-        self.found.rows += len(records)
-        while len(records):
-            differences = list(self._differences(records, rows))
-            moved = self._first_moved(records, rows, sorted({offset for offset, _ in differences}))
-            for offset, what in differences:
-                if moved is None or offset < records.offsets[moved].as_py():
-                    self._differs(FindingKind.DIFFERENT_ROW, offset, what)
-            if moved is None:
-                return
-            records = records.after(moved)
+    def _compare_rows(self, table: RowComparison, records: Records, rows: Side) -> None:
+        in_place = self._in_place(table, records)
+        for offset, what in table.differences(records.filter(pa.array(in_place)), rows):
+            self._differs(FindingKind.DIFFERENT_ROW, offset, what)
 
-    def _first_moved(self, records: Records, rows: Side, differing: Sequence[int]) -> int | None:
-        """Return the first record that differs only because the table got its columns later.
-
-        From now on the fields of its writer are placed there.
-        """
-        placed = self.as_rows.placed
-        for index in map(int, np.searchsorted(records.offsets.to_numpy(), differing)):
-            record = records.after(index).first(1)
-            schema_id = self.as_rows.schema_id_of(record)
-            before = placed.chosen.get(schema_id, 0)
-            for placement in placed.later(schema_id):
-                placed.choose(schema_id, placement)
-                if not any(self._differences(record, rows)):
-                    return index
-            placed.choose(schema_id, before)
-        return None
-
-    def _differences(self, records: Records, rows: Side) -> Iterator[tuple[int, str]]:
-        for decoded in self.as_rows.decode(*self.source, records):
-            yield from self._differences_of(decoded, rows)
-
-    def _differences_of(self, decoded: DecodedRecords, rows: Side) -> Iterator[tuple[int, str]]:
-        """The offset of each difference, and what it is."""
-        stored, quoted = rows.at(decoded.row_offsets), self.quoting.value
-        for name in self.as_rows.row_schema.names:
-            here, there = stored.column(name), decoded.rows.column(name)
-            for index in np.flatnonzero(self.sometimes_kept.judge(name, here, differing(here, there))).tolist():
-                what = f"column {name}: {quoted(here[index])} in the table, {quoted(there[index])} in Kafka"
-                yield int(decoded.row_offsets[index]), what
-        if decoded.dead_letters is not None:
-            for letter in decoded.dead_letters.select(["offset", "reason", "detail"]).to_pylist():
-                why = self.quoting.refusal(letter["reason"], letter["detail"])
-                what = f"a row in the table, but the record cannot become a row: {why}"
-                yield letter["offset"], what
+    def _in_place(self, table: RowComparison, records: Records) -> list[bool]:
+        """Return which records the table takes. Earlier ones are where the routes of their time have put them."""
+        if self.routing is None:
+            return [True] * len(records)
+        in_place = []
+        for offset, taker in zip(records.offsets.to_pylist(), self.routing.taken_by(records), strict=True):
+            in_place.append(offset < self.routing.since or taker == table.table)
+            if not in_place[-1]:
+                what = f"a row in {table.table}, but {taker or 'no route'} takes the record"
+                self._differs(FindingKind.WRONG_TABLE, offset, what)
+        return in_place
 
     def _compare_dead_letters(self, records: Records, dead: Side) -> None:
         self.found.dead_letters += len(records)
@@ -220,8 +174,8 @@ class PartitionComparison:
     def _sort_out(self, records: Records) -> None:
         """Records that are nowhere in the table: skipped by a setting, or missing."""
         missing: set[int] = set()
-        for decoded in self.as_leftovers.decode(*self.source, records):
-            missing |= set(decoded.row_offsets.tolist())
+        for decoded in self.leftovers.decode(*self.source, records):
+            missing.update(*(table.offsets.tolist() for table in decoded.tables))
             if decoded.dead_letters is not None:
                 missing |= set(decoded.dead_letters.column("offset").to_pylist())
         self.found.missing |= BitMap64(missing)

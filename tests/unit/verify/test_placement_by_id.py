@@ -13,7 +13,8 @@ from frazil.records import Records
 from frazil.verify import window
 from frazil.verify.letters import LETTER
 from frazil.verify.placement import ByFieldId
-from frazil.verify.window import PartitionComparison, SometimesKept
+from frazil.verify.row_comparison import RowComparison, SometimesKept
+from frazil.verify.window import PartitionComparison
 
 
 def column(number: int, name: str, kind: pa.DataType | None = None) -> pa.Field:
@@ -118,11 +119,8 @@ def differing_rows(y: Sequence[int | None], x: Sequence[int | None]) -> list[tup
     stored = pa.RecordBatch.from_pydict({"offset": range(count), "y": pa.array(y, pa.int64()), "x": x}, RENAMED[-1])
     rows = SimpleNamespace(between=lambda column, start, end: [stored])
     nothing = SimpleNamespace(between=lambda column, start, end: [])
-    decoding = Decoding()
-    comparison = PartitionComparison(
-        ("t", 0), cast(Any, rows), "offset", cast(Any, nothing), cast(Any, decoding), cast(Any, decoding),
-        cast(Any, None), SometimesKept(),
-    )  # fmt: skip
+    table = RowComparison(("t", 0), cast(Any, rows), "offset", cast(Any, Decoding()), SometimesKept())
+    comparison = PartitionComparison(("t", 0), [table], cast(Any, nothing), cast(Any, None), cast(Any, None))
     value = b"\0\0\0\0\x07"
     records = Records.of(range(count), [0] * count, [None] * count, [value] * count, [None] * count, count)
     for chunk in (records.first(2), records.after(2)):
@@ -131,8 +129,8 @@ def differing_rows(y: Sequence[int | None], x: Sequence[int | None]) -> list[tup
 
 
 def _sides(comparison: PartitionComparison, count: int) -> Any:
-    side = window._side(list(comparison.rows.between("offset", 0, count)), "offset", RENAMED[-1])
-    return side, window._side([], "offset", LETTER)
+    side = window._side(list(comparison.tables[0].rows.between("offset", 0, count)), "offset", RENAMED[-1])
+    return [side], window._side([], "offset", LETTER)
 
 
 def test_rows_from_before_and_after_a_rename_by_others_are_compared_in_their_own_columns() -> None:

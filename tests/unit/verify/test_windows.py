@@ -23,11 +23,10 @@ from frazil.verify.against_kafka import CHUNK_BYTES, WINDOW_BYTES, WINDOW_OFFSET
 from frazil.verify.letter_comparison import LetterComparison
 from frazil.verify.letters import LETTER
 from frazil.verify.quoting import Quoting
+from frazil.verify.row_comparison import RowComparison, Side, SometimesKept
 from frazil.verify.window import (
     SIDE_BYTES,
     PartitionComparison,
-    Side,
-    SometimesKept,
     _side,
 )
 from tests.fakes.reader_in_memory import ReaderInMemory
@@ -61,8 +60,12 @@ def reader_of(size: int, count: int) -> ReaderInMemory:
 class Windows:
     """In place of a comparison: the bounds and bytes of each window."""
 
-    as_rows: Any = field(default_factory=lambda: SimpleNamespace(optional_fields=NONE, row_schema=pa.schema([])))
+    row_schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
     seen: list[tuple[int, int, int]] = field(default_factory=list)
+
+    @property
+    def tables(self) -> list[Any]:
+        return [SimpleNamespace(as_rows=SimpleNamespace(optional_fields=NONE, row_schema=self.row_schema))]
 
     def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
         self.seen.append((start, end, sum(chunk.memory for chunk in chunks)))
@@ -72,7 +75,7 @@ class Windows:
 def test_a_window_is_bounded_by_bytes_and_by_offsets(size: int, count: int) -> None:
     windows = Windows()
     kafka = SimpleNamespace(reader=reader_of(size, count))
-    comparing = _Comparing(*cast("tuple[Any, Any, Any, Any, Any]", (None, None, None, kafka, None)))
+    comparing = _Comparing(*cast("tuple[Any, Any, Any, Any]", (None, None, kafka, None)))
 
     reached = list(comparing._windows(cast(Any, windows), ("orders", 0), 0, count))
 
@@ -84,9 +87,9 @@ def test_a_window_is_bounded_by_bytes_and_by_offsets(size: int, count: int) -> N
 
 @pytest.mark.parametrize(("width", "most"), [(4_000, WINDOW_BYTES // 4_000 + 50), (WINDOW_BYTES, 1)])
 def test_a_window_is_bounded_by_the_nulls_of_columns_that_its_files_may_lack(width: int, most: int) -> None:
-    windows = Windows(SimpleNamespace(optional_fields=NONE, row_schema=pa.schema([("h", pa.binary(width))])))
+    windows = Windows(pa.schema([("h", pa.binary(width))]))
     kafka = SimpleNamespace(reader=reader_of(10, 10_000))
-    comparing = _Comparing(*cast("tuple[Any, Any, Any, Any, Any]", (None, None, None, kafka, None)))
+    comparing = _Comparing(*cast("tuple[Any, Any, Any, Any]", (None, None, kafka, None)))
 
     list(comparing._windows(cast(Any, windows), ("orders", 0), 0, 10_000 // (width // 4_000)))
 
@@ -96,9 +99,9 @@ def test_a_window_is_bounded_by_the_nulls_of_columns_that_its_files_may_lack(wid
 
 
 def test_values_of_fixed_size_that_records_hold_count_once() -> None:
-    windows = Windows(SimpleNamespace(optional_fields=NONE, row_schema=pa.schema([("h", pa.binary(4_000))])))
+    windows = Windows(pa.schema([("h", pa.binary(4_000))]))
     kafka = SimpleNamespace(reader=reader_of(4_010, 10_000))
-    comparing = _Comparing(*cast("tuple[Any, Any, Any, Any, Any]", (None, None, None, kafka, None)))
+    comparing = _Comparing(*cast("tuple[Any, Any, Any, Any]", (None, None, kafka, None)))
 
     list(comparing._windows(cast(Any, windows), ("orders", 0), 0, 10_000))
 
@@ -129,9 +132,15 @@ class Sides(PartitionComparison):
 
     compared: list[tuple[list[int], list[int], int]] = field(default_factory=list)
 
-    def _chunk(self, records: Records, rows: Side, dead: Side) -> None:
-        del dead
-        self.compared.append((records.offsets.to_pylist(), rows.offsets.tolist(), rows.columns.nbytes))
+    def _chunk(self, records: Records, rows: Sequence[Side], dead: Side) -> None:
+        (only,) = rows
+        self.compared.append((records.offsets.to_pylist(), only.offsets.tolist(), only.columns.nbytes))
+
+
+def sides_of(rows: RowsInMemory, row_schema: pa.Schema) -> Sides:
+    as_rows, nothing = SimpleNamespace(row_schema=row_schema), SimpleNamespace(between=lambda *_: iter(()))
+    table = RowComparison(("t", 0), cast(Any, rows), "o", cast(Any, as_rows), SometimesKept())
+    return Sides(("t", 0), [table], cast(Any, nothing), cast(Any, None), cast(Any, None))
 
 
 @pytest.mark.parametrize("copies", [1, 3])
@@ -140,9 +149,7 @@ def test_rows_that_are_larger_than_their_records_are_compared_in_smaller_windows
     size = SIDE_BYTES // 64
     rows = RowsInMemory(size, [*range(100, 260), 400], copies)
     row_schema = pa.schema([("o", pa.int64()), ("value", pa.binary())])
-    as_rows = cast(Any, SimpleNamespace(row_schema=row_schema))
-    nothing = cast(Any, SimpleNamespace(between=lambda *_: iter(())))
-    sides = Sides(("t", 0), cast(Any, rows), "o", nothing, as_rows, as_rows, as_rows, SometimesKept())
+    sides = sides_of(rows, row_schema)
 
     sides.window(100, 500, [records(100, 100, 10), records(200, 100, 10)])
 
@@ -157,9 +164,7 @@ def test_rows_that_are_larger_than_their_records_are_compared_in_smaller_windows
 def test_of_a_record_with_many_large_rows_one_is_held() -> None:
     rows = RowsInMemory(SIDE_BYTES // 4, [7], copies=9)
     row_schema = pa.schema([("o", pa.int64()), ("value", pa.binary())])
-    as_rows = cast(Any, SimpleNamespace(row_schema=row_schema))
-    nothing = cast(Any, SimpleNamespace(between=lambda *_: iter(())))
-    sides = Sides(("t", 0), cast(Any, rows), "o", nothing, as_rows, as_rows, as_rows, SometimesKept())
+    sides = sides_of(rows, row_schema)
 
     sides.window(7, 8, [records(7, 1, 10)])
 
@@ -242,7 +247,7 @@ def test_rows_that_kafka_compacted_away_are_noted_and_not_held() -> None:
         offsets = pa.array(range(first, first + 1_000))
         return pa.record_batch([offsets, pa.array([b"x" * 100] * 1_000)], names=["offset", "value"])
 
-    comparison = PartitionComparison(("t", 0), *cast("tuple[Any, Any, Any, Any, Any, Any, Any]", (None,) * 7))
+    comparison = PartitionComparison(("t", 0), *cast("tuple[Any, Any, Any, Any]", (None,) * 4))
 
     given = (stored(first) for first in range(0, 100_000, 1_000))
     kept = list(comparison._known(given, "offset", np.asarray([7, 42_000])))

@@ -125,8 +125,10 @@ def _footer(io: Any, file: LiveFile, schemas: FileSchemas) -> Footer:
 
 
 class TableScan:
-    """The rows of one snapshot, with some columns, planned once. `equal` are values that columns must have; the columns
-    in `or_null` may be null instead, and those `present` may not be null.
+    """The rows of one snapshot, by default the head of the view, with some columns, planned once.
+
+    `equal` are values that columns must have; the columns in `or_null` may be null instead, and those `present` may not
+    be null.
 
     The columns are those of the table's current schema, as readers of the table see them, not those of the snapshot's.
     """
@@ -146,7 +148,9 @@ class TableScan:
         self._table = _table(view)
         conditions = [_equal(name, value, name in or_null) for name, value in (equal or {}).items()]
         self._filter = _all_of([*conditions, *(NotNull(term=name) for name in present)])
-        scan: DataScan = self._table.scan(row_filter=self._filter, snapshot_id=snapshot_id)
+        scan: DataScan = self._table.scan(
+            row_filter=self._filter, snapshot_id=view.head if snapshot_id is None else snapshot_id
+        )
         with reading(view.identifier):
             now = self._table.schema()
             self._projection = now if "*" in columns else now.select(*columns)

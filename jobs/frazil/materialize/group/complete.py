@@ -88,12 +88,12 @@ def _problem(ledger: Standing, behind: Standing) -> str:
         return f"{name} was rolled back"
     if behind.state.epoch + 1 != batch.epoch:
         return f"{name} is not one epoch behind the ledger, {ledger.view.identifier}"
-    if _staged_branch(behind, batch.batch_id) is None:
+    if staged_branch(behind, batch.batch_id) is None:
         return f"{name} has no branch with the ledger's batch: another tool dropped it"
     return ""
 
 
-def _staged_branch(at: Standing, batch_id: str) -> str | None:
+def staged_branch(at: Standing, batch_id: str) -> str | None:
     """Return the newest branch on which the batch was staged."""
     snapshots, branches = at.view.snapshots, at.view.branches
     found = [name for name in stage_branches(at.view) if snapshots[branches[name]].summary.get(BATCH_ID) == batch_id]
@@ -102,7 +102,7 @@ def _staged_branch(at: Standing, batch_id: str) -> str | None:
 
 def _share(lake: Lake, spec: TableSpec, ledger: Standing, behind: Standing) -> Share:
     view, batch_id = behind.view, ledger.state.batch_id
-    branch = _staged_branch(behind, batch_id)
+    branch = staged_branch(behind, batch_id)
     assert branch is not None and view.head is not None  # noqa: S101 - `_problem` found a branch
     snapshot = view.snapshots[view.branches[branch]]
     plan = BatchPlan(

@@ -1,0 +1,134 @@
+"""The result of comparing a table with Kafka, and what explains records that only one of them has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from frazil.model.progress import GroupPartition
+from frazil.model.schemas import SchemaId, id_order
+from frazil.model.spelling import plural
+from frazil.proof.group import group_progress
+from frazil.proof.sources import progress_by_source
+from frazil.proof.tally import TopicPartition
+from frazil.proof.verification import Discrepancy, FindingKind, first_named, listed_offsets
+from frazil.verify.proven import ComparedTable
+from frazil.verify.window import Compared
+
+
+@dataclass(frozen=True, slots=True)
+class TableProof:
+    """The result of the proof by the tables alone: whether it found nothing, and the partitions whose sums agree.
+
+    Where the sums hold, a row that Kafka has no record of was read once, and was compacted away since. `lost` is the
+    number of rows that each partition lacks, because others removed them.
+    """
+
+    clean: bool
+    sums_hold: frozenset[TopicPartition]
+    lost: Mapping[TopicPartition, int]
+
+    @staticmethod
+    def of(tables: Sequence[ComparedTable], *, clean: bool) -> TableProof:
+        holding = frozenset.intersection(*(table.proven.sums_hold for table in tables))
+        lost = sum((Counter(table.proven.lost) for table in tables), Counter[TopicPartition]())
+        return TableProof(clean, holding, lost)
+
+    def excuses(self, at: TopicPartition, missing: int) -> bool:
+        """Return whether rows that others removed explain that so many records of a partition are missing."""
+        lost = self.lost.get(at, 0)
+        return self.clean and lost > 0 and missing <= lost
+
+    def explains(self, missing: int, others: int) -> bool:
+        """Return whether all missing records are those `others` that the tables have counted and cannot show.
+
+        Kafka may have compacted some of them away since, which the table's own proof allows for.
+        """
+        return missing <= others if self.clean else missing == others
+
+
+@dataclass(slots=True)
+class Comparison:
+    """The findings of all partitions."""
+
+    findings: list[Discrepancy] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    compared: dict[TopicPartition, Compared] = field(default_factory=dict)
+    lost: dict[tuple[str, SchemaId | None], tuple[str, ...]] = field(default_factory=dict)
+    """Fields without a column, by table and writer schema."""
+
+    def add(self, more: Comparison) -> None:
+        self.findings += more.findings
+        self.notes += more.notes
+        self.compared |= more.compared
+        self.lost |= more.lost
+
+    def total(self, figure: str) -> int:
+        return sum(getattr(each, figure) for each in self.compared.values())
+
+
+def _writer(schema_id: SchemaId | None) -> str:
+    return "values" if schema_id is None else f"schema {schema_id}"
+
+
+def judge(tables: Sequence[ComparedTable], result: Comparison, proof: TableProof) -> None:
+    """Add the findings about whole partitions: records that are missing, and rows that Kafka has no record of."""
+    for (table, schema_id), fields in sorted(result.lost.items(), key=lambda lost: (lost[0][0], id_order(lost[0][1]))):
+        what = f"{table} has no column for {', '.join(fields)}"
+        result.findings.append(Discrepancy(FindingKind.NO_COLUMN, _writer(schema_id), what))
+    for where, found in result.compared.items():
+        name = f"{where[0]}-{where[1]}"
+        skipped, elsewhere = _not_shown(tables, where)
+        then = max(skipped - found.skipped, 0)
+        excused = proof.excuses(where, len(found.missing) - then - elsewhere)
+        result.findings += found.differences
+        if found.unnamed:
+            result.notes.append(f"{name}: {found.unnamed:,} more differences are not listed")
+        if found.missing and (excused or proof.explains(len(found.missing), then + elsewhere)):
+            result.notes.append(f"{name}: {_missing(found)}; {_explained(then, elsewhere, removed=excused)}")
+        elif found.missing:
+            result.findings.append(
+                Discrepancy(FindingKind.MISSING_RECORD, name, _missing(found), first_named(found.missing))
+            )
+        if found.not_in_kafka:
+            _not_in_kafka(name, found, result, proven=where in proof.sums_hold, excused=excused)
+
+
+def _not_shown(tables: Sequence[ComparedTable], where: TopicPartition) -> tuple[int, int]:
+    """Return how many records of a partition were skipped, and how many are in tables that are not compared."""
+    state = tables[0].at.state
+    if state.group is None:
+        return progress_by_source(state)[where].counts.skipped, 0
+    compared = {table.spec.table for table in tables}
+    lines = (line for line in state.group.lines if line.table not in compared)
+    elsewhere = sum(line.read.get(where[0], {}).get(where[1], 0) for line in lines)
+    return group_progress(state.group).get(where, GroupPartition()).counts.skipped, elsewhere
+
+
+def _explained(then: int, elsewhere: int, *, removed: bool) -> str:
+    """Return why records are missing: other writers, other settings, or tables that are not compared."""
+    skipped = f"the {then:,} that the table counted as skipped under other settings"
+    routed = f"the {elsewhere:,} in tables that are not compared"
+    causes = ["removals by other writers"] * removed + [skipped] * (then > 0) + [routed] * (elsewhere > 0)
+    return f"{' and '.join(causes)} explain the number"
+
+
+def _missing(found: Compared) -> str:
+    offsets = listed_offsets(first_named(found.missing), len(found.missing))
+    missing = plural(len(found.missing), "record")
+    return f"missing: {missing} in Kafka (not a row, a dead letter or skipped): {offsets}"
+
+
+def _not_in_kafka(name: str, found: Compared, result: Comparison, *, proven: bool, excused: bool) -> None:
+    offsets = first_named(found.not_in_kafka)
+    what = f"{len(found.not_in_kafka):,} rows or dead letters without a record in Kafka: "
+    what += listed_offsets(offsets, len(found.not_in_kafka))
+    if proven:
+        result.notes.append(
+            f"{name}: {what}; the table's sums prove that they were read, and Kafka has compacted them since"
+        )
+    elif excused:
+        result.notes.append(f"{name}: {what}; other writers removed rows, so it cannot be proven that they were read")
+    else:
+        result.findings.append(Discrepancy(FindingKind.NOT_IN_KAFKA, name, what, offsets))

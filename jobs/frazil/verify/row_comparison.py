@@ -1,0 +1,108 @@
+"""Compare the rows of one table with their records, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.adapters.iceberg.scan import TableScan
+from frazil.materialize.ingest.decode import DecodedRecords
+from frazil.proof.tally import TopicPartition
+from frazil.records import Records
+from frazil.verify.columns import differing
+from frazil.verify.decode import RowRedecoder
+from frazil.verify.quoting import Quoting
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Rows of a table by offset, ascending."""
+
+    offsets: Offsets
+    columns: pa.RecordBatch
+
+    def has(self, offsets: Offsets) -> npt.NDArray[np.bool_]:
+        return np.isin(offsets, self.offsets)
+
+    def at(self, offsets: Offsets) -> pa.RecordBatch:
+        """Return the rows of these offsets, all of which must be present."""
+        return self.columns.take(pa.array(np.searchsorted(self.offsets, offsets)))
+
+
+@dataclass(frozen=True, slots=True)
+class SometimesKept:
+    """Metadata columns that were not kept all the time: null is right in `sometimes`, anything in `no_longer`."""
+
+    sometimes: frozenset[str] = frozenset()
+    no_longer: frozenset[str] = frozenset()
+
+    def judge(self, column: str, stored: pa.Array, differs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        if column in self.no_longer:
+            return np.zeros(len(differs), np.bool_)
+        if column in self.sometimes:
+            return np.asarray(differs & stored.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+        return differs
+
+
+@dataclass(slots=True)
+class RowComparison:
+    """Compares the rows of one partition in one table, which findings call `table`."""
+
+    source: TopicPartition
+    rows: TableScan
+    offset_column: str
+    as_rows: RowRedecoder
+    sometimes_kept: SometimesKept
+    quoting: Quoting = field(default_factory=Quoting)
+    table: str = "the table"
+
+    def differences(self, records: Records, rows: Side) -> Iterator[tuple[int, str]]:
+        """Yield the offset of each difference between records and their rows, and what it is."""
+        while len(records):
+            found = list(self._differences(records, rows))
+            moved = self._first_moved(records, rows, sorted({offset for offset, _ in found}))
+            for offset, what in found:
+                if moved is None or offset < records.offsets[moved].as_py():
+                    yield offset, what
+            if moved is None:
+                return
+            records = records.after(moved)
+
+    def _first_moved(self, records: Records, rows: Side, differing: Sequence[int]) -> int | None:
+        """Return the first record that differs only because the table got its columns later.
+
+        From now on the fields of its writer are placed there.
+        """
+        placed = self.as_rows.placed
+        for index in map(int, np.searchsorted(records.offsets.to_numpy(), differing)):
+            record = records.after(index).first(1)
+            schema_id = self.as_rows.schema_id_of(record)
+            before = placed.chosen.get(schema_id, 0)
+            for placement in placed.later(schema_id):
+                placed.choose(schema_id, placement)
+                if not any(self._differences(record, rows)):
+                    return index
+            placed.choose(schema_id, before)
+        return None
+
+    def _differences(self, records: Records, rows: Side) -> Iterator[tuple[int, str]]:
+        for decoded in self.as_rows.decode(*self.source, records):
+            yield from self._differences_of(decoded, rows)
+
+    def _differences_of(self, decoded: DecodedRecords, rows: Side) -> Iterator[tuple[int, str]]:
+        stored, quoted = rows.at(decoded.row_offsets), self.quoting.value
+        for name in self.as_rows.row_schema.names:
+            here, there = stored.column(name), decoded.rows.column(name)
+            for index in np.flatnonzero(self.sometimes_kept.judge(name, here, differing(here, there))).tolist():
+                what = f"column {name}: {quoted(here[index])} in {self.table}, {quoted(there[index])} in Kafka"
+                yield int(decoded.row_offsets[index]), what
+        if decoded.dead_letters is not None:
+            for letter in decoded.dead_letters.select(["offset", "reason", "detail"]).to_pylist():
+                why = self.quoting.refusal(letter["reason"], letter["detail"])
+                yield letter["offset"], f"a row in {self.table}, but the record cannot become a row: {why}"
