@@ -290,6 +290,7 @@ class TableRun:
     ) -> ReadBatch:
         own, schemas = here[table.identifier], table.absorbed.as_writer_schemas()
         share = share_of(table.spec, own, plan, got, schemas=schemas, untaken=self.untaken)
+        table.warnings.warn_of_small_files(share.got.row_files, table.spec.partition_by)
         return ReadBatch(
             lake=self.clients.lake,
             spec=table.spec,

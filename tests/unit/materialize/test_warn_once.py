@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from values_of_tables import SPEC, snapshot, state, topic, view
 from frazil.cli.logs import fields_of
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, standing
 from frazil.materialize.warn_once import WarnOnce
+from frazil.model.ingested import WrittenFile
 from frazil.model.plan import TopicFacts
 
 
@@ -63,3 +65,20 @@ def test_what_is_over_is_forgotten(caplog: pytest.LogCaptureFixture) -> None:
 
     assert len(caplog.records) == 9
     assert len(said.warned) == 3
+
+
+def test_a_batch_of_many_small_files_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    small = [WrittenFile(f"{n}.parquet", rows=12, size=3_000, partition=(n,), spec_id=0) for n in range(1_000)]
+    said = WarnOnce(SPEC.identifier)
+
+    said.warn_of_small_files(small[1:], ["symbol"])
+    said.warn_of_small_files([replace(file, size=1 << 20) for file in small], ["symbol"])
+    assert caplog.records == []
+    said.warn_of_small_files(small, ["symbol"])
+    said.warn_of_small_files([*small, small[0]], ["symbol"])
+
+    (told,) = caplog.records
+    assert (told.getMessage(), fields_of(told)["about"]) == (
+        "many_small_files",
+        "1,000 files of about 12 rows by symbol",
+    )
