@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -325,6 +325,15 @@ def decrypted_letter(letter: DeadLetter, key: NamedKey | None) -> DeadLetter:
     headers = [{"key": name, "value": content} for name, content in letter.headers] or None
     found = decrypted({**{name: getattr(letter, name) for name in COLUMNS}, "headers": headers}, key)
     return replace(letter, **{**found, "headers": _headers(found["headers"])})
+
+
+def why_deleted(spec: TableSpec) -> str:
+    """Return the rest of a sentence about missing dead letters: old ones are deleted, if the spec says so."""
+    kept = spec.maintain.keep_dead_letters
+    if kept is None:
+        return ""
+    days = f"{kept / timedelta(days=1):g} days"
+    return f"; those that were read more than {days} ago are deleted (`maintain.keep_dead_letters`)"
 
 
 def record_name(topic: str, partition: int, offset: int) -> str:

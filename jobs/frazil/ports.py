@@ -163,14 +163,15 @@ class Lake(Protocol):
         """Yield rows of the view's head in small batches.
 
         `equal` are values that columns must have, and columns that are `present` may not be null; `between` is a
-        numeric column and the range `[start, end)` of its values.
+        column, of numbers or of times in microseconds, and the range `[start, end)` of its values.
         """
         ...
 
-    def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str]) -> None:
+    def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str], alone: bool = False) -> None:
         """Move `main` and the tag from the view's head to the branch's, and drop branches, all in one commit.
 
-        This is the only commit that makes rows visible.
+        This is the only commit that makes rows visible. With `alone`, it is refused if there is a branch or tag that
+        the view does not show, or one that was moved.
         """
         ...
 

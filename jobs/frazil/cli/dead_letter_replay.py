@@ -158,12 +158,14 @@ def _print(spec: TableSpec, result: ReplayResult, *, as_json: bool) -> None:
 
 
 def _print_text(spec: TableSpec, result: ReplayResult) -> None:
+    from frazil.dead_letters import why_deleted  # noqa: PLC0415
     from frazil.materialize.replay.request import replayed_text, stayed_text  # noqa: PLC0415
 
     if result.error is not None and not result.replayed:
         return
     if not result.replayed and not result.stayed:
-        print(f"{spec.identifier} has no such dead letter: nothing was replayed", file=sys.stderr)
+        what = f"{spec.identifier} has no such dead letter: nothing was replayed{why_deleted(spec)}"
+        print(what, file=sys.stderr)
         return
     lines = [f"{spec.identifier}: {replayed_text(result)}"]
     lines += [f"  in snapshot {snapshot}" for snapshot in result.snapshots]

@@ -98,7 +98,7 @@ def show(
     It is shown with the reason, its headers, its value as the registry's schema decodes it now, and its bytes. A
     topic that was deleted and made again can have several records with one offset; all of them are shown.
     """
-    from frazil.dead_letters import Chosen, decrypted_letter, record_named  # noqa: PLC0415
+    from frazil.dead_letters import Chosen, decrypted_letter, record_named, why_deleted  # noqa: PLC0415
     from frazil.model.errors import Misuse  # noqa: PLC0415
 
     settings = settings_from(config)
@@ -108,7 +108,7 @@ def show(
     if not found.newest:
         raise Misuse(
             f"{found.table} has no {'pending ' * pending}dead letter of the record {record}",
-            hint=f"`frazil dead-letters list {table}` shows those that it has",
+            hint=f"`frazil dead-letters list {table}` shows those that it has{why_deleted(spec)}",
         )
     found = replace(found, newest=tuple(decrypted_letter(each, spec.dead_letter_key) for each in found.newest))
     decoded = _decoded(settings, spec, found.newest)

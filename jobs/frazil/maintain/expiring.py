@@ -114,13 +114,14 @@ class Expiring:
         time then is that of the newest of them plus the elapsed time. Later only snapshots with the local clock's time
         are left.
         """
-        return self._trusted_after(self.keep.age, view, now)
+        return self.trusted_after(self.keep.age, view, now)
 
     def _tag_time(self, view: TableView, now: datetime) -> datetime:
         """Return the time from which the ages of daily tags are measured, so that found tags stay for `daily` days."""
-        return self._trusted_after(max(self.keep.age, timedelta(days=self.keep.daily + 1)), view, now)
+        return self.trusted_after(max(self.keep.age, timedelta(days=self.keep.daily + 1)), view, now)
 
-    def _trusted_after(self, kept: timedelta, view: TableView, now: datetime) -> datetime:
+    def trusted_after(self, kept: timedelta, view: TableView, now: datetime) -> datetime:
+        """Return the time from which ages are measured of what is kept for so long: `now`, or an earlier time."""
         self.look(view, now=now)
         assert self._first_seen is not None  # noqa: S101 - noted by look
         passed = timedelta(seconds=self.clock() - self._first_seen.at)

@@ -24,6 +24,7 @@ from frazil.model.errors import (
     FrazilError,
     StateLostError,
 )
+from frazil.model.expired_letters import EXPIRED, expired_letters
 from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan
 from frazil.model.progress import TableState
@@ -208,6 +209,13 @@ def pending_batches(view: TableView) -> dict[str, int]:
     return {batch_id: head for batch_id, head in found.items() if not _carries(view, batch_id)}
 
 
+def unrevealed(view: TableView, rows_uuid: str, *, since: int) -> bool:
+    """Return whether a batch of this epoch or a later one is prepared, and not visible."""
+    prepared = (view.snapshots[head] for _, head in _prepared(view))
+    of_table = (snapshot for snapshot in prepared if snapshot.summary.get(ROWS_UUID) == rows_uuid)
+    return any(_epoch(each) >= since and not _carries(view, each.summary[BATCH_ID]) for each in of_table)
+
+
 def drop_others(lake: Lake, identifier: str, *, epoch: int, batch_id: str, rows_uuid: str) -> None:
     """Drop prepared branches of batches that can never be published, right after `batch_id` was.
 
@@ -227,7 +235,8 @@ def drop_others(lake: Lake, identifier: str, *, epoch: int, batch_id: str, rows_
 
 def _stage_again(lake: Lake, view: TableView, prepared: Staged, beginning: Beginning) -> None:
     """Stage the same files on the current head, because the table changed since (a compaction, for example)."""
-    kept = {n: text for n, text in view.snapshots[prepared.snapshot_id].summary.items() if n.startswith("frazil.")}
+    said = view.snapshots[prepared.snapshot_id].summary
+    kept = {n: text for n, text in said.items() if n.startswith("frazil.") and n != EXPIRED}
     names = branch_names(f"{prepared.branch}_on_{view.head}_", "")
     files = lake.added_files(view, prepared.snapshot_id)
     _stage(lake, view, names=names, files=files, summary=kept, beginning=beginning)
@@ -246,9 +255,19 @@ def _stage(
     for _ in range(ATTEMPTS):
         epoch = int(summary[EPOCH])
         place = _parent_for(view, epoch, beginning.rows_uuid)
+        expired, document = expired_letters(view, place.base, tagged(view)).stored()
         without = None if place.whole else beginning.taken_back(epoch, marks=has_marks(view))
         try:
-            stage_on_branch(lake, view, base=place.base, names=names, change=change, summary=summary, without=without)
+            stage_on_branch(
+                lake,
+                view,
+                base=place.base,
+                names=names,
+                change=change,
+                summary={**summary, **expired},
+                document=document,
+                without=without,
+            )
         except BaseExpiredError as expired:
             view, reason = _load(lake, view.identifier), expired
         else:
@@ -273,7 +292,7 @@ def _parent_for(view: TableView, epoch: int, rows_uuid: str) -> _Parent:
     """
     assert view.head is not None  # noqa: S101 - the table was made with a snapshot
     carriers = [snapshot for snapshot in view.ancestry(view.head) if EPOCH in snapshot.summary]
-    known = [snapshot for snapshot in carriers or _tagged(view) if snapshot.summary.get(ROWS_UUID) == rows_uuid]
+    known = [snapshot for snapshot in carriers or tagged(view) if snapshot.summary.get(ROWS_UUID) == rows_uuid]
     later = [snapshot for snapshot in known if _epoch(snapshot) >= epoch]
     if not later:
         all_known = bool(known) or (bool(carriers) and not carriers[-1].summary[BATCH_ID])
@@ -286,7 +305,7 @@ def _parent_for(view: TableView, epoch: int, rows_uuid: str) -> _Parent:
     return _Parent(before, whole=True) if before in view.snapshots and before else _Parent(oldest.id, whole=False)
 
 
-def _tagged(view: TableView) -> list[Snapshot]:
+def tagged(view: TableView) -> list[Snapshot]:
     """The snapshot of the last batch, where the chain from the head does not reach it any more."""
     snapshot = view.snapshots.get(view.tags.get(CHECKPOINT_TAG, -1))
     return [] if snapshot is None else [snapshot]

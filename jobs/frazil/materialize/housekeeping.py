@@ -1,4 +1,7 @@
-"""Expire old snapshots between batches: those of the rows when due, those of the dead letters now and then."""
+"""Expire old snapshots between batches: those of the rows when due, those of the dead letters now and then.
+
+Old dead letters are deleted now and then, too.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,21 @@ from dataclasses import dataclass, field
 
 from frazil.maintain.expiring import Expiring
 from frazil.materialize.clients import Clients
+from frazil.materialize.letter_retention import delete_old_letters
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 
 DEAD_LETTERS_EVERY = 60
-"""Batches between two looks at the snapshots of dead letters, which costs a read of their metadata."""
+"""Batches between two looks at the dead letters and their snapshots, which costs a read of their metadata."""
 
 
 @dataclass(slots=True)
 class Housekeeping:
-    """Expires the snapshots of one table between batches, and those of its dead letters."""
+    """Expires the snapshots of one table between batches, and its dead letters with theirs."""
 
     spec: TableSpec
+    writer: str
     rows: Expiring = field(init=False)
     dead_letters: Expiring = field(init=False)
     batches: int = 0
@@ -30,12 +35,19 @@ class Housekeeping:
     def expire_rows(self, clients: Clients, rows: TableView) -> None:
         self.rows.between_batches(clients.lake, clients.delta_logs, rows, clients.background, now=clients.now())
 
-    def expire_dead_letters(self, clients: Clients) -> None:
+    def expire_dead_letters(self, clients: Clients, rows: TableView) -> None:
         self.batches += 1
         if self.batches % DEAD_LETTERS_EVERY != 1:
             return
+        self._delete_old_letters(clients, rows)
         view = clients.lake.load(self.spec.dead_letters_identifier)
         if view is not None:
             self.dead_letters.between_batches(
                 clients.lake, clients.delta_logs, view, clients.background, now=clients.now()
             )
+
+    def _delete_old_letters(self, clients: Clients, rows: TableView) -> None:
+        kept = self.spec.maintain.keep_dead_letters
+        if kept is not None:
+            now = self.rows.trusted_after(kept, rows, clients.now())
+            delete_old_letters(clients.lake, self.spec, writer=self.writer, now=now)

@@ -36,7 +36,7 @@ class OneTable:
         self.stage_names = branch_names(STAGE_PREFIX, self.writer)
         self.warnings = WarnOnce(self.spec.identifier)
         self.announcing = Announcing(self.spec, self.warnings)
-        self.housekeeping = Housekeeping(self.spec)
+        self.housekeeping = Housekeeping(self.spec, self.writer)
 
     @property
     def identifier(self) -> str:

@@ -142,11 +142,18 @@ class KeepSnapshots:
     count: int = 1440
     daily: int = 7
 
+    @property
+    def longest(self) -> timedelta:
+        """The greatest age of a snapshot; the day of a daily tag counts as a whole."""
+        return max(self.age, timedelta(days=self.daily + 1) if self.daily else self.age)
+
 
 @dataclass(frozen=True, slots=True)
 class Maintain:
     target_file_bytes: int
     keep_snapshots: KeepSnapshots = KeepSnapshots()
+    keep_dead_letters: timedelta | None = None
+    """How long dead letters are kept after they were read; None for ever."""
 
 
 @dataclass(frozen=True, slots=True)

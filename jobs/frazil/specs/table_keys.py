@@ -178,16 +178,27 @@ KEEP_SNAPSHOTS = Key(
     "Which old snapshots are kept for time travel: the fewer of age and count, plus one per day.",
     defaults_of(KEEP_AGE, KEEP_COUNT, KEEP_DAILY),
 )
+KEEP_DEAD_LETTERS = Key(
+    "keep_dead_letters",
+    DURATION,
+    "The time that a dead letter is kept after it was read.",
+    Derived("for ever"),
+    "s, m, h or d",
+)
 MAINTAIN = Key(
     "maintain",
     Built(
         Section(
-            (TARGET_FILE, KEEP_SNAPSHOTS),
+            (TARGET_FILE, KEEP_SNAPSHOTS, KEEP_DEAD_LETTERS),
             not_yet=(NotYet("retain_rows", "every row is kept; remove the key"),),
         ),
-        lambda values: Maintain(target_file_bytes=values[TARGET_FILE], keep_snapshots=values[KEEP_SNAPSHOTS]),
+        lambda values: Maintain(
+            target_file_bytes=values[TARGET_FILE],
+            keep_snapshots=values[KEEP_SNAPSHOTS],
+            keep_dead_letters=values.get(KEEP_DEAD_LETTERS),
+        ),
     ),
-    "Maintenance of the table's files and snapshots.",
+    "Maintenance of the table's files and snapshots, and of its dead letters.",
     defaults_of(TARGET_FILE, KEEP_SNAPSHOTS),
 )
 FORMATS = Key("formats", ListOf(Choice(get_args(TableFormat)), at_least_one=True),

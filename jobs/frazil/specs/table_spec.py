@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from itertools import chain
 from typing import cast
 
@@ -155,6 +156,7 @@ def _table_problems(values: Values) -> Iterator[Problem]:
     """Yield what is wrong with a table; most problems are those of all tables of its spec."""
     yield from _partition_problems(values, metadata_of(values))
     yield from _sort_problems(values, metadata_of(values))
+    yield from _retention_problems(values)
     yield from _key_problems(values)
     yield from _field_problems(values)
     yield from policy_problems(values, metadata_of(values))
@@ -203,6 +205,18 @@ def _sort_problems(values: Values, metadata: MetadataColumns) -> Iterator[Proble
         if field.of in known:
             yield _problem(place, f"{known[field.of]} and {field} sort by the same values", "keep the first one")
         known.setdefault(field.of, field)
+
+
+def _retention_problems(values: Values) -> Iterator[Problem]:
+    maintain = values[keys.MAINTAIN]
+    kept, longest = maintain.keep_dead_letters, maintain.keep_snapshots.longest
+    if kept is not None and kept < longest:
+        what = (
+            "keep_dead_letters is shorter than keep_snapshots keeps snapshots, at most"
+            f" {longest / timedelta(days=1):g} days: after a rollback, deleted dead letters would be counted again"
+        )
+        hint = f"write keep_dead_letters: {longest / timedelta(days=1):g}d or longer, or keep snapshots for less time"
+        yield _problem(values.place_of(keys.MAINTAIN), what, hint)
 
 
 def _not_kept(field: PartitionField, place: Position, metadata: MetadataColumns) -> Iterator[Problem]:

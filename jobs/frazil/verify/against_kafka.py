@@ -30,7 +30,7 @@ from frazil.proof.tally import TopicPartition
 from frazil.proof.verification import Check, Discrepancy, FindingKind
 from frazil.records import Records
 from frazil.verify.comparison import Comparison, TableProof, judge
-from frazil.verify.dead import visible_snapshot
+from frazil.verify.dead import expired_by_source, visible_snapshot
 from frazil.verify.decode import open_judge, open_rows, routes_of
 from frazil.verify.letter_comparison import LetterComparison
 from frazil.verify.letters import LetterScan, dead_letter_scan, replayed_offsets
@@ -78,7 +78,7 @@ def check_against_kafka(
             _compare_removed_topic(comparing, source, result)
     for table in tables:
         result.findings += lacking_metadata(table.spec, table.at)
-    judge(tables, result, TableProof.of(tables, clean=clean))
+    judge(tables, result, TableProof.of(tables, clean=clean), expired_by_source(dead_letters, ledger.at))
     says = (
         f"{plural(result.total('records'), 'record')} in Kafka: {result.total('rows'):,} are rows,"
         f" equal in every column; {result.total('dead_letters'):,} are dead letters, equal in key, value,"

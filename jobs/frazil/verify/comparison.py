@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from frazil.model.expired_letters import Expired
 from frazil.model.progress import GroupPartition
 from frazil.model.schemas import SchemaId, id_order
 from frazil.model.spelling import plural
 from frazil.proof.group import group_progress
 from frazil.proof.sources import progress_by_source
-from frazil.proof.tally import TopicPartition
+from frazil.proof.tally import TopicPartition, offsets_of, sums_of
 from frazil.proof.verification import Discrepancy, FindingKind, first_named, listed_offsets
 from frazil.verify.proven import ComparedTable
 from frazil.verify.window import Compared
@@ -72,8 +73,16 @@ def _writer(schema_id: SchemaId | None) -> str:
     return "values" if schema_id is None else f"schema {schema_id}"
 
 
-def judge(tables: Sequence[ComparedTable], result: Comparison, proof: TableProof) -> None:
-    """Add the findings about whole partitions: records that are missing, and rows that Kafka has no record of."""
+def judge(
+    tables: Sequence[ComparedTable],
+    result: Comparison,
+    proof: TableProof,
+    expired: Mapping[TopicPartition, Expired],
+) -> None:
+    """Add the findings about whole partitions: records that are missing, and rows that Kafka has no record of.
+
+    `expired` are dead letters that were deleted because of their age.
+    """
     for (table, schema_id), fields in sorted(result.lost.items(), key=lambda lost: (lost[0][0], id_order(lost[0][1]))):
         what = f"{table} has no column for {', '.join(fields)}"
         result.findings.append(Discrepancy(FindingKind.NO_COLUMN, _writer(schema_id), what))
@@ -81,12 +90,14 @@ def judge(tables: Sequence[ComparedTable], result: Comparison, proof: TableProof
         name = f"{where[0]}-{where[1]}"
         skipped, elsewhere = _not_shown(tables, where)
         then = max(skipped - found.skipped, 0)
-        excused = proof.excuses(where, len(found.missing) - then - elsewhere)
+        deleted = _deleted(found, expired.get(where, Expired()), others=then + elsewhere)
+        others = then + elsewhere + deleted
+        excused = proof.excuses(where, len(found.missing) - others)
         result.findings += found.differences
         if found.unnamed:
             result.notes.append(f"{name}: {found.unnamed:,} more differences are not listed")
-        if found.missing and (excused or proof.explains(len(found.missing), then + elsewhere)):
-            result.notes.append(f"{name}: {_missing(found)}; {_explained(then, elsewhere, removed=excused)}")
+        if found.missing and (excused or proof.explains(len(found.missing), others)):
+            result.notes.append(f"{name}: {_missing(found)}; {_explained(then, elsewhere, deleted, removed=excused)}")
         elif found.missing:
             result.findings.append(
                 Discrepancy(FindingKind.MISSING_RECORD, name, _missing(found), first_named(found.missing))
@@ -106,11 +117,22 @@ def _not_shown(tables: Sequence[ComparedTable], where: TopicPartition) -> tuple[
     return group_progress(state.group).get(where, GroupPartition()).counts.skipped, elsewhere
 
 
-def _explained(then: int, elsewhere: int, *, removed: bool) -> str:
-    """Return why records are missing: other writers, other settings, or tables that are not compared."""
+def _deleted(found: Compared, expired: Expired, *, others: int) -> int:
+    """Return how many missing records dead letters that were deleted because of their age explain.
+
+    If exactly so many are missing, and no others explain any, the sums of their offsets must agree, too.
+    """
+    alone = others == 0 and len(found.missing) == expired.count
+    return 0 if alone and sums_of(offsets_of(found.missing)) != expired.sums else expired.count
+
+
+def _explained(then: int, elsewhere: int, deleted: int, *, removed: bool) -> str:
+    """Return why records are missing: other writers, other settings, tables not compared, or deleted dead letters."""
     skipped = f"the {then:,} that the table counted as skipped under other settings"
     routed = f"the {elsewhere:,} in tables that are not compared"
+    letters = f"the {plural(deleted, 'dead letter')} that were deleted because of their age"
     causes = ["removals by other writers"] * removed + [skipped] * (then > 0) + [routed] * (elsewhere > 0)
+    causes += [letters] * (deleted > 0)
     return f"{' and '.join(causes)} explain the number"
 
 

@@ -13,9 +13,10 @@ from frazil.adapters.iceberg.former_columns import former_columns
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.dead_letter_checks import COLUMNS_HINT, missing_columns
 from frazil.materialize.dead_letter_marks import EPOCH_COLUMN, MARK_READ, LiveReplays, has_marks
-from frazil.materialize.dead_letters import PREPARED_PREFIX
+from frazil.materialize.dead_letters import PREPARED_PREFIX, tagged
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS
 from frazil.materialize.state import Standing
+from frazil.model.expired_letters import Expired, expired_letters
 from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spelling import plural
@@ -45,6 +46,8 @@ class DeadLetters:
     notes: tuple[str, ...]
     checks: tuple[Check, ...] = field(default_factory=tuple)
     counted: bool = True
+    expired: Mapping[TopicPartition, Expired] = field(default_factory=dict)
+    """Dead letters that were deleted because of their age."""
     marks: Tallies = field(default_factory=lambda: Tallies({}))
     """The marks of replays. Their dead letters must be rows, and are not counted as dead letters."""
 
@@ -112,7 +115,18 @@ def tally_dead_letters(view: TableView, at: Standing, *, watch: Watch) -> DeadLe
         earlier += old
         add_batch(tallies, DEAD_LETTER_SOURCE, present)
     notes = tuple(_notes(view, snapshot, earlier))
-    return DeadLetters(tallies, earlier, notes, (files.check,), marks=marks)
+    return DeadLetters(tallies, earlier, notes, (files.check,), marks=marks, expired=expired_by_source(view, at))
+
+
+def expired_by_source(view: TableView, at: Standing) -> Mapping[TopicPartition, Expired]:
+    """Return the dead letters of the topics as they are now that were deleted because of their age."""
+    snapshot = visible_snapshot(view, at.state, rows_uuid=at.view.uuid)
+    found = expired_letters(view, None if snapshot is None else snapshot.id, tagged(view))
+    return {
+        (source.topic, number): found.of((at.view.uuid, source.topic, source.generation, number))
+        for source in at.state.sources
+        for number in source.partitions
+    }
 
 
 def _changed_columns(view: TableView) -> Iterator[Discrepancy]:
@@ -176,10 +190,11 @@ def check_dead_letters(
     if not found.counted:
         what = "the dead letters were not counted, because of what other writers changed"
         return Check("dead letters", "", (Discrepancy(FindingKind.UNPROVABLE, "dead letters", what),))
-    for source, expected in counted.items():
+    for source, count in counted.items():
         tally = found.tallies.by_source[source]
         name = f"{source[0]}-{source[1]}"
         unmarked, seen = found.offsets[source], BitMap64()
+        expected = count - found.expired.get(source, Expired()).count
         findings += _of_partition(name, expected, tally, unmarked, rolled_back=at.rolled_back)
         for table, of_table in rows.items():
             findings += _both(name, unmarked, of_table.get(source, BitMap64()), table)
@@ -197,6 +212,9 @@ def check_dead_letters(
             notes.append(f"{name}: {plural(tally.outside, 'dead letter')} of batches that were rolled back")
     letters = plural(sum(counted.values()), "dead letter")
     says = f"{letters}: the counted number in each partition, each once, none also a row"
+    expired = sum(each.count for each in found.expired.values())
+    if expired:
+        says += f"; {expired:,} of them were deleted after `maintain.keep_dead_letters`"
     replayed = sum(len(found.marked(source)) for source in counted)
     if replayed:
         says += f"; {replayed:,} more were replayed and are rows"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -45,7 +46,7 @@ from frazil.model.plan import BatchPlan, Halt, PartitionFacts, TopicFacts
 from frazil.model.policies import Policies, Policy
 from frazil.model.routes import Group, HeaderCondition, Route
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, FormatSettings, RegistrySettings, TableSpec
+from frazil.model.spec import CatalogSettings, FormatSettings, Maintain, RegistrySettings, TableSpec
 from frazil.model.spec_change import Fate
 from frazil.specs.describe import section_of, walk_keys
 from frazil.specs.load import load_tables
@@ -167,6 +168,10 @@ EXAMPLES: dict[str, list[Example]] = {
     "maintain.keep_snapshots.age": [kept("age", "5h", "6h")],
     "maintain.keep_snapshots.count": [kept("count", "5", "6")],
     "maintain.keep_snapshots.daily": [kept("daily", "0", "1")],
+    "maintain.keep_dead_letters": [
+        applied("maintain.keep_dead_letters", "", "maintain: {keep_dead_letters: 90d}", "for all dead letters"),
+        applied("maintain.keep_dead_letters", "maintain: {keep_dead_letters: 90d}", "", "for all dead letters"),
+    ],
     "formats": [
         applied("formats", "formats: [iceberg]", "formats: [iceberg, delta]", "creates the Delta log"),
         applied("formats", "formats: [iceberg, delta]", "formats: [iceberg]", "delete the table's folder _delta_log/"),
@@ -531,6 +536,7 @@ SETTINGS_OF_FORMATS: dict[str, Any] = {
     "columns": {"policies": Policies(columns=(("n", Policy("redact")),))},
     "tags": {"policies": Policies(tags=(("PII", Policy("redact")),))},
     "sort_by": {"sort_by": ("n",)},
+    "maintain.keep_dead_letters": {"maintain": Maintain(512_000_000, keep_dead_letters=timedelta(days=90))},
     "key_message": {"key_settings": FormatSettings(message="other")},
     "routes": {"group": GROUP},
 }

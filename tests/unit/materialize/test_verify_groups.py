@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from grouped_tables import DEAD_LETTERS, GroupWorld, specs
 
+from frazil.materialize.letter_retention import delete_old_letters
 from frazil.model.progress import GroupPartition, RouteLine, TableState
 from frazil.model.routes import Route
-from frazil.model.spec import TableSpec
+from frazil.model.spec import Maintain, TableSpec
 from frazil.model.summary import receipt_in, store
 from frazil.proof.verification import FindingKind, Verification
 from frazil.verify.against_kafka import KafkaSide
@@ -95,6 +97,17 @@ def test_a_group_is_proven_with_each_of_its_tables(published: GroupWorld) -> Non
     assert of_group["kafka"].startswith("8 records in Kafka: 6 are rows, equal in every column; 2 are dead letters")
     assert results[-1].counts.dead_letters == 2
     assert notes(results) == []
+
+
+def test_dead_letters_of_a_group_that_were_deleted_because_of_their_age_stay_counted(published: GroupWorld) -> None:
+    ledger = replace(specs()[0], maintain=Maintain(512 << 20, keep_dead_letters=timedelta(days=10)))
+
+    deleted = delete_old_letters(published.lake, ledger, writer="w", now=datetime.now(UTC) + timedelta(days=11))
+
+    results = verified(published)
+    of_group = {check.name: check.says for check in results[-1].checks}
+    assert (deleted, findings(results)) == (2, [])
+    assert "2 of them were deleted after `maintain.keep_dead_letters`" in of_group["dead letters"]
 
 
 def test_a_group_that_was_not_made_has_nothing_to_verify(world: GroupWorld) -> None:

@@ -251,6 +251,12 @@ CONTRADICTIONS = {
         "tables/a.yaml:2:10: sort_by: n and n desc sort by the same values",
         "keep the first one",
     ),
+    "dead letters that are deleted while a rollback could bring them back": (
+        "topic: a\nmaintain: {keep_dead_letters: 3d, keep_snapshots: {daily: 3}}",
+        "tables/a.yaml:2:11: maintain: keep_dead_letters is shorter than keep_snapshots keeps snapshots, at most"
+        " 4 days: after a rollback, deleted dead letters would be counted again",
+        "write keep_dead_letters: 4d or longer, or keep snapshots for less time",
+    ),
     "redundant partitions": (
         "topic: a\npartition_by: [day(at), hour(at)]",
         "tables/a.yaml:2:15: partition_by: day(at) and hour(at) are redundant: Iceberg accepts only one of them",

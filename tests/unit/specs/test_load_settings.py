@@ -68,7 +68,7 @@ bad_record_limit: off
 on_tombstone: dead_letter
 on_incompatible_schema: pause
 trigger: {every: 1h, rows: 1_000, bytes: 64MiB}
-maintain: {target_file: 1.5GB, retain_rows: null}
+maintain: {target_file: 1.5GB, keep_dead_letters: 90d, retain_rows: null}
 formats: [iceberg]
 start: {timestamp: 2026-01-31T00:00:00Z}
 metadata: {prefix: m_, keep: [headers, value, topic]}
@@ -110,7 +110,7 @@ def test_every_key_reaches_the_spec(load: Load) -> None:
         on_tombstone="dead_letter",
         on_incompatible_schema="pause",
         trigger=Trigger(every=timedelta(hours=1), rows=1000, bytes=64 * 2**20),
-        maintain=Maintain(target_file_bytes=1_500_000_000),
+        maintain=Maintain(target_file_bytes=1_500_000_000, keep_dead_letters=timedelta(days=90)),
         start=StartTimestamp(datetime(2026, 1, 31, tzinfo=UTC)),
         metadata=MetadataColumns("m_", ("topic", "partition", "offset", "headers", "value")),
         value_subject=SubjectSettings("record"),

@@ -67,13 +67,18 @@ class AssertSameSnapshots(ValidatableTableRequirement):
             raise CommitFailedException("Requirement failed: a snapshot that is to expire is gone")
 
 
+def same_snapshots(metadata: TableMetadata, *, expiring: Sequence[int] = ()) -> AssertSameSnapshots:
+    """Require that branches and tags are those of this metadata."""
+    refs = {name: ref.snapshot_id for name, ref in metadata.refs.items()}
+    return AssertSameSnapshots(refs=refs, expiring=list(expiring))
+
+
 def expiry_commit(table: Table, expiry: Expiry) -> tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
     """Return the requirements and updates of the commit."""
     metadata = table.metadata
-    refs = {name: ref.snapshot_id for name, ref in metadata.refs.items()}
     requirements: tuple[Any, ...] = (
         AssertTableUUID(uuid=metadata.table_uuid),
-        AssertSameSnapshots(refs=refs, expiring=list(expiry.snapshots)),
+        same_snapshots(metadata, expiring=expiry.snapshots),
     )
     updates: tuple[TableUpdate, ...] = (
         *(_tag(name, snapshot_id) for name, snapshot_id in expiry.put.items()),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import assert_never
+from typing import Any, assert_never
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
@@ -35,7 +35,7 @@ from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from frazil.adapters.iceberg.changes import change_columns, reorder, repartition
 from frazil.adapters.iceberg.commits import QuickCommits, commit_time, local_clock
-from frazil.adapters.iceberg.expiry import delete_unreachable, expiry_commit
+from frazil.adapters.iceberg.expiry import delete_unreachable, expiry_commit, same_snapshots
 from frazil.adapters.iceberg.live_rows import LiveRows
 from frazil.adapters.iceberg.null_lists import keep_nulls
 from frazil.adapters.iceberg.recent import Recent
@@ -189,10 +189,11 @@ class IcebergLake:
         scan = TableScan(view, columns=columns, equal=equal, present=present)
         return scan.slices() if between is None else scan.between(*between)
 
-    def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str]) -> None:
+    def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str], alone: bool = False) -> None:
         table = _table(view)
         staged = view.branches[branch]
-        requirements = (
+        requirements: tuple[Any, ...] = (
+            *([same_snapshots(table.metadata)] if alone else []),
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
             AssertRefSnapshotId(ref=branch, snapshot_id=staged),

@@ -173,7 +173,7 @@ class TableScan:
             yield from batches
 
     def between(self, column: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """Yield, in batches, the rows whose numeric `column` is in `[start, end)`."""
+        """Yield, in batches, the rows whose `column`, a number or a time in microseconds, is in `[start, end)`."""
         inside = _all_of([self._filter, GreaterThanOrEqual(term=column, value=start), LessThan(term=column, value=end)])
         field = self._table.schema().find_field(column)
         tasks = [task for task in self._tasks if _may_hold(task.file, field.field_id, field.field_type, start, end)]

@@ -116,13 +116,17 @@ def _condition(table: Table, schema: Schema, wanted: Range, missing: dict[int, A
 
 
 def _groups(parquet: pq.ParquetFile, column: str | None, wanted: Range) -> Iterator[tuple[int, int]]:
-    """Yield row groups that may hold rows of the range, by their statistics, and the position of their first row."""
+    """Yield row groups that may hold rows of the range, by their statistics, and the position of their first row.
+
+    Statistics of times depend on the writer's unit and choose nothing.
+    """
     first_row = 0
     for number in range(parquet.metadata.num_row_groups):
         group = parquet.metadata.row_group(number)
         chunks = (group.column(n) for n in range(group.num_columns))
         found = next((chunk.statistics for chunk in chunks if chunk.path_in_schema == column), None)
-        if found is None or not found.has_min_max or (found.min < wanted.end and found.max >= wanted.start):
+        known: Any = found if found is not None and found.has_min_max and isinstance(found.min, int) else None
+        if known is None or (known.min < wanted.end and known.max >= wanted.start):
             yield number, first_row
         first_row += group.num_rows
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import cast
 
 from frazil.model.errors import SpecChangeError
@@ -36,6 +37,7 @@ SPEC_PROPERTY = "frazil.spec"
 FIXED = ("start",)
 """Keys whose value a table keeps from when it was made."""
 
+_FOR_EVER = "for ever"
 _FIRST_MESSAGE = "the first of each schema"
 
 NO_LAYOUT = "nothing"
@@ -47,6 +49,7 @@ ADDED_LATER: Mapping[str, str] = {
     "on_incompatible_schema": "pause",
     "evolution": "lenient",
     "sort_by": NO_LAYOUT,
+    "maintain.keep_dead_letters": _FOR_EVER,
     "string_formats": "typed",
     "fields": "",
     "routes": "",
@@ -194,6 +197,10 @@ def layout_text(fields: Sequence[str]) -> str:
     return ", ".join(fields) or NO_LAYOUT
 
 
+def _kept_for(time: timedelta | None) -> str:
+    return _FOR_EVER if time is None else f"{time.total_seconds():g} s"
+
+
 def _limit(limit: BadRecordLimit) -> str:
     return "off" if limit == BadRecordLimit.off() else f"{limit.share:.10g} and at least {limit.at_least}"
 
@@ -239,6 +246,7 @@ TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
     "maintain.keep_snapshots.age": lambda spec: f"{spec.maintain.keep_snapshots.age.total_seconds():g} s",
     "maintain.keep_snapshots.count": lambda spec: f"{spec.maintain.keep_snapshots.count:,}",
     "maintain.keep_snapshots.daily": lambda spec: f"{spec.maintain.keep_snapshots.daily} days",
+    "maintain.keep_dead_letters": lambda spec: _kept_for(spec.maintain.keep_dead_letters),
     "formats": lambda spec: ", ".join(spec.formats),
     "start": lambda spec: _start(spec.start),
     "metadata.prefix": lambda spec: spec.metadata.prefix,

@@ -311,6 +311,7 @@ RULES: Mapping[str, Callable[[Judged], Iterator[SpecChange]]] = {
     "maintain.keep_snapshots.age": _at_once("maintain.keep_snapshots.age"),
     "maintain.keep_snapshots.count": _at_once("maintain.keep_snapshots.count"),
     "maintain.keep_snapshots.daily": _at_once("maintain.keep_snapshots.daily"),
+    "maintain.keep_dead_letters": _at_once("maintain.keep_dead_letters", "for all dead letters, at most an hour later"),
     "formats": _formats,
     "start": _start,
     "metadata.prefix": _prefix,

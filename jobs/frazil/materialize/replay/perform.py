@@ -33,6 +33,7 @@ from frazil.materialize.schema.fitted import fitted
 from frazil.materialize.state import Standing, standing
 from frazil.materialize.verdicts import OvertakenError
 from frazil.model.errors import CountMismatchError, FrazilError, IncompatibleSchemaError
+from frazil.model.expired_letters import deleted_in
 from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.model.progress import BatchRef, Counts
@@ -173,6 +174,7 @@ class Replay:
         with self.step("replay_prepare"):
             marks = self._marks(plan, rows, staged, dead_letters)
             prepare(lake, table, plan=plan, writer=self.writer, files=marks)
+            self._check_none_deleted(dead_letters)
         with self.step("replay_publish"):
             try:
                 (view,) = publish(lake, [Share(plan, staged, stage_on=_begin_again)])
@@ -189,6 +191,12 @@ class Replay:
         self.clients.on_receipt(receipt)
         ours = revealed.head_snapshot()
         return now.state.itself, ours.id if ours is not None and ours.parent_id == dead_letters.head else None
+
+    def _check_none_deleted(self, chosen_in: TableView) -> None:
+        """Raise OvertakenError if old letters were deleted since the letters were chosen; none are from now on."""
+        now = self.clients.lake.load(chosen_in.identifier)
+        if now is None or deleted_in(now) != deleted_in(chosen_in):
+            raise OvertakenError("old dead letters were deleted")
 
     def _staged(self, plan: BatchPlan, rows: ReplayedRows, here: Standing) -> Staged:
         assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
