@@ -200,7 +200,7 @@ def list_dead_letters(
             letters = _with_added(pa.Table.from_batches([of_records if replayed else unmarked]))
             newest = _together(newest, letters).sort_by(NEWEST_FIRST).slice(0, limit)
             groups = _grouped(_together(groups, letters.select(GROUPED).append_column("count", _ones(letters))))
-    return DeadLetterList(spec.identifier, _letters(newest, marks), _groups(groups), rows_by_now)
+    return DeadLetterList(spec.pipeline.name, _letters(newest, marks), _groups(groups), rows_by_now)
 
 
 def _scans(view: TableView, chosen: Chosen, *, pending: bool) -> Iterator[TableScan]:

@@ -10,7 +10,7 @@ from typing import Any
 from frazil.delta.in_snowflake import Look, Looks
 from frazil.delta.standing import LogStanding, log_standing
 from frazil.materialize.foreign import count_foreign
-from frazil.materialize.pause.pausing import Pause, excluded_schemas, pause_of
+from frazil.materialize.pause.pausing import Pause, excluded_schemas, pause_of, under_ledger
 from frazil.materialize.plan import source_problems
 from frazil.materialize.replay.request import open_requests
 from frazil.materialize.schema.notices import left_out
@@ -70,6 +70,8 @@ class TableStatus:
     epoch: int | None = None
     rows: int | None = None
     counts: Counts = field(default_factory=Counts)
+    group: Counts | None = None
+    """In the ledger of a group: the outcomes of all records of the group."""
     skipped_by_reason: Mapping[str, int] = field(default_factory=dict)
     partitions: tuple[PartitionLag, ...] = ()
     complete_through: datetime | None = None
@@ -84,6 +86,11 @@ class TableStatus:
     """The requests to replay dead letters that wait for a driver."""
     delta: LogStanding | None = None
     delta_in_snowflake: Look | None = None
+
+    @property
+    def accounted(self) -> Counts:
+        """The outcomes of all records that were read: those of the group for its ledger."""
+        return self.counts if self.group is None else self.group
 
     @property
     def lag(self) -> int | None:
@@ -134,6 +141,8 @@ def table_statuses(
     ends, looks = _Ends(topics), None if snowflake is None else Looks(snowflake)
     for spec in specs:
         view = lake.load(spec.identifier)
+        if view is not None and spec.group is not None:
+            view = under_ledger(view, lake.load(spec.group.ledger))
         status = _status(view, ends, spec, now)
         if view is not None and "delta" in spec.formats:
             log = log_standing(view, delta_logs())
@@ -177,6 +186,7 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         epoch=at.state.epoch,
         rows=None if head is None else head.live_rows,
         counts=at.state.total(),
+        group=None if at.state.group is None else at.state.group.total(),
         skipped_by_reason=at.state.skipped_by_reason,
         partitions=partitions,
         complete_through=through,

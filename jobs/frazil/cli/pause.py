@@ -57,13 +57,14 @@ def pause(table: Table, why: Why, by: By = None, config: Config = DEFAULT_CONFIG
     """
     from frazil.materialize.pause.by_operator import pause as pause_table  # noqa: PLC0415
 
-    lake, spec = _table(settings_from(config), table)
+    lake, (spec, *_) = _tables(settings_from(config), table)
+    name = spec.pipeline.name
     already = pause_table(lake, spec, by=by or getpass.getuser(), why=why, at=datetime.now(UTC))
     if already is None:
         resume = with_config_name(f"run `frazil resume {spec.table}` to resume it")
-        print_lines([f"{spec.identifier} is paused; {resume}"], sys.stderr)
+        print_lines([f"{name} is paused; {resume}"], sys.stderr)
     else:
-        print_lines([f"{spec.identifier} is already paused, {already}; nothing was changed"], sys.stderr)
+        print_lines([f"{name} is already paused, {already}; nothing was changed"], sys.stderr)
 
 
 def resume(
@@ -82,28 +83,33 @@ def resume(
     from frazil.materialize.pause.by_operator import resume as resume_table  # noqa: PLC0415
 
     settings = settings_from(config)
-    lake, spec = _table(settings, table)
+    lake, tables = _tables(settings, table)
+    spec, name = tables[0], tables[0].pipeline.name
     excluded, included = ([*map(schema_id_from, ids or ())] for ids in (dead_letter_schema, no_dead_letter_schema))
-    changed = _change_excluded(settings, lake, spec, excluded, included)
+    changed = _change_excluded(settings, lake, tables, excluded, included)
     ended = resume_table(lake, spec)
     if ended is None and changed:
         if no_dead_letter_schema:
-            _check_next_run(settings, lake, spec, said="")
+            _check_next_run(settings, lake, tables, said="")
         return
     if ended is None:
-        print_lines([f"{spec.identifier} is not paused; nothing was changed"], sys.stderr)
+        print_lines([f"{name} is not paused; nothing was changed"], sys.stderr)
         return
-    print_lines([f"{spec.identifier} is resumed; it was paused {ended}"], sys.stderr)
+    print_lines([f"{name} is resumed; it was paused {ended}"], sys.stderr)
     for topic, ends in sorted((ended.accept or {}).items()):
         accepted = ", ".join(f"{topic}-{number} up to offset {end}" for number, end in sorted(ends.items()))
         print_lines([f"bad records are accepted: {accepted}"], sys.stderr)
     if ended.by_run and ended.accept is None:
         taken = ended.schema_id in excluded
-        _check_next_run(settings, lake, spec, said="" if taken else ended.hint)
+        _check_next_run(settings, lake, tables, said="" if taken else ended.hint)
 
 
 def _change_excluded(
-    settings: Settings, lake: Lake, spec: TableSpec, excluded: Sequence[SchemaId], included: Sequence[SchemaId]
+    settings: Settings,
+    lake: Lake,
+    tables: Sequence[TableSpec],
+    excluded: Sequence[SchemaId],
+    included: Sequence[SchemaId],
 ) -> bool:
     """Exclude and include these schemas; return whether there were any. Raises as `change_excluded`."""
     from frazil.adapters.registry import open_registry  # noqa: PLC0415
@@ -112,15 +118,16 @@ def _change_excluded(
     if not excluded and not included:
         return False
     with closing(open_registry(settings.registry)) as registry:
-        change_excluded(lake, registry, spec, exclude=excluded, include=included)
+        change_excluded(lake, registry, tables[0], others=tables[1:], exclude=excluded, include=included)
+    name = tables[0].pipeline.name
     for schema_id in included:
-        print(f"later records of {spec.identifier} with the schema {schema_id} become rows again", file=sys.stderr)
+        print(f"later records of {name} with the schema {schema_id} become rows again", file=sys.stderr)
     for schema_id in excluded:
-        print(f"records of {spec.identifier} with the schema {schema_id} become dead letters", file=sys.stderr)
+        print(f"records of {name} with the schema {schema_id} become dead letters", file=sys.stderr)
     return True
 
 
-def _check_next_run(settings: Settings, lake: Lake, spec: TableSpec, *, said: str) -> None:
+def _check_next_run(settings: Settings, lake: Lake, tables: Sequence[TableSpec], *, said: str) -> None:
     """Raise an error of the same class as the next run would if it would refuse the registered schemas again.
 
     `said` is the hint of the pause, printed if the cause may last.
@@ -130,19 +137,21 @@ def _check_next_run(settings: Settings, lake: Lake, spec: TableSpec, *, said: st
 
     try:
         with closing(open_registry(settings.registry)) as registry:
-            refusal = next_refusal(lake, registry, spec)
+            refusal = next_refusal(lake, registry, *tables)
     except ServiceError as failure:
         print_lines([f"whether the next run pauses it again is unknown: {failure.what}"], sys.stderr)
         return
     if refusal is not None:
-        reason = refusal.what.removeprefix(f"{spec.identifier}: ")
-        raise type(refusal)(f"{spec.identifier}: the next run will pause it: {reason}", hint=refusal.hint)
+        name = tables[0].pipeline.name
+        reason = refusal.what.removeprefix(f"{name}: ")
+        raise type(refusal)(f"{name}: the next run will pause it: {reason}", hint=refusal.hint)
     if said:
         print_lines([with_config_name(f"if the cause lasts, the next run pauses it again: {said}")], sys.stderr)
 
 
-def _table(settings: Settings, name: str) -> tuple[Lake, TableSpec]:
+def _tables(settings: Settings, name: str) -> tuple[Lake, tuple[TableSpec, ...]]:
+    """Return the table, or the tables of its group: the first one holds the pause of all."""
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
-    from frazil.specs.select import select_ledger  # noqa: PLC0415
+    from frazil.specs.select import read_with, select_table  # noqa: PLC0415
 
-    return IcebergLake(settings.catalog), select_ledger(settings, name)
+    return IcebergLake(settings.catalog), read_with(settings, select_table(settings, name))

@@ -143,8 +143,8 @@ def _figures(each: TableStatus) -> Iterator[str]:
     yield "-" if each.age_seconds is None else age(each.age_seconds)
     yield f"{each.epoch:,}"
     yield "-" if each.rows is None else f"{each.rows:,}"
-    yield f"{each.counts.dead_letters:,}"
-    yield f"{each.counts.skipped:,}"
+    yield f"{each.accounted.dead_letters:,}"
+    yield f"{each.accounted.skipped:,}"
     last = each.last_batch
     yield "-" if last is None else f"{plural(last.counts.read, 'record')} in {last.seconds:.1f} s"
 

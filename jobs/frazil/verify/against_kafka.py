@@ -19,7 +19,6 @@ from frazil.model.columns import Column, Scalar, lacking
 from frazil.model.errors import BrokerError, RecordsLostError
 from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.progress import GroupPartition, PartitionProgress, SourceProgress
-from frazil.model.secret import NamedKey
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
@@ -185,8 +184,7 @@ class _Comparing:
                 facts = fresh
         for table in comparison.tables:
             result.lost |= {(table.table, writer): lost for writer, lost in table.as_rows.placed.lost.items()}
-        key = self.tables[0].spec.dead_letter_key
-        result.notes += _letter_notes(f"{where[0]}-{where[1]}", comparison.letters, key)
+        result.notes += _letter_notes(f"{where[0]}-{where[1]}", comparison.letters, self.tables[0].spec)
         return comparison.found
 
     def _windows(self, comparison: PartitionComparison, where: TopicPartition, start: int, end: int) -> Iterator[int]:
@@ -257,7 +255,8 @@ class _Comparing:
         )
 
 
-def _letter_notes(name: str, letters: LetterComparison, key: NamedKey | None) -> Iterator[str]:
+def _letter_notes(name: str, letters: LetterComparison, spec: TableSpec) -> Iterator[str]:
+    key = spec.dead_letter_key
     configured = "no dead_letter_key is configured" if key is None else f"the configured dead_letter_key is {key.id}"
     for key_id, count in sorted(letters.sealed.items()):
         what = f"{plural(count, 'dead letter')} under the key {key_id}: {configured}"
@@ -265,7 +264,8 @@ def _letter_notes(name: str, letters: LetterComparison, key: NamedKey | None) ->
     if letters.decodable:
         records = "record" if letters.decodable == 1 else "records"
         what = f"the {records} of {plural(letters.decodable, 'dead letter')} can be decoded now"
-        yield f"{name}: {what}: `frazil dead-letters replay` turns such letters into rows"
+        replay = ": `frazil dead-letters replay` turns such letters into rows" if spec.group is None else ""
+        yield f"{name}: {what}{replay}"
 
 
 def _parts(chunk: Records, nulls: int) -> Iterator[Records]:

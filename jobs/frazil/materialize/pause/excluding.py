@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from frazil.materialize.evolve import fits
 from frazil.materialize.layout import reads_keys_by_schema
@@ -12,8 +12,10 @@ from frazil.materialize.pause.pausing import (
     excluded_schemas,
     excluded_schemas_property,
     pause_of,
+    under_ledger,
 )
 from frazil.materialize.preview.next_refusal import refusal_of
+from frazil.materialize.schema.routed import takes
 from frazil.materialize.state import standing
 from frazil.model.errors import IncompatibleSchemaError, Misuse
 from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, RegisteredSchema, SchemaId, in_order
@@ -29,23 +31,27 @@ def change_excluded(
     registry: SchemaRegistry,
     spec: TableSpec,
     *,
+    others: Sequence[TableSpec] = (),
     exclude: Collection[SchemaId] = (),
     include: Collection[SchemaId] = (),
 ) -> None:
     """Store in the table whose records become dead letters from now on; those that are dead letters stay so.
 
+    For a group, `spec` is that of its ledger, which stores it, and `others` are those of the other tables.
+
     The table need not be paused: a schema that caused its pause, or that the next batch would refuse, can always be
     excluded. Raises Misuse, and changes nothing, if a schema to include is not excluded, if one is to be both, or if
-    one to exclude is otherwise not known to the registry, has columns in the table, or fits the table: its records are
-    rows. Raises RegistryError if the registry fails.
+    one to exclude is otherwise not known to the registry, has columns in each table that takes its records, or fits it:
+    they are rows. Raises RegistryError if the registry fails.
     """
     _check_has_schemas(spec, exclude)
     view = loaded(lake, spec)
     known = excluded_schemas(view.properties)
     _check_included(spec, known, exclude, include)
     after = known.without(include)
+    tables = [(spec, view), *((other, under_ledger(loaded(lake, other), view)) for other in others)]
     for schema_id in in_order(exclude):
-        after |= _to_exclude(registry, spec, view, schema_id)
+        after |= _to_exclude(registry, tables, schema_id)
     if after == known:
         return
     put, remove = (excluded_schemas_property(after), ()) if after.ids else ({}, (DEAD_LETTER_SCHEMAS_PROPERTY,))
@@ -78,27 +84,37 @@ def _check_included(
         )
 
 
-def _to_exclude(registry: SchemaRegistry, spec: TableSpec, view: TableView, schema_id: SchemaId) -> ExcludedSchemas:
+def _to_exclude(
+    registry: SchemaRegistry, tables: Sequence[tuple[TableSpec, TableView]], schema_id: SchemaId
+) -> ExcludedSchemas:
     """Return the role or roles in which this schema is to be excluded.
 
-    What stops the table as the schema of keys may be in use as that of values, or the other way round.
+    What stops a table as the schema of keys may be in use as that of values, or the other way round.
     """
-    of_key = _role_that_stops(registry, spec, view, schema_id)
-    if of_key is not None:
-        return ExcludedSchemas.one(schema_id, of_key=of_key)
-    if schema_id in excluded_schemas(view.properties).ids:
+    for spec, view in tables:
+        of_key = _role_that_stops(registry, spec, view, schema_id)
+        if of_key is not None:
+            return ExcludedSchemas.one(schema_id, of_key=of_key)
+    if schema_id in excluded_schemas(tables[0][1].properties).ids:
         return NONE_EXCLUDED
-    state = standing(view, pipeline=spec.pipeline).state
-    if schema_id in {*state.schema_ids, *state.key_schema_ids}:
-        raise Misuse(
-            f"the schema {schema_id} has columns in {spec.identifier}, so its records can become rows", hint=_SEE
-        )
     schema = registry.by_id(schema_id)
     if schema is None:
         raise Misuse(f"the schema registry has no schema {schema_id}", hint=_SEE)
-    if _fits(spec, view, schema):
-        raise Misuse(f"{spec.identifier} can hold the schema {schema_id}, so its records can become rows", hint=_SEE)
+    takers = [(spec, view) for spec, view in tables if takes(spec, schema)]
+    if not takers:
+        raise Misuse(f"no route of {tables[0][0].pipeline.name} takes records with the schema {schema_id}", hint=_SEE)
+    rows = [_why_rows(spec, view, schema) for spec, view in takers]
+    if rows[0] is not None and None not in rows:
+        raise Misuse(f"{rows[0]}, so its records can become rows", hint=_SEE)
     return ExcludedSchemas(frozenset({schema_id}), frozenset({schema_id}))
+
+
+def _why_rows(spec: TableSpec, view: TableView, schema: RegisteredSchema) -> str | None:
+    """Return why records with this schema are rows of the table, or None if they cannot be."""
+    state = standing(view, pipeline=spec.pipeline).state
+    if schema.id in {*state.schema_ids, *state.key_schema_ids}:
+        return f"the schema {schema.id} has columns in {spec.identifier}"
+    return f"{spec.identifier} can hold the schema {schema.id}" if _fits(spec, view, schema) else None
 
 
 def _role_that_stops(registry: SchemaRegistry, spec: TableSpec, view: TableView, schema_id: SchemaId) -> bool | None:

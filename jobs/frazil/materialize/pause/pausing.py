@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from frazil.model.errors import FrazilError, IncompatibleSchemaError
 from frazil.model.moments import rfc3339
 from frazil.model.schemas import ExcludedSchemas, SchemaId, id_in, in_order, stored_id
+from frazil.model.snapshot import TableView
 
 PAUSED_PROPERTY = "frazil.paused"
 """A table property: JSON of who paused the table, when and why. Its presence pauses the table."""
@@ -23,6 +24,8 @@ DEAD_LETTER_SCHEMAS_PROPERTY = "frazil.dead-letter-schemas"
 Earlier releases stored one list, which means both.
 """
 
+_OF_LEDGER = frozenset({PAUSED_PROPERTY, ACCEPTED_PROPERTY, DEAD_LETTER_SCHEMAS_PROPERTY})
+
 BY_FRAZIL = "frazil"
 """The name that `status` shows for a pause by a run. A user may have the same name."""
 
@@ -35,6 +38,15 @@ Accepted = Mapping[str, Mapping[int, int]]
 def accepted_through(properties: Mapping[str, str]) -> Accepted:
     raw = json.loads(properties.get(ACCEPTED_PROPERTY, "{}"))
     return {topic: {int(n): int(offset) for n, offset in ends.items()} for topic, ends in raw.items()}
+
+
+def under_ledger(view: TableView, ledger: TableView | None) -> TableView:
+    """Return a table of a group with the pause and the excluded schemas of its ledger, which count for all tables."""
+    if ledger is None or ledger.identifier == view.identifier:
+        return view
+    own = {name: value for name, value in view.properties.items() if name not in _OF_LEDGER}
+    of_ledger = {name: value for name, value in ledger.properties.items() if name in _OF_LEDGER}
+    return replace(view, properties={**own, **of_ledger})
 
 
 def excluded_schemas(properties: Mapping[str, str]) -> ExcludedSchemas:

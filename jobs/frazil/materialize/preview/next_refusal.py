@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from frazil.materialize.pause.pausing import under_ledger
 from frazil.materialize.preview.changes import preview_changes, schemas_of_next_batch
 from frazil.materialize.state import standing
 from frazil.model.errors import FrazilError
@@ -10,13 +11,17 @@ from frazil.model.spec import TableSpec
 from frazil.ports import Lake, SchemaRegistry
 
 
-def next_refusal(lake: Lake, registry: SchemaRegistry, spec: TableSpec) -> FrazilError | None:
+def next_refusal(lake: Lake, registry: SchemaRegistry, *tables: TableSpec) -> FrazilError | None:
     """Return why the next batch would stop before it reads a record, or None if no registered schema is in its way.
 
-    Records with an older schema are not known before they are read. Raises what `load` and the registry raise.
+    `tables` is one table, or those of a group, the ledger first. Records with an older schema are not known before they
+    are read. Raises what `load` and the registry raise.
     """
-    view = lake.load(spec.identifier)
-    return None if view is None else refusal_of(registry, spec, view)
+    views = [(spec, lake.load(spec.identifier)) for spec in tables]
+    ledger = views[0][1]
+    made = ((spec, under_ledger(view, ledger)) for spec, view in views if view is not None)
+    refusals = (refusal_of(registry, spec, view) for spec, view in made)
+    return next((refusal for refusal in refusals if refusal is not None), None)
 
 
 def refusal_of(registry: SchemaRegistry, spec: TableSpec, view: TableView) -> FrazilError | None:
