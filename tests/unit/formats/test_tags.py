@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from frazil.formats.open import map_schema
+from frazil.model.columns import walk
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.policies import Policies, Policy
 from frazil.model.schemas import RegisteredSchema, SchemaType
@@ -140,6 +141,26 @@ def test_a_tag_in_the_json_schema_of_a_property_is_a_tag_of_its_column(schema: d
     tagged = {column.name: column.tags for column in mapped.columns if column.name != "n"}
 
     assert tagged == {"x": ("PII",), "_extra": ()}
+
+
+INNER = {"type": "object", "properties": {"y": STRING}}
+TAGGED_INNER = {"properties": {"y": TAG}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition"),
+    [
+        (INNER, TAGGED_INNER),
+        ({"type": "array", "items": INNER}, {"items": TAGGED_INNER}),
+        ({"type": "object", "additionalProperties": INNER}, {"additionalProperties": TAGGED_INNER}),
+        ({"type": "object", "additionalProperties": INNER}, {"patternProperties": {"^properties$": TAGGED_INNER}}),
+    ],
+)
+def test_a_condition_gives_a_tag_to_what_is_inside_a_property(kind: dict[str, Any], condition: dict[str, Any]) -> None:
+    schema = of_object(kind, dependentSchemas={"items": {"properties": {"x": condition}}})
+    mapped = map_schema(RegisteredSchema(1, "JSON", json.dumps(schema)))
+
+    assert {path.rpartition(".")[2]: column.tags for path, column in walk(mapped.columns)}["y"] == ("PII",)
 
 
 def test_a_tag_is_that_of_its_own_property_only() -> None:

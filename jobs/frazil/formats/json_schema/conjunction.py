@@ -21,13 +21,14 @@ _MOST_STEPS = 200_000
 class Conjunction:
     """The schemas, all of them objects. `targets` identify what `$ref` led to; `alternatives` are those that remain.
 
-    `is_never`: no value satisfies the schema.
+    `is_never`: no value satisfies the schema. `tagging` are further schemas that may give tags to values.
     """
 
     nodes: list[Node] = field(default_factory=list)
     targets: tuple[int, ...] = ()
     alternatives: list[list[Conjunction]] = field(default_factory=list)
     is_never: bool = False
+    tagging: list[Node] = field(default_factory=list)
 
     def first(self, keyword: str) -> object:
         return next((given for _, given in self.with_keyword(keyword)), None)

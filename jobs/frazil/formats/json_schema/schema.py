@@ -153,6 +153,7 @@ class _Expansion:
             self._tell(path, "an array whose items have types of their own: JSON text")
             return JSON_TEXT
         items = self._schemas.of_all([node.child(each) for node, each in given], path + "[]")
+        items.tagging = self._tags.inner_schemas([*schema.nodes, *schema.tagging])
         element = self._shape(items, path + "[]", (*inside, 0))
         return Items(JSON_TEXT if isinstance(element, Nothing) else element)
 
@@ -165,6 +166,8 @@ class _Expansion:
         if not values:
             self._tell(path, "an object without declared properties: JSON text")
             return JSON_TEXT
+        for each in values:
+            each.tagging = self._tags.inner_schemas([*schema.nodes, *schema.tagging])
         shapes = {self._shape(each, path + "{}", (*inside, 0)) for each in values}
         value = shapes.pop() if len(shapes) == 1 else JSON_TEXT
         return Entries(JSON_TEXT if isinstance(value, Nothing) else value)
@@ -207,11 +210,12 @@ class _Expansion:
         schema = self._schemas.of_all(nodes, here)
         if schema.is_never:
             return
+        schema.tagging = self._tags.property_schemas(key, [*around.nodes, *around.tagging])
         shape = self._shape(schema, here, inside)
         if isinstance(shape, Nothing):
             self._tell(here, LEFT_OUT)
         doc = schema.first("description")
-        tags = self._tags.of_property(key, nodes, around.nodes)
+        tags = self._tags.of([*nodes, *schema.tagging])
         yield Member(key, name, shape, doc if isinstance(doc, str) else None, tags)
 
     # --- limits and notes

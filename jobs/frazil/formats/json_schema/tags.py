@@ -17,10 +17,19 @@ _ELSEWHERE = frozenset({"properties", "$defs", "definitions", TAGS}) | DATA
 _UNDECLARED = frozenset({"patternProperties", "additionalProperties", "unevaluatedProperties"})
 """Keywords with schemas of values that are undeclared fields if there are properties too: these are JSON text."""
 
+_ITEMS = frozenset({"items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"})
+
+_NAMED = frozenset({"patternProperties", "dependentSchemas", "dependencies"})
+"""Keywords with schemas by names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """Finds tags in one set of documents."""
+    """Finds tags in one set of documents.
+
+    `around` are the schemas of an object or an array. A part of it has further schemas than those that always count:
+    those that an alternative, a condition or a pattern gives it.
+    """
 
     documents: Documents
 
@@ -31,21 +40,18 @@ class Tags:
         found = (tags_of(node.raw) for node in self._reached(nodes, _ELSEWHERE) if isinstance(node.raw, dict))
         return tuple(dict.fromkeys(tag for tags in found for tag in tags))
 
-    def of_property(self, key: str, nodes: Sequence[Node], around: Sequence[Node]) -> tuple[str, ...]:
-        """Return the tags of a property, also those that an alternative, a condition or a pattern gives it.
+    def property_schemas(self, key: str, around: Sequence[Node]) -> list[Node]:
+        """Return the schemas of a property that may give it tags."""
+        return [each for node in self._of_one_value(around) for each in _of_property(node, key)]
 
-        `around` are the schemas of the object.
-        """
-        if not self.documents.mentions(TAGS):
-            return ()
-        others: list[Node] = []
-        for node in self._reached(around, _ELSEWHERE | _UNDECLARED | {"items", "prefixItems"}):
-            named, patterns = node.get("properties"), node.get("patternProperties")
-            if isinstance(named, dict) and key in named:
-                others.append(node.child(named[key]))
-            if isinstance(patterns, dict):
-                others += [node.child(raw) for pattern, raw in patterns.items() if _may_match(pattern, key)]
-        return self.of([*nodes, *others])
+    def inner_schemas(self, around: Sequence[Node]) -> list[Node]:
+        """Return the schemas of items, or of the values of a map, that may give them tags."""
+        parts = ((node, node.get(keyword)) for node in self._of_one_value(around) for keyword in _ITEMS | _UNDECLARED)
+        return [node.child(given) for node, given in parts if isinstance(given, dict | list)]
+
+    def _of_one_value(self, around: Sequence[Node]) -> Iterator[Node]:
+        if self.documents.mentions(TAGS):
+            yield from self._reached(around, _ELSEWHERE | _UNDECLARED | _ITEMS)
 
     def _reached(self, nodes: Sequence[Node], without: frozenset[str]) -> Iterator[Node]:
         """Yield all schemas inside these and those that they refer to, each once."""
@@ -69,8 +75,18 @@ class Tags:
             if keyword in REFS and isinstance(given, str):
                 target = self.documents.resolve(node, given)
                 yield from [target] if target is not None else []
+            elif keyword in _NAMED - hidden and isinstance(given, dict):
+                yield from (node.child(each) for each in given.values())
             elif keyword not in hidden and isinstance(given, dict | list):
                 yield node.child(given)
+
+
+def _of_property(node: Node, key: str) -> Iterator[Node]:
+    named, patterns = node.get("properties"), node.get("patternProperties")
+    if isinstance(named, dict) and key in named:
+        yield node.child(named[key])
+    if isinstance(patterns, dict):
+        yield from (node.child(raw) for pattern, raw in patterns.items() if _may_match(pattern, key))
 
 
 def _may_match(pattern: str, key: str) -> bool:
