@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,13 +13,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from grouped_tables import DEAD_LETTERS, GroupWorld, specs
+from policed_tables import HASH, HASH_KEY, LETTER_KEY, NO_KEY
 
 from frazil.materialize.letter_retention import delete_old_letters
+from frazil.model.plan import OffsetRange
+from frazil.model.policed import policed
+from frazil.model.policies import Policies
 from frazil.model.progress import GroupPartition, RouteLine, TableState
-from frazil.model.routes import Route
+from frazil.model.routes import HeaderCondition, Route
 from frazil.model.spec import Maintain, TableSpec
 from frazil.model.summary import receipt_in, store
 from frazil.proof.verification import FindingKind, Verification
+from frazil.records import Headers, Records
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.group import verify_together
 
@@ -330,6 +335,60 @@ def test_records_before_new_conditions_stay_where_they_are(published: GroupWorld
 
     assert findings(results) == []
     assert published.offsets("lake.orders") == [0, 2, 5, 6, 9]
+
+
+class WithHeaders(GroupWorld):
+    """Every third record has the header `type: refund`."""
+
+    def _chunks(self, wanted: OffsetRange) -> Iterator[Records]:
+        for chunk in super()._chunks(wanted):
+            given = [[("type", b"refund")] if n % 3 == 0 else None for n in chunk.offsets.to_pylist()]
+            yield replace(chunk, headers=Headers.of(given))
+
+
+def test_records_are_routed_again_by_their_headers(tmp_path: Path) -> None:
+    by_header = Route("refunds", headers=(HeaderCondition("type", "refund"),))
+    tables = specs(by_header, Route("orders", "shop.Order"))
+    base = GroupWorld.at(tmp_path)
+    world = WithHeaders(base.lake, base.registry, names=base.names)
+    world.send("order", "order", "other", "order", "order", "refund", "other")
+    world.catch_up(world.driver(*tables))
+
+    assert (world.offsets("lake.refunds"), world.offsets("lake.orders")) == ([0, 3, 6], [1, 4])
+    assert findings(verified(world, *tables)) == []
+
+    append(world, "lake.orders", "lake.refunds", 3)
+    wrong = "events-0@3: a row in lake.orders, but lake.refunds takes the record"
+    assert ("lake.events", FindingKind.WRONG_TABLE, wrong) in findings(verified(world, *tables))
+
+
+def test_a_dead_letter_that_a_route_takes_is_named(published: GroupWorld) -> None:
+    table = published.lake.catalog.load_table(DEAD_LETTERS)
+    letters = table.scan().to_arrow().to_pylist()
+    changed = [{**each, "value": published.values[0]} if each["offset"] == 3 else each for each in letters]
+    published.values[3] = published.values[0]
+    table.overwrite(pa.Table.from_pylist(changed, table.scan().to_arrow().schema))
+
+    found = findings(verified(published))
+
+    assert any("events-0@3: dead letter, reason: no_route, but a route takes the record" in text for *_, text in found)
+
+
+def test_a_group_that_masks_columns_is_proven_and_no_finding_quotes_a_value(world: GroupWorld) -> None:
+    orders, refunds = specs()
+    assert orders.group is not None
+    group = replace(orders.group, masked=True)
+    policies = Policies((("why", HASH),), hash_key=HASH_KEY.id)
+    refunds = policed(replace(refunds, metadata=NO_KEY), policies, hash_key=HASH_KEY, dead_letter_key=LETTER_KEY)
+    tables = [replace(each, group=group, dead_letter_key=LETTER_KEY) for each in (orders, refunds)]
+    world.catch_up(world.driver(*tables))
+    assert findings(verified(world, *tables)) == []
+
+    changed = world.values[0][:-1] + b"\x54"
+    world.values[0] = changed
+    (finding,) = verified(world, *tables)[-1].findings
+
+    assert str(finding) == "events-0@0: column n: one value in lake.orders, one value in Kafka"
 
 
 def test_a_table_of_a_removed_route_is_not_verified_and_noted(published: GroupWorld) -> None:
