@@ -37,6 +37,7 @@ from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings, RegistrySettings, Settings, TableSpec
 from frazil.ports import SchemaRegistry
 from frazil.specs.load import load_settings
+from frazil.specs.select import read_together
 from tests.fakes.in_process import InProcessRunner
 from tests.made_topics import make_topic
 
@@ -158,7 +159,11 @@ class Place:
             observe=lambda *_: None,
             delta_logs=lambda: DeltaRsLogs(settings.catalog.properties),
         )
-        return [TableRun(s, replace(known, **clients), uuid.uuid4().hex[:12], adopt=adopt) for s in settings.tables]
+        writer, known = uuid.uuid4().hex[:12], replace(known, **clients)
+        return [
+            TableRun(first, known, writer, adopt=adopt, others=others)
+            for first, *others in read_together(settings.tables)
+        ]
 
     def run(self, spec: str, **how: Any) -> TableRun:
         (run,) = self.runs(spec, **how)

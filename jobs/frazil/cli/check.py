@@ -112,7 +112,8 @@ def summarise(tables: Iterable[TableSpec]) -> Iterator[str]:
     for spec in tables:
         partitions = ", ".join(spec.partition_by) or "nothing"
         order = f", sorted by {', '.join(spec.sort_by)}" if spec.sort_by else ""
+        where = "" if spec.group is None else f" ({spec.group.route_of(spec.table)})"
         yield (
-            f"{spec.identifier} <- {', '.join(spec.topics)}: {spec.write} {spec.value}, key {spec.key}, "
+            f"{spec.identifier} <- {', '.join(spec.topics)}{where}: {spec.write} {spec.value}, key {spec.key}, "
             f"partitioned by {partitions}{order} ({spec.source_file})"
         )

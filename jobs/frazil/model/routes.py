@@ -27,6 +27,11 @@ class Route:
     schema: str | None = None
     headers: tuple[HeaderCondition, ...] = ()
 
+    def __str__(self) -> str:
+        """The conditions, such as `schema shop.Order, header type: refund`."""
+        schema = [] if self.schema is None else [f"schema {self.schema}"]
+        return ", ".join((*schema, *(f"header {each.key}: {each.value}" for each in self.headers)))
+
     def includes(self, other: Route) -> bool:
         """Return whether each record that fulfils these conditions also fulfils those of the other route."""
         return other.schema in (None, self.schema) and set(other.headers) <= set(self.headers)

@@ -36,6 +36,7 @@ from frazil.specs.declared_fields import DECLARED_FIELDS, PARTS, POSSIBLE
 from frazil.specs.keys import Built, Derived, Key, Required, Section, Values, WordOr
 from frazil.specs.partitions import PARTITIONS, SORT_FIELDS
 from frazil.specs.policy_keys import COLUMNS, TAGS
+from frazil.specs.route_keys import ROUTES
 from frazil.specs.scalars import COUNT, DURATION, PREFIX, SHARE, SIZE, TABLE_NAME, TEXT, TIME, TOPIC_NAME, WHOLE
 from frazil.specs.shapes import Choice, ListOf, NotYet
 from frazil.specs.start_offsets import OFFSETS
@@ -60,7 +61,7 @@ TOPICS = Key(
     "Several topics whose records become rows of one table; they may be added and removed later.",
     Derived("required, unless topic is given"),
 )
-TABLE = Key("table", TABLE_NAME, "The table's name.",
+TABLE = Key("table", TABLE_NAME, "The table's name; with routes, that of their group and its dead letters.",
             Derived("the topic's name in snake_case, without dots; required with topics"))  # fmt: skip
 DATABASE = Key("database", TABLE_NAME, "The table's database.", Derived("database of frazil.yaml"))
 KEY = Key(
@@ -270,6 +271,7 @@ TABLE_SECTION = Section(
         TOPICS,
         TABLE,
         DATABASE,
+        ROUTES,
         KEY,
         VALUE,
         WIRE_FORMAT,
@@ -298,9 +300,6 @@ TABLE_SECTION = Section(
         KEY_MESSAGE,
         STRING_FORMATS,
     ),
-    not_yet=(
-        NotYet("identity", "write: append needs no identity; remove the key"),
-        NotYet("routes", "write one spec for each table: several specs may read one topic"),
-    ),
+    not_yet=(NotYet("identity", "write: append needs no identity; remove the key"),),
     exactly_one=("topic", "topics"),
 )

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from grouped_tables import ROUTES, GroupWorld
+from grouped_tables import specs as grouped
 from policed_tables import HASH, HASH_KEY, LETTER_KEY, masked
 from values_of_tables import state, topic, view
 
@@ -19,7 +21,7 @@ from frazil.materialize.preview.explain import Explanation, lines
 from frazil.materialize.replay.request import check_replayable
 from frazil.materialize.sources import LatestSchemas, latest_schemas
 from frazil.model.changes import AddColumn
-from frazil.model.errors import ReplayError, SpecError, SubjectMissingError
+from frazil.model.errors import ReplayError, SpecChangeError, SpecError, SubjectMissingError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, WriterSchemas
 from frazil.model.schemas import NONE_EXCLUDED, SchemaDefinition
 from frazil.model.spec import CatalogSettings, SubjectSettings, TableSpec
@@ -118,7 +120,7 @@ def test_a_schema_that_the_route_does_not_take_changes_nothing(specs: tuple[Tabl
 
     of_orders, of_refunds = (plan_schema(lake, registered, spec, refund, of_key=False) for spec in specs)
 
-    said = "no change: the table's route takes records of shop.Order, and the schema is shop.Refund"
+    said = "the table's route takes records of shop.Order, and the schema is shop.Refund"
     assert [note.problem for note in of_orders.notes] == [said]
     assert (of_orders.changes, of_orders.refusal("it")) == ((), None)
     assert [change.path for change in of_refunds.changes if isinstance(change, AddColumn)] == ["why"]
@@ -148,3 +150,14 @@ def test_the_tables_of_a_group_are_one_run_and_are_previewed_one_by_one(specs: t
 def test_dead_letters_of_a_group_are_not_replayed_into_a_table(specs: tuple[TableSpec, ...]) -> None:
     with pytest.raises(ReplayError, match="the dead letters of a spec with routes cannot be replayed"):
         check_replayable(specs[1])
+
+
+def test_a_table_that_was_removed_from_its_group_does_not_become_the_first(tmp_path: Path) -> None:
+    world = GroupWorld.at(tmp_path)
+    world.send("order", "refund")
+    world.catch_up()
+    world.send("order")
+    world.catch_up(world.driver(*grouped(ROUTES[0])))
+
+    with pytest.raises(SpecChangeError, match="holds the state of the group, so orders stays first"):
+        world.driver(*grouped(*ROUTES[::-1])).batch()

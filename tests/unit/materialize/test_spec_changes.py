@@ -56,7 +56,13 @@ from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_fi
 
 TIME = {"type": "int", "logicalType": "time-millis"}
 KEYS = dict(walk_keys(TABLE_SECTION))
-LEAVES = {path.partition(".<name>")[0] for path, key in KEYS.items() if section_of(key.shape) is None}
+OF_ROUTES = "routes[]"
+"""The beginning of the keys of a route: keys of its table, or conditions, which are the value of `routes`."""
+LEAVES = {
+    path.partition(".<name>")[0]
+    for path, key in KEYS.items()
+    if section_of(key.shape) is None and not path.startswith(OF_ROUTES)
+}
 
 
 @dataclass(frozen=True)
@@ -205,6 +211,10 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "key_subject.name": [applied("key_subject", "key: avro\nkey_subject: topic", "key: avro\nkey_subject: {name: k}")],
 }
+ROUTED = "table: events\nroutes:\n- {table: orders, schema: shop.Order}"
+EXAMPLES["routes"] = [
+    applied("routes", ROUTED, "table: events\nroutes:\n- {table: orders, header: {type: order}}"),
+]
 ONE_VALUE = ["write", "order_by", "cdc"]
 SAME_TABLE = ["topic", "topics", "table", "database"]
 """Those that say which table it is: see the tests of another topic and of another name."""

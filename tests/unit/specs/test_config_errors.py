@@ -166,10 +166,10 @@ SPEC_ERRORS = {
         "tables/a.yaml:2:1: identity: this key is not supported in this release",
         "write: append needs no identity; remove the key",
     ),
-    "routes of a later release": (
-        "topic: a\nroutes: []",
-        "tables/a.yaml:2:1: routes: this key is not supported in this release",
-        "write one spec for each table: several specs may read one topic",
+    "routes by a field": (
+        "topic: a\nroutes: [{table: b, field: {kind: c}}]",
+        "tables/a.yaml:2:21: routes[0].field: this key is not supported in this release",
+        "route by schema or by header",
     ),
     "empty value": (
         "topic: a\nstart:",

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from config_files import GOOD, Load
 
+from frazil.cli.check import summarise
 from frazil.model.errors import SettingError, SpecError
 from frazil.model.policies import Policy
 from frazil.model.routes import Group, HeaderCondition, Route
 from frazil.specs.load import load_tables
-from tests.routes import EVENTS, group_specs, routes_accepted
+from tests.routes import group_specs
 
 KEYS = """
 policies:
@@ -31,15 +32,10 @@ def refusals(folder: Path, *texts: str) -> list[str]:
     folder.mkdir(exist_ok=True)
     for name, text in zip("abc", texts, strict=False):
         (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
-    with routes_accepted(), pytest.raises((SettingError, SpecError)) as refused:
+    with pytest.raises((SettingError, SpecError)) as refused:
         load_tables(folder, {}, database="lake", catalog_type="jdbc")
     lines = refused.value.what.replace(f"{folder}/", "").splitlines()
     return [line for line in lines if line.startswith(("a.yaml", "b.yaml"))]
-
-
-def test_routes_are_refused_for_users(load: Load) -> None:
-    with pytest.raises(SettingError, match="routes: this key is not supported in this release"):
-        load(GOOD, EVENTS)
 
 
 def test_each_route_is_a_table_with_the_group_beside_it(tmp_path: Path) -> None:
@@ -54,6 +50,10 @@ def test_each_route_is_a_table_with_the_group_beside_it(tmp_path: Path) -> None:
     assert [orders.identifier, refunds.identifier] == ["lake.orders", "lake.refunds"]
     assert {orders.dead_letters_identifier, refunds.dead_letters_identifier} == {"lake.events__dead_letters"}
     assert replace(refunds, table="orders") == orders
+    assert [line.partition(": append")[0] for line in summarise((orders, refunds))] == [
+        "lake.orders <- events (schema shop.Order)",
+        "lake.refunds <- events (header type: refund)",
+    ]
 
 
 def test_a_route_has_its_own_partitions_readers_and_columns(tmp_path: Path) -> None:
@@ -77,8 +77,7 @@ def test_a_route_has_its_own_partitions_readers_and_columns(tmp_path: Path) -> N
 def test_all_tables_of_a_masked_group_have_the_key_of_dead_letters(load: Load) -> None:
     masked = "{table: orders, schema: shop.Order, columns: {email: {mask: hash}}}"
 
-    with routes_accepted():
-        orders, others = load(GOOD + KEYS, spec(masked, "{table: others, schema: shop.Other}")).tables
+    orders, others = load(GOOD + KEYS, spec(masked, "{table: others, schema: shop.Other}")).tables
 
     assert orders.dead_letter_key is not None and others.dead_letter_key == orders.dead_letter_key
     assert orders.value_settings.hash_key is not None

@@ -12,13 +12,12 @@ from frazil.model.policed import policed_by_all
 from frazil.model.policies import Policy
 from frazil.model.spec import Settings
 from frazil.specs.select import read_together, read_with, select_ledger, select_table, select_tables
-from tests.routes import EVENTS, group_specs, routes_accepted
+from tests.routes import EVENTS, group_specs
 
 
 @pytest.fixture
 def settings(load: Load) -> Settings:
-    with routes_accepted():
-        return load(GOOD, EVENTS, "topic: trades", "topic: more\ntable: more")
+    return load(GOOD, EVENTS, "topic: trades", "topic: more\ntable: more")
 
 
 @pytest.mark.parametrize("name", ["orders", "lake.orders", "refunds", "events", "lake.events"])

@@ -21,7 +21,12 @@ def check_ledger_not_lost(lake: Lake, ledger: TableSpec, others: Sequence[TableS
     A new ledger would read everything again, and double the rows of the other tables. Raises SpecChangeError if another
     table was the ledger.
     """
-    if not others or lake.load(ledger.identifier) is not None:
+    view = lake.load(ledger.identifier)
+    if view is not None and ledger.group is not None:
+        changed = [change for change in spec_changes(ledger, view) if change.key == "routes"]
+        for refused in refused_changes(ledger, changed):
+            raise refused
+    if not others or view is not None:
         return
     for spec in others:
         view = lake.load(spec.identifier)

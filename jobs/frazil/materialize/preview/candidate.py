@@ -119,7 +119,7 @@ def plan_schema(
     if spec.on_incompatible_schema == "dead_letter":
         plan = replace(plan, if_refused="all records with this schema would become dead letters")
     if not of_key and not takes(spec, schema):
-        return replace(plan, notes=(SchemaFinding("", f"no change: {_not_taken(spec, schema)}"),))
+        return replace(plan, notes=(SchemaFinding("", _not_taken(spec, schema)),))
     beside = base.schemas.keys if of_key else base.schemas.values
     try:
         wanted = required_by(spec, schema, Accepted.of(beside.values(), beside.keys()), of_key=of_key)

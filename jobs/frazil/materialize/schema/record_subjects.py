@@ -35,10 +35,11 @@ def preview_columns(
 ) -> PreviewedColumns:
     """Add what the registry has under `TOPIC-RECORD` to the columns that a new table is made with.
 
-    The subjects of another naming do not tell their topic. What is registered may never be written, so nothing here
-    is a refusal.
+    Nothing is added if the route of a table names its subject. The subjects of another naming do not tell their topic.
+    What is registered may never be written, so nothing here is a refusal.
     """
-    if spec.value_type is None or spec.value_subject.override is not None or spec.value_subject.naming == "topic":
+    settings = spec.value_subject
+    if spec.value_type is None or settings.override is not None or settings.naming == "topic" or known.values:
         return PreviewedColumns(columns, ())
     try:
         found = dict(_of_records(registry, spec))
