@@ -20,6 +20,7 @@ from frazil.model.progress import OffsetSums
 from frazil.model.routes import Group, Route
 from frazil.model.spec import BadRecordLimit, CatalogSettings, SubjectSettings, TableSpec, Trigger
 from frazil.ports import Lake
+from frazil.verify.group import verify_together
 from tests.fakes.clients_in_memory import a_field, record
 
 ORDER = record(a_field("n", "int"), name="shop.Order")
@@ -121,3 +122,4 @@ class GroupWorld(World):
         total = ledger.group.total()
         assert (total.read, total.rows, total.dead_letters) == (end, len(orders) + len(refunds), len(others))
         assert total.balanced
+        assert [finding for proof in verify_together(self.lake, specs()) for finding in proof.findings] == []
