@@ -13,8 +13,10 @@ from whole_batches import World, framed
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.clients import Observer
 from frazil.materialize.outcome import Published
+from frazil.materialize.preview.preflight import problems
 from frazil.materialize.run import TableRun
 from frazil.materialize.state import Standing, standing
+from frazil.model.errors import FrazilError
 from frazil.model.plan import NothingToDo
 from frazil.model.progress import OffsetSums
 from frazil.model.routes import Group, Route
@@ -83,6 +85,9 @@ class GroupWorld(World):
                 return published
             published += [outcome] if isinstance(outcome, Published) else []
         raise AssertionError(f"not caught up: {outcome}")
+
+    def check_all(self) -> list[FrazilError]:
+        return list(problems(specs(), lake=self.lake, topics=self.topics, registry=self.registry))
 
     def stands(self, table: str) -> Standing:
         view = self.lake.load(f"lake.{table}")

@@ -224,6 +224,7 @@ def test_a_process_that_another_one_overtakes_at_a_commit_publishes_nothing_twic
 
 def test_a_table_that_lacks_the_last_batch_gets_it_before_the_next_plan(begun: GroupWorld) -> None:
     killed_before_refunds(begun)
+    assert begun.check_all() == []
 
     assert isinstance(begun.driver().batch(), NothingToDo)
 
@@ -288,6 +289,7 @@ def test_a_table_that_was_rolled_back_alone_halts_the_group(begun: GroupWorld, t
     with pytest.raises(GroupApartError) as apart:
         begun.driver().batch()
 
+    assert [problem.what for problem in begun.check_all()] == [apart.value.what]
     ways = ", ".join(f"lake.{name} to snapshot {head}" for name, head in heads.items())
     assert ways in apart.value.hint
     set_main(begun, table, heads[table])
@@ -378,6 +380,7 @@ def test_a_table_that_was_dropped_halts_the_group(begun: GroupWorld, dropped: st
     begun.catch_up()
     begun.lake.catalog.drop_table(f"lake.{dropped}")
 
+    assert [problem.what for problem in begun.check_all() if said in problem.what]
     with pytest.raises(StateLostError, match=said):
         begun.driver().batch()
 

@@ -33,12 +33,15 @@ def check_ledger_not_lost(lake: Lake, ledger: TableSpec, others: Sequence[TableS
         if view is not None:
             for refused in refused_changes(spec, spec_changes(spec, view)):
                 raise refused
-            epoch = standing(view, pipeline=spec.pipeline).state.epoch
-            raise StateLostError(
-                f"the table {ledger.identifier} was dropped, which holds the state of {ledger.pipeline.name};"
-                f" {spec.identifier} is at epoch {epoch}",
-                hint=_RESTORE,
-            )
+            raise ledger_lost(ledger, spec.identifier, standing(view, pipeline=spec.pipeline))
+
+
+def ledger_lost(ledger: TableSpec, other: str, at: Standing) -> StateLostError:
+    return StateLostError(
+        f"the table {ledger.identifier} was dropped, which holds the state of {ledger.pipeline.name};"
+        f" {other} is at epoch {at.state.epoch}",
+        hint=_RESTORE,
+    )
 
 
 def beginning(spec: TableSpec, ledger: Standing) -> TableState:

@@ -13,7 +13,7 @@ from frazil.materialize.group.apart import tables_apart
 from frazil.materialize.publish import Share, publish_decided, stage_branches
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, standing
 from frazil.materialize.verdicts import OvertakenError, loaded
-from frazil.model.errors import CountMismatchError, FencedError
+from frazil.model.errors import CountMismatchError, FencedError, GroupApartError
 from frazil.model.plan import BatchPlan
 from frazil.model.progress import Counts
 from frazil.model.snapshot import Snapshot
@@ -143,3 +143,13 @@ def _staged_again(lake: Lake, spec: TableSpec, branch: str, staged: Snapshot, no
         )
     except BaseExpiredError as expired:
         raise OvertakenError from expired
+
+
+def apart_for_good(spec: TableSpec, here: Places) -> GroupApartError | None:
+    """Return why `complete` would halt the group, if these are its tables now."""
+    ledger = here[spec.identifier]
+    group, prefix = ledger.state.group, f"{spec.database}."
+    tables = [each for name, each in here.items() if group is not None and group.has(name.removeprefix(prefix))]
+    behind = [each for each in tables if each.state.itself != ledger.state.itself]
+    problems = [problem for each in behind if (problem := _problem(ledger, each))]
+    return tables_apart(spec.pipeline.name, tables, "; ".join(problems)) if problems else None

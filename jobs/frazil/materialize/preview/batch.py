@@ -12,6 +12,7 @@ from typing import TypeVar
 from frazil.materialize.clients import STEPS, Step
 from frazil.materialize.create import initial_columns, problems_of_new_table
 from frazil.materialize.dead_letter_checks import check_dead_letters
+from frazil.materialize.group.obstacles import OtherTables, group_obstacles
 from frazil.materialize.layout import delta_problems
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.plan import plan_batch
@@ -41,6 +42,7 @@ class Facts:
     topics: Sequence[TopicFacts] | None
     schemas: WriterSchemas | None
     added: Sequence[SourceProgress] = ()
+    others: OtherTables = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ def preview_batch(facts: Facts, *, batch_id: str = "") -> Preview:
     """Return what the next batch would do to the tables before it reads, its plan, and everything in its way."""
     preview, view = Preview(), facts.view
     if view is None:
+        _group(preview, facts, None)
         _new_table(preview, facts)
         return preview
     here = preview.decide("create", lambda: standing(view, pipeline=facts.spec.pipeline))
@@ -102,11 +105,17 @@ def _new_table(preview: Preview, facts: Facts) -> None:
         preview.add(step, [problem])
 
 
+def _group(preview: Preview, facts: Facts, here: Standing | None) -> None:
+    for step, problem in group_obstacles(facts.spec, here, facts.others):
+        preview.add(step, [problem])
+
+
 def _table(preview: Preview, facts: Facts, here: Standing, batch_id: str) -> None:
     """A pause is the only obstacle to the steps after `recover`, where there is one."""
     spec, view, paused = facts.spec, here.view, PAUSED_PROPERTY in here.view.properties
     preview.decide("create", lambda: check_format(view))
     preview.decide("create_dead_letters", lambda: check_dead_letters(facts.dead_letters, spec, here))
+    _group(preview, facts, here)
     schemas = facts.schemas or WriterSchemas({}, {})
     if facts.schemas is not None:
         preview.changes = preview.decide("evolve", lambda: preview_changes(spec, view, schemas, here.state))

@@ -9,6 +9,7 @@ from typing import assert_never
 from frazil.materialize.changed_spec.applied_spec import naming_topics
 from frazil.materialize.create import initial_state, notes_of
 from frazil.materialize.evolve import differences_of_newest
+from frazil.materialize.group.obstacles import other_tables
 from frazil.materialize.plan import plan_batch
 from frazil.materialize.preview.batch import Facts, preview_batch
 from frazil.materialize.preview.changes import PreviewedChanges, readable_state, schemas_of_next_batch
@@ -60,7 +61,9 @@ def explain(run: TableRun) -> Explanation:
     state = readable_state(spec, view)
     added = () if state is None else added_topics(clients.topics, spec, state, topics)
     run.spec = spec = spec if state is None else naming_topics(spec, state)
-    preview = preview_batch(Facts(spec, view, dead_letters, topics, schemas, added), batch_id=clients.new_id())
+    others = other_tables(spec, clients.lake.load)
+    facts = Facts(spec, view, dead_letters, topics, schemas, added, others)
+    preview = preview_batch(facts, batch_id=clients.new_id())
     refusal = preview.obstacle_up_to("create")
     if refusal is not None:
         raise refusal

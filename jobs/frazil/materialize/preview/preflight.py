@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from frazil.materialize.group.obstacles import other_tables
 from frazil.materialize.preview.batch import Facts, preview_batch
 from frazil.materialize.preview.changes import schemas_of_next_batch
 from frazil.materialize.sources import describe_topics
@@ -55,7 +56,7 @@ class _Asking:
         dead_letters = _note(found, lambda: self.load(spec.dead_letters_identifier))
         yield from found
         if "catalog" not in self.silent:
-            facts = Facts(spec, view, dead_letters, topics, schemas)
+            facts = Facts(spec, view, dead_letters, topics, schemas, others=other_tables(spec, self.load))
             yield from (obstacle.error for obstacle in preview_batch(facts).obstacles)
 
     def load(self, identifier: str) -> TableView | None:
