@@ -34,8 +34,12 @@ class PartitionField:
 
     @property
     def name(self) -> str:
-        """The field's name, formed as other engines do: `at_day` for `day(at)`."""
-        return self.column.replace(".", "_") + _SUFFIXES.get(self.transform, f"_{self.transform}")
+        """The field's name, formed as other engines do: `at_day` for `day(at)`.
+
+        It is a name in the Avro schema of manifests, which has ASCII letters only (Avro specification, "Names").
+        """
+        column = "".join(c if c.isascii() else f"_x{ord(c):X}" for c in self.column.replace(".", "_"))
+        return column + _SUFFIXES.get(self.transform, f"_{self.transform}")
 
 
 def partition_field(text: str) -> PartitionField:

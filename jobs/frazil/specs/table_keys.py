@@ -113,7 +113,7 @@ PARTITION_BY = Key(
 SORT_BY = Key(
     "sort_by",
     SORT_FIELDS,
-    "The order of rows in a data file: columns or transforms as in partition_by, optionally with desc, nulls first or"
+    "The order of rows in a data file: top-level columns or transforms of them, optionally with desc, nulls first or"
     " nulls last; nulls are first by default, and last with desc.",
     Derived("none: as they were read"),
 )

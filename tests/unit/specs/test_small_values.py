@@ -91,6 +91,13 @@ def test_transforms(text: str, field: PartitionField) -> None:
     assert split_fields(f"{field}, {field}") == [str(field)] * 2
 
 
+@pytest.mark.parametrize(
+    ("column", "name"), [("größe", "gr_xF6_xDFe_day"), ("a.b", "a_b_day"), ("\U0001d482", "_x1D482_day")]
+)
+def test_a_partition_field_has_a_name_that_manifests_can_hold(column: str, name: str) -> None:
+    assert PartitionField("day", column).name == name
+
+
 @pytest.mark.parametrize("column", ["day", "नाम_ts", "my-ts", "a.b"])
 def test_a_column_of_any_name_is_taken_whole(column: str) -> None:
     for field in (

@@ -6,6 +6,7 @@ of some row groups for those of the file where others have none (Parquet leaves 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +27,9 @@ from pyiceberg.types import (
     StringType,
     StructType,
 )
-from pyiceberg.utils.truncate import truncate_upper_bound_binary_string, truncate_upper_bound_text_string
+from pyiceberg.utils.truncate import truncate_upper_bound_binary_string
+
+_SURROGATES = range(0xD800, 0xE000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +149,28 @@ def _upper(iceberg_type: PrimitiveType, most: list[Any], length: int | None) -> 
         case DecimalType():
             return _unscaled_bytes(max(map(_unscaled, most)))
         case StringType() if length is not None:
-            text = truncate_upper_bound_text_string(max(most).decode(), length)
+            text = _text_above(max(most).decode(), length)
             return None if text is None else text.encode()
         case BinaryType() if length is not None:
             return truncate_upper_bound_binary_string(max(most), length)
         case _:
             return _as_stored(iceberg_type, max(most))
+
+
+def _text_above(text: str, length: int) -> str | None:
+    """Return the text, or a greater one of at most `length` characters; None if there is none.
+
+    Characters are compared by code point. Surrogates are none (RFC 3629): PyIceberg's own function returns them.
+    """
+    if len(text) <= length:
+        return text
+    for end in range(length, 0, -1):
+        following = ord(text[end - 1]) + 1
+        if following == _SURROGATES.start:
+            following = _SURROGATES.stop
+        if following <= sys.maxunicode:
+            return text[: end - 1] + chr(following)
+    return None
 
 
 def _as_stored(iceberg_type: PrimitiveType, raw: Any) -> bytes:
