@@ -25,7 +25,9 @@ def example(place: Place) -> str:
 def test_records_of_one_topic_are_in_the_table_of_their_route_or_dead_letters(
     place: Place, example: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "ConfluentRegistry", lambda settings: place.opened())
+    shared = place.opened()
+    monkeypatch.setattr(registry.ConfluentRegistry, "close", lambda _: None)  # other tests of this process use it
+    monkeypatch.setattr(registry, "ConfluentRegistry", lambda settings: shared)
     order, refund, other = (
         record_of(("n", "long"), name=f"{place.name}.{kind}") for kind in ("Order", "Refund", "Other")
     )

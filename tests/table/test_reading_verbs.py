@@ -67,7 +67,7 @@ def test_verify_closes_its_clients_also_if_it_fails(config: str, monkeypatch: py
 
     for client in (KafkaReader, ConfluentRegistry):
         monkeypatch.setattr(client, "close", lambda self, close=client.close: (closed.append(""), close(self)))
-    monkeypatch.setattr("frazil.verify.table._compare", fail)
+    monkeypatch.setattr("frazil.verify.table.compare", fail)
     monkeypatch.setattr("frazil.cli.verify._bound_memory", lambda: None)
 
     assert run(["verify", "--against-kafka", "--config", config]) == BrokerError.exit_status
