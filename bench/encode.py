@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from bench.orders import SCHEMA, encoded
 from bench.sections import put
+from frazil.adapters.kafka.reader import CHUNK
 from frazil.formats.avro.open import open_decoder
 from frazil.formats.avro.schema import parse_schema
 from frazil.materialize.ingest.write import ROW_GROUP_ROWS, writer_settings
@@ -28,7 +29,6 @@ from frazil.records import binary
 
 TITLE = "Encoding"
 GROUPS = 2
-CHUNK = 40_000
 LONGS = ("order_id", "customer_id", "created_at", "updated_at", "kafka_offset", "kafka_timestamp")
 FEW_VALUES = ("status", "currency", "country", "city", "channel", "campaign", "qty", "is_gift", "is_paid")
 CONSTANT = ("kafka_partition", "kafka_schema_id")

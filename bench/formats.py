@@ -19,6 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from bench.json_orders import UNDECLARED, in_json, json_schema
 from bench.orders import SCHEMA, encoded, order
+from frazil.adapters.kafka.reader import CHUNK
 from frazil.formats.avro.open import open_decoder as open_avro
 from frazil.formats.avro.schema import parse_schema as parse_avro
 from frazil.formats.decoder import Decoder
@@ -28,7 +29,6 @@ from frazil.formats.protobuf.open import open_decoder as open_protobuf
 from frazil.formats.protobuf.schema import parse_schema as parse_protobuf
 from frazil.records import binary
 
-CHUNK = 40_000
 REPEATS = 7
 SHARE_IN_PYTHON = 20
 """The decoders in Python get one record of so many: they take much longer."""

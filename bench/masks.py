@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.orders import SCHEMA, encoded
+from frazil.adapters.kafka.reader import CHUNK
 from frazil.formats.open import map_schema, open_decoder
 from frazil.materialize.ingest.write import writer_settings
 from frazil.model.policies import Policies, Policy
@@ -27,7 +28,6 @@ from frazil.model.secret import NamedKey, Secret
 from frazil.model.spec import FormatSettings
 from frazil.records import binary
 
-CHUNK = 40_000
 KEY = NamedKey("bench", Secret(base64.b64encode(bytes(32)).decode()))
 HASH = Policy("hash")
 CANDIDATES: Mapping[str, Policies] = {

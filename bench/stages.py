@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from bench.orders import SCHEMA, TOPIC, encoded
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.kafka.reader import CHUNK, KafkaReader
 from frazil.adapters.kafka.reader import Engine as ReaderEngine
-from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.formats.arrow import project
 from frazil.formats.avro.mapping import map_schema
@@ -35,7 +35,6 @@ from frazil.records import OptionalFields, binary
 FETCHED = 600_000
 SAMPLE = 300_000
 FALLBACK_SAMPLE = 20_000
-CHUNK = 40_000
 REPEATS = 3
 ONLY_VALUES = OptionalFields(timestamp_type=False, leader_epoch=False)
 
