@@ -10,16 +10,14 @@ from typing import Any, cast
 import pytest
 from google.protobuf.message_factory import GetMessageClass
 from values_of_tables import spec
-from whole_batches import World
+from whole_batches import World, drained
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.formats.json_values import open as json_values
 from frazil.formats.native import choose_decoder, native_available
 from frazil.formats.protobuf import open as protobuf
 from frazil.formats.protobuf.schema import parse_schema
-from frazil.materialize.outcome import Published
-from frazil.model.plan import NothingToDo
-from frazil.model.spec import BadRecordLimit, CatalogSettings, TableSpec
+from frazil.model.spec import BadRecordLimit, CatalogSettings
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
 
@@ -46,18 +44,6 @@ def sent(value: str, schema_id: int) -> bytes:
         return frame + json.dumps(record).encode()
     message: Any = GetMessageClass(parse_schema(schema(value, schema_id)).message)
     return frame + b"\0" + bytes(message(**record).SerializeToString())
-
-
-def drained(world: World, wanted: TableSpec) -> list[str]:
-    """Read all in a new process. Returns the changes of the table."""
-    changes: list[str] = []
-    table = world.table(wanted)
-    for _ in range(10):
-        outcome = table.batch()
-        if isinstance(outcome, NothingToDo):
-            return changes
-        changes += outcome.receipt.schema_changes if isinstance(outcome, Published) else ()
-    raise AssertionError("the topic does not end")
 
 
 @pytest.fixture(params=["native", "fallback"])

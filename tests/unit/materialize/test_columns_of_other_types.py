@@ -11,15 +11,13 @@ from typing import Any, cast
 import pytest
 from policed_tables import DROP, HASH, REDACT, masked
 from values_of_tables import spec
-from whole_batches import World, framed
+from whole_batches import World, drained, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.materialize.outcome import Published
 from frazil.materialize.preview.candidate import plan_schema
 from frazil.materialize.preview.explain import explain, lines
 from frazil.materialize.replay.request import ReplayRequest
 from frazil.model.errors import IncompatibleSchemaError
-from frazil.model.plan import NothingToDo
 from frazil.model.schemas import UNREGISTERED, RegisteredSchema
 from frazil.model.spec import BadRecordLimit, CatalogSettings, TableSpec
 from frazil.verify.against_kafka import KafkaSide
@@ -53,18 +51,6 @@ def register(world: World, *schema_ids: int) -> None:
         world.registry.register("orders-value", SCHEMAS[schema_id][0])
 
 
-def drained(world: World, wanted: TableSpec = SPEC) -> list[str]:
-    """Read all in a new process. Returns the changes of the table."""
-    changes: list[str] = []
-    table = world.table(wanted)
-    for _ in range(10):
-        outcome = table.batch()
-        if isinstance(outcome, NothingToDo):
-            return changes
-        changes += outcome.receipt.schema_changes if isinstance(outcome, Published) else ()
-    raise AssertionError("the topic does not end")
-
-
 def rows(world: World, *names: str, wanted: TableSpec = SPEC) -> list[dict[str, Any]]:
     found = world.lake.catalog.load_table(wanted.identifier).scan().to_arrow().sort_by("kafka_offset")
     return cast("list[dict[str, Any]]", found.select(names).to_pylist())
@@ -78,20 +64,20 @@ def findings(world: World, wanted: TableSpec = SPEC) -> list[str]:
 def test_each_type_has_its_own_column_whatever_the_order_of_the_writers(world: World) -> None:
     register(world, 1)
     world.values += [sent(1)]
-    drained(world)
+    drained(world, SPEC)
     register(world, 2)
     world.values += [sent(2), sent(1), sent(2)]
     shown = [each.strip() for each in lines(explain(world.table(SPEC)))]
 
     changes = ["add column price__v2: long, beside price", "add column items[].price__v2: long, beside items[].price"]
     assert [each for each in shown if each.startswith("add column")] == changes
-    assert drained(world) == changes
+    assert drained(world, SPEC) == changes
     register(world, 3)
     world.values += [sent(3), sent(1), sent(2)]
-    assert drained(world) == [each.replace("v2: long", "v3: boolean") for each in changes]
+    assert drained(world, SPEC) == [each.replace("v2: long", "v3: boolean") for each in changes]
     register(world, 4)
     world.values += [sent(4), sent(1)]
-    assert drained(world) == []
+    assert drained(world, SPEC) == []
     prices = [("1.5", None, None), (None, 15, None), ("1.5", None, None), (None, 15, None), (None, None, True)]
     prices += [("1.5", None, None), (None, 15, None), (None, 4, None), ("1.5", None, None)]
     names = ("price", "price__v2", "price__v3")
@@ -106,12 +92,12 @@ def test_schemas_that_are_met_at_once_get_columns_in_the_order_of_their_ids(
 ) -> None:
     register(world, 1)
     world.values += [sent(1)]
-    drained(world)
+    drained(world, SPEC)
     for schema_id in (2, 3):
         world.registry.register("other-value", SCHEMAS[schema_id][0])
     world.values += [sent(each) for each in order_of_offsets]
 
-    drained(world)
+    drained(world, SPEC)
 
     found = world.lake.load(SPEC.identifier)
     assert found is not None
@@ -129,7 +115,7 @@ def test_a_field_of_another_type_and_a_new_name_fills_the_renamed_fields_columns
     values = ({"a": "x"}, {"a": 2}, {"b": "y"}, {"b": 4})
     world.values += [framed(n, texts[n - 1], values[n - 1]) for n in (1, 2, 3, 4, 1, 2)]
 
-    drained(world)
+    drained(world, SPEC)
 
     found = world.lake.load(SPEC.identifier)
     assert found is not None
@@ -143,14 +129,14 @@ def test_a_name_that_is_taken_is_left_out_and_never_shared(world: World) -> None
     second = record(a_field("n", "long"))
     third = record(a_field("n__v3", "long"))
     world.values += [framed(1, first, {"n": "a", "N__V2": "b"})]
-    drained(world)
+    drained(world, SPEC)
     world.registry.register("orders-value", second)
     world.values += [framed(2, second, {"n": 1})]
 
-    assert drained(world) == ["add column n__v3: long, beside n"]
+    assert drained(world, SPEC) == ["add column n__v3: long, beside n"]
     world.registry.register("orders-value", third)
     with pytest.raises(IncompatibleSchemaError, match="n__v3: has the name of a column that holds values of another"):
-        drained(world)
+        drained(world, SPEC)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +166,7 @@ def test_what_cannot_have_a_second_column_pauses_the_table(world: World, more: d
 def test_a_schema_plan_names_the_column_and_the_one_beside_it(world: World) -> None:
     register(world, 1)
     world.values += [sent(1)]
-    drained(world)
+    drained(world, SPEC)
 
     schema = RegisteredSchema(UNREGISTERED, "AVRO", record(a_field("price", "long")))
     plan = plan_schema(world.lake, world.registry, SPEC, schema, of_key=False)
@@ -194,10 +180,10 @@ def test_a_schema_plan_names_the_column_and_the_one_beside_it(world: World) -> N
 def test_columns_stay_and_are_filled_once_the_setting_is_another_one(world: World) -> None:
     register(world, 1)
     world.values += [sent(1)]
-    drained(world)
+    drained(world, SPEC)
     register(world, 2)
     world.values += [sent(2)]
-    drained(world)
+    drained(world, SPEC)
     world.values += [sent(2), sent(1)]
     paused = replace(SPEC, on_incompatible_schema="pause")
 
@@ -209,7 +195,7 @@ def test_columns_stay_and_are_filled_once_the_setting_is_another_one(world: Worl
 def test_dead_letters_of_another_type_become_rows_once_the_setting_is_new_column(world: World) -> None:
     register(world, 1)
     world.values += [sent(1), sent(2), sent(1)]
-    drained(world)
+    drained(world, SPEC)
     register(world, 2)
     world.registry.missing.clear()
 

@@ -16,11 +16,12 @@ from values_of_tables import NOW, topic
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.clients import Clients
 from frazil.materialize.ingest.task import ingest
+from frazil.materialize.outcome import Published
 from frazil.materialize.preview.preflight import problems
 from frazil.materialize.run import TableRun
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
-from frazil.model.plan import OffsetRange
+from frazil.model.plan import NothingToDo, OffsetRange
 from frazil.model.spec import RegistrySettings, TableSpec
 from frazil.ports import TaskRunner
 from frazil.records import OptionalFields, Records
@@ -91,3 +92,15 @@ class World:
 
     def check(self, wanted: TableSpec) -> list[FrazilError]:
         return list(problems([wanted], lake=self.lake, topics=self.topics, registry=self.registry))
+
+
+def drained(world: World, wanted: TableSpec) -> list[str]:
+    """Read all in a new process. Returns the changes of the table."""
+    changes: list[str] = []
+    table = world.table(wanted)
+    for _ in range(10):
+        outcome = table.batch()
+        if isinstance(outcome, NothingToDo):
+            return changes
+        changes += outcome.receipt.schema_changes if isinstance(outcome, Published) else ()
+    raise AssertionError("the topic does not end")
