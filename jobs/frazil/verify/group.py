@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pyroaring import BitMap64
 
 from frazil.materialize.changed_spec.applied_spec import as_applied
-from frazil.materialize.group.complete import staged_branch
-from frazil.materialize.state import CHECKPOINT_TAG, Standing, standing
+from frazil.materialize.group.complete import staged_branch, why_apart
+from frazil.materialize.state import Standing, standing
 from frazil.model.errors import TableError
 from frazil.model.progress import Counts, GroupPartition
 from frazil.model.snapshot import Snapshot, TableView
@@ -106,7 +106,7 @@ def _placed(spec: TableSpec, at: Standing, ledger: Standing) -> _Table:
     if ledger.state.group is None or not ledger.state.group.has(spec.table):
         return _Table(spec, at, takes_part=False)
     branch = staged_branch(at, batch.batch_id)
-    if branch is None or at.state.epoch + 1 != batch.epoch or _was_rolled_back(view, batch.batch_id):
+    if branch is None or why_apart(ledger, at):
         what = (
             f"the table is at epoch {at.state.epoch}, its group's ledger {ledger.view.identifier} at epoch"
             f" {batch.epoch} (batch {batch.batch_id}), which the table does not have and cannot get"
@@ -114,11 +114,6 @@ def _placed(spec: TableSpec, at: Standing, ledger: Standing) -> _Table:
         return _Table(spec, at, finding=Discrepancy(FindingKind.GROUP_APART, spec.identifier, what))
     note = f"the last batch of the group is staged on the branch {branch}; the next run makes it visible"
     return _Table(spec, standing(replace(view, head=view.branches[branch]), pipeline=spec.pipeline), note=note)
-
-
-def _was_rolled_back(view: TableView, batch_id: str) -> bool:
-    tagged = view.snapshots.get(view.tags.get(CHECKPOINT_TAG, -1))
-    return tagged is not None and tagged.summary.get(BATCH_ID) == batch_id
 
 
 def _before_next_batch(view: TableView, batch_id: str) -> Snapshot | None:

@@ -68,7 +68,7 @@ def _completed(lake: Lake, spec: TableSpec, ledger: Standing, behind: Sequence[S
 
     A table that another process moves meanwhile is judged again.
     """
-    problems = [problem for each in behind if (problem := _problem(ledger, each))]
+    problems = [problem for each in behind if (problem := why_apart(ledger, each))]
     if problems:
         return "; ".join(problems)
     try:
@@ -80,7 +80,7 @@ def _completed(lake: Lake, spec: TableSpec, ledger: Standing, behind: Sequence[S
     return ""
 
 
-def _problem(ledger: Standing, behind: Standing) -> str:
+def why_apart(ledger: Standing, behind: Standing) -> str:
     """Return why a table cannot get the ledger's batch, or nothing."""
     name, batch = behind.view.identifier, ledger.state.itself
     tagged = behind.view.snapshots.get(behind.view.tags.get(CHECKPOINT_TAG, -1))
@@ -103,7 +103,7 @@ def staged_branch(at: Standing, batch_id: str) -> str | None:
 def _share(lake: Lake, spec: TableSpec, ledger: Standing, behind: Standing) -> Share:
     view, batch_id = behind.view, ledger.state.batch_id
     branch = staged_branch(behind, batch_id)
-    assert branch is not None and view.head is not None  # noqa: S101 - `_problem` found a branch
+    assert branch is not None and view.head is not None  # noqa: S101 - `why_apart` found a branch
     snapshot = view.snapshots[view.branches[branch]]
     plan = BatchPlan(
         table=view.identifier,
@@ -151,5 +151,5 @@ def apart_for_good(spec: TableSpec, here: Places) -> GroupApartError | None:
     group, prefix = ledger.state.group, f"{spec.database}."
     tables = [each for name, each in here.items() if group is not None and group.has(name.removeprefix(prefix))]
     behind = [each for each in tables if each.state.itself != ledger.state.itself]
-    problems = [problem for each in behind if (problem := _problem(ledger, each))]
+    problems = [problem for each in behind if (problem := why_apart(ledger, each))]
     return tables_apart(spec.pipeline.name, tables, "; ".join(problems)) if problems else None

@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from frazil.materialize.ingest.decoders import TaskSchemas, UnknownIds
-from frazil.materialize.ingest.payloads import Indexes, Stop
+from frazil.materialize.ingest.payloads import Stop
 from frazil.materialize.ingest.routing import Router
 from frazil.materialize.ingest.table_rows import TableDecoder
 from frazil.materialize.ingest.write import DataFileWriter
@@ -29,6 +27,7 @@ from frazil.model.progress import Counts, OffsetSums
 from frazil.model.routes import Route
 from frazil.model.schemas import in_order
 from frazil.ports import RecordReader, SchemaRegistry
+from frazil.proof.tally import sums_of
 from frazil.records import Records
 
 _EVERY_RECORD = Route("")
@@ -151,7 +150,7 @@ class _Tally:
             skipped=sum(decoded.skipped_by_reason.values()),
         )
         for place, new in enumerate(decoded.tables):
-            self.tables[place] += RouteRows(new.rows.num_rows, _sums(new.offsets))
+            self.tables[place] += RouteRows(new.rows.num_rows, sums_of(new.offsets))
         self.skipped.update(decoded.skipped_by_reason)
         self.dead.update(decoded.dead_letters_by_reason)
         self.payload_bytes += self.chunk_bytes if read is self.chunk else read.payload_bytes
@@ -185,9 +184,3 @@ class _Tally:
         if self.stop is not None:
             return self.stop.by
         return "end" if end >= self.wanted.end else "bytes"
-
-
-def _sums(offsets: Indexes) -> OffsetSums:
-    """Sums that wrap around at 2^64, as unsigned machine words do."""
-    words = offsets.astype(np.uint64)
-    return OffsetSums(int(words.sum(dtype=np.uint64)), int((words * words).sum(dtype=np.uint64)))
