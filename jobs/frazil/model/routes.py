@@ -15,6 +15,20 @@ class HeaderCondition:
     key: str
     value: str
 
+    def __str__(self) -> str:
+        return f"header {self.key}: {self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldCondition:
+    """The field at this path of the decoded record, before any mask, has one of these values, as text."""
+
+    path: str
+    values: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"field {self.path}: {' or '.join(self.values)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
@@ -26,15 +40,25 @@ class Route:
     table: str
     schema: str | None = None
     headers: tuple[HeaderCondition, ...] = ()
+    fields: tuple[FieldCondition, ...] = ()
 
     def __str__(self) -> str:
         """The conditions, such as `schema shop.Order, header type: refund`."""
         schema = [] if self.schema is None else [f"schema {self.schema}"]
-        return ", ".join((*schema, *(f"header {each.key}: {each.value}" for each in self.headers)))
+        return ", ".join((*schema, *map(str, self.headers), *map(str, self.fields)))
+
+    @property
+    def has_conditions(self) -> bool:
+        return self.schema is not None or bool(self.headers or self.fields)
 
     def includes(self, other: Route) -> bool:
         """Return whether each record that fulfils these conditions also fulfils those of the other route."""
-        return other.schema in (None, self.schema) and set(other.headers) <= set(self.headers)
+        mine = {each.path: set(each.values) for each in self.fields}
+        return (
+            other.schema in (None, self.schema)
+            and set(other.headers) <= set(self.headers)
+            and all(each.path in mine and mine[each.path] <= set(each.values) for each in other.fields)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +97,9 @@ def _recorded(route: Route) -> dict[str, object]:
     """Return a route as the spec names it."""
     schema = {} if route.schema is None else {"schema": route.schema}
     headers = {each.key: each.value for each in route.headers}
-    return {"table": route.table, **schema, **({"header": headers} if headers else {})}
+    fields = {each.path: list(each.values) for each in route.fields}
+    given = {"header": headers, "field": fields}
+    return {"table": route.table, **schema, **{key: conditions for key, conditions in given.items() if conditions}}
 
 
 def unreachable(routes: Sequence[Route]) -> Iterator[tuple[int, int]]:

@@ -8,8 +8,8 @@ from frazil.model.spec import Reader
 from frazil.specs.keys import Derived, Key, Required, Section
 from frazil.specs.partitions import PARTITIONS, SORT_FIELDS
 from frazil.specs.policy_keys import COLUMNS
-from frazil.specs.scalars import TABLE_NAME, TEXT
-from frazil.specs.shapes import Choice, ListOf, MapOf, NotYet
+from frazil.specs.scalars import TABLE_NAME, TEXT, parse_text
+from frazil.specs.shapes import Choice, ListOf, MapOf, Scalar, Unfit
 
 ROUTE_TABLE = Key("table", TABLE_NAME, "The name of the route's table.", Required())
 SCHEMA = Key(
@@ -20,6 +20,21 @@ SCHEMA = Key(
 )
 HEADER = Key("header", MapOf(TEXT, TEXT), "The headers of the route's records, with their last values.",
              Derived("any"))  # fmt: skip
+
+
+def parse_field_path(text: str) -> str:
+    if not all(name and not set(name) & set("[]{}") for name in text.split(".")):
+        raise Unfit("write names of fields with dots between them, such as order.kind, and none in an array or a map")
+    return text
+
+
+_FIELD_VALUE = Scalar("text, a whole number, true or false", parse_text, {"type": ["string", "number", "boolean"]})
+FIELD = Key(
+    "field",
+    MapOf(Scalar("a path", parse_field_path), ListOf(_FIELD_VALUE, at_least_one=True)),
+    "Fields of the route's records, by their paths, with the values that they may have; before any mask.",
+    Derived("any"),
+)
 ROUTE_PARTITION_BY = Key(
     "partition_by", PARTITIONS, "Partition fields of the route's table.", Derived("that of the spec")
 )
@@ -33,8 +48,7 @@ ROUTE_READERS = Key(
 )
 ROUTE_COLUMNS = Key("columns", COLUMNS.shape, "Policies of the columns of the route's table.", Derived("none"))
 ROUTE = Section(
-    (ROUTE_TABLE, SCHEMA, HEADER, ROUTE_PARTITION_BY, ROUTE_SORT_BY, ROUTE_READERS, ROUTE_COLUMNS),
-    not_yet=(NotYet("field", "route by schema or by header"),),
+    (ROUTE_TABLE, SCHEMA, HEADER, FIELD, ROUTE_PARTITION_BY, ROUTE_SORT_BY, ROUTE_READERS, ROUTE_COLUMNS),
     label="a route",
 )
 ROUTES = Key(

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations
 
 from frazil.model.errors import SpecError
 from frazil.model.policies import KEPT, Policies
-from frazil.model.routes import Group, HeaderCondition, Route, unreachable
+from frazil.model.routes import FieldCondition, Group, HeaderCondition, Route, unreachable
+from frazil.model.spec import SCHEMA_TYPES
 from frazil.specs import table_keys
 from frazil.specs.keys import Values
 from frazil.specs.policies import policies_of
 from frazil.specs.policy_keys import COLUMNS
 from frazil.specs.problems import Position, Problem
-from frazil.specs.route_keys import HEADER, ROUTE_COLUMNS, ROUTE_TABLE, ROUTES, SCHEMA
+from frazil.specs.route_keys import FIELD, HEADER, ROUTE_COLUMNS, ROUTE_TABLE, ROUTES, SCHEMA
 
 _NAMED_SCHEMAS = ("avro", "json_schema")
 """The formats whose schemas have one name, by which a route can take records."""
+
+_COMPARED = ("string", "boolean", "int", "long")
+"""The types that a JSON value's field may be declared with if a route compares it."""
 
 
 def tables_of(values: Values) -> tuple[Values, ...]:
@@ -40,9 +45,9 @@ def group_of(values: Values, *, database: str, name: str) -> Group | None:
 
 
 def _route(values: Values) -> Route:
-    headers = values.get(HEADER) or {}
-    conditions = tuple(HeaderCondition(key, value) for key, value in headers.items())
-    return Route(values[ROUTE_TABLE], values.get(SCHEMA), conditions)
+    headers = tuple(HeaderCondition(key, value) for key, value in (values.get(HEADER) or {}).items())
+    fields = tuple(FieldCondition(path, wanted) for path, wanted in (values.get(FIELD) or {}).items())
+    return Route(values[ROUTE_TABLE], values.get(SCHEMA), headers, fields)
 
 
 def route_problems(values: Values, *, name: str) -> Iterator[Problem]:
@@ -55,6 +60,7 @@ def route_problems(values: Values, *, name: str) -> Iterator[Problem]:
         yield _problem(values.place_of(COLUMNS), what, "write `columns` in each route that needs it")
     for each in given:
         yield from _condition_problems(each, values[table_keys.VALUE])
+        yield from _field_problems(each, values)
     yield from _name_problems(given, name)
     routes = [_route(each) for each in given]
     yield from _order_problems(routes, given)
@@ -63,11 +69,37 @@ def route_problems(values: Values, *, name: str) -> Iterator[Problem]:
 
 def _condition_problems(given: Values, value: str) -> Iterator[Problem]:
     route = _route(given)
-    if route.schema is None and not route.headers:
-        yield _problem(given.place, "a route needs a condition", "add `schema: …` or `header: {name: value}`")
+    if not route.has_conditions:
+        hint = "add `schema: …`, `header: {name: value}` or `field: {path: [value]}`"
+        yield _problem(given.place, "a route needs a condition", hint)
     if route.schema is not None and value not in _NAMED_SCHEMAS:
         what = f"no effect, because value is {value}: a route cannot use the name of such a schema"
         yield _problem(given.place_of(SCHEMA), what, "use `header: {name: value}`")
+
+
+def _field_problems(given: Values, spec: Values) -> Iterator[Problem]:
+    """Yield why the values of the spec do not have the fields that a route asks for, as far as the spec shows it."""
+    paths, value, declared = given.get(FIELD), spec[table_keys.VALUE], spec.get(table_keys.FIELDS)
+    if paths is None or value in SCHEMA_TYPES:
+        return
+    place = given.place_of(FIELD)
+    if declared is None:
+        hint = "use `header: {name: value}`" if value != "json" else "declare `fields`, or use `header: {name: value}`"
+        yield _problem(place, f"no effect, because value is {value}, and each row holds the value as a whole", hint)
+        return
+    for path in paths:
+        found = _declared_at(path, json.loads(declared))
+        if found not in _COMPARED:
+            what = f"{path} is not declared in `fields`" if found is None else f"{path} is declared as {found}"
+            hint = f"a route compares declared fields of the types {', '.join(_COMPARED)}"
+            yield _problem(place, what, hint)
+
+
+def _declared_at(path: str, declared: object) -> object:
+    """Return the declared type of the field at a dotted path, or None."""
+    for name in path.split("."):
+        declared = declared.get(name) if isinstance(declared, dict) else None
+    return declared
 
 
 def _name_problems(given: Sequence[Values], name: str) -> Iterator[Problem]:
@@ -80,7 +112,7 @@ def _name_problems(given: Sequence[Values], name: str) -> Iterator[Problem]:
 
 
 def _order_problems(routes: Sequence[Route], given: Sequence[Values]) -> Iterator[Problem]:
-    with_conditions = [index for index, route in enumerate(routes) if route.schema is not None or route.headers]
+    with_conditions = [index for index, route in enumerate(routes) if route.has_conditions]
     for first, later in unreachable([routes[index] for index in with_conditions]):
         before, route = routes[with_conditions[first]], routes[with_conditions[later]]
         what = f"{route.table} never gets a record: {before.table}, which comes first, takes all of them"

@@ -145,7 +145,7 @@ class Judge(Redecoder):
         framed = self.decoder.group_values(records.values, headers)
         while True:
             try:
-                return self.router.divide(framed, headers).route_of
+                return self.router.divide(records.values, framed, headers).route_of
             except NewSchemaError as new:
                 self.learn(new.schema_id, of_key=False)
 
@@ -197,7 +197,7 @@ def open_judge(
         )
         for own, standing in own_of_each
     ]
-    router = Router(routes, known.values) if routes else None
+    router = Router(routes, known.values, spec.value_settings, spec.wire_format) if routes else None
     return Judge(spec, registry, _decoder(spec, decoders, at, dead_letters, router), known, router)
 
 

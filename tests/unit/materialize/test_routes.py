@@ -19,6 +19,8 @@ from values_of_tables import spec
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.schema import parse_schema
 from frazil.formats.framing import group_by_schema_id
+from frazil.formats.unpacking import decode_group
+from frazil.materialize.ingest import field_conditions
 from frazil.materialize.ingest.decoders import SchemasById, UnknownIds
 from frazil.materialize.ingest.isolate import Refused
 from frazil.materialize.ingest.routing import Divided, Router
@@ -30,7 +32,7 @@ from frazil.model.ingested import IngestTask, RouteRows, RouteTarget, TaskContex
 from frazil.model.plan import OffsetRange, WriterSchemas
 from frazil.model.policies import Policies, Policy
 from frazil.model.progress import Counts, OffsetSums
-from frazil.model.routes import HeaderCondition, Route, unreachable
+from frazil.model.routes import FieldCondition, HeaderCondition, Route
 from frazil.model.schemas import ExcludedSchemas
 from frazil.model.spec import MetadataColumns, RegistrySettings, TableSpec
 from frazil.records import HeaderList, Headers
@@ -40,6 +42,12 @@ from tests.fakes.reader_in_memory import ReaderInMemory, Sent
 ORDER = record(a_field("n", "int"), name="shop.Order")
 REFUND = record(a_field("n", "int"), a_field("why", "string"), name="shop.Refund")
 OTHER = record(a_field("n", "int"), name="shop.Other")
+PAID = record(
+    a_field("n", "int"),
+    a_field("kind", ["null", {"type": "enum", "name": "Kind", "symbols": ["new", "old", "odd"]}]),
+    a_field("at", {"type": "record", "name": "At", "fields": [a_field("open", "boolean"), a_field("price", "double")]}),
+    name="shop.Paid",
+)
 REFUNDED = HeaderCondition("type", "refund")
 ORDERS, REFUNDS = Route("orders", "shop.Order"), Route("refunds", headers=(REFUNDED,))
 AS_REFUND: HeaderList = [("type", b"refund")]
@@ -126,7 +134,7 @@ def read(registry: RegistryInMemory, tmp_path: Path) -> Callable[..., Group]:
 
 
 def _rows(folder: Path, wanted: TableSpec, route: Route) -> WriteTarget:
-    columns = map_schema(parse_schema(REFUND if route.headers else ORDER)).columns
+    columns = {each.name: each for text in (REFUND, PAID) for each in map_schema(parse_schema(text)).columns}.values()
     return target(folder / route.table, (*columns, *metadata_columns(wanted, None)))
 
 
@@ -241,6 +249,94 @@ def test_dead_letters_of_a_group_are_encrypted_if_one_route_has_policies(read: A
     assert len(value) > len(other(0))
 
 
+CONDITIONS = [
+    (FieldCondition("kind", ("new",)), [0]),
+    (FieldCondition("kind", ("old", "new")), [0, 1, 4]),
+    (FieldCondition("n", ("1", "2")), [1, 2]),
+    (FieldCondition("at.open", ("true",)), [1, 3]),
+    (FieldCondition("at.price", ("0.5",)), []),
+    (FieldCondition("at", ("new",)), []),
+    (FieldCondition("kind.open", ("true",)), []),
+    (FieldCondition("gone", ("new",)), []),
+]
+
+
+def paid(n: int, kind: str | None, *, is_open: bool) -> bytes:
+    return framed(4, PAID, {"n": n, "kind": kind, "at": {"open": is_open, "price": 0.5}})
+
+
+@pytest.fixture
+def payments(registry: RegistryInMemory) -> list[bytes]:
+    registry.register("events-value", PAID)
+    kinds = ("new", "old", None, "odd", "old")
+    return [paid(n, kind, is_open=n % 2 == 1) for n, kind in enumerate(kinds)]
+
+
+@pytest.mark.parametrize(("condition", "taken"), CONDITIONS, ids=str)
+def test_a_route_by_field_takes_the_records_that_have_one_of_its_values(
+    read: Any, payments: list[bytes], condition: FieldCondition, taken: list[int]
+) -> None:
+    got = read(*payments, routes=(Route("paid", fields=(condition,)),), known=(4,))
+
+    assert got.offsets() == [taken]
+    assert got.dead() == [(n, "no_route") for n in range(5) if n not in taken]
+    assert got.range.counts == Counts(5, len(taken), dead_letters=5 - len(taken))
+
+
+def test_routes_by_field_leave_records_to_later_routes_and_each_is_counted_once(
+    read: Any, payments: list[bytes]
+) -> None:
+    routes = (
+        Route("news", fields=(FieldCondition("kind", ("new",)), FieldCondition("n", ("0", "1")))),
+        Route("paid", "shop.Paid", fields=(FieldCondition("at.open", ("true",)),)),
+        Route("refunds", headers=(REFUNDED,)),
+        ORDERS,
+    )
+    values = (*payments, order(5), None, b"bad", payments[0][:-1], payments[2])
+
+    got = read(*values, routes=routes, headers={2: AS_REFUND, 6: AS_REFUND, 8: AS_REFUND}, known=(1, 4))
+
+    assert got.offsets() == [[0], [1, 3], [2, 6], [5]]
+    reasons = dict(got.dead())
+    assert sorted(reasons) == [4, 7, 8, 9]
+    assert (reasons[4], reasons[7], reasons[9]) == ("no_route", "not_framed", "no_route")
+    assert got.range.counts == Counts(10, 6, dead_letters=4)
+    assert sum(each.rows for each in got.range.routes) == 6
+
+
+def test_a_record_that_cannot_be_decoded_is_refused_for_that(read: Any, payments: list[bytes]) -> None:
+    by_field = Route("paid", fields=(FieldCondition("kind", ("new", "old", "odd")),))
+
+    got = read(payments[0], payments[1][:-1], payments[4], routes=(by_field,), known=(4,))
+
+    assert (got.offsets(), got.dead()) == ([[0, 2]], [(1, "truncated")])
+
+
+def test_fields_are_compared_before_any_mask(read: Any, payments: list[bytes]) -> None:
+    policies = Policies(columns=(("kind", Policy("drop")), ("n", Policy("redact"))))
+    masked = replace(spec(), value_settings=replace(spec().value_settings, policies=policies))
+    conditions = (FieldCondition("kind", ("old",)), FieldCondition("n", ("4",)))
+
+    got = read(*payments, routes=(Route("orders", fields=conditions),), known=(4,), wanted=masked)
+
+    assert got.offsets() == [[4]]
+    assert _column(got.result.route_files[0], "n") == [None]
+
+
+def test_fields_of_many_records_are_judged_in_parts(
+    read: Any, payments: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(field_conditions, "decode_group", _two_at_a_time)
+
+    got = read(*payments, order(5), *payments, routes=(Route("paid", fields=CONDITIONS[1][:1]),), known=(1, 4))
+
+    assert got.offsets() == [[0, 1, 4, 6, 7, 10]]
+
+
+def _two_at_a_time(decoder: Any, payloads: Any, group: Any) -> Any:
+    return decode_group(decoder, payloads.slice(0, 2), group)
+
+
 @given(
     st.lists(st.tuples(st.sampled_from([None, 1, 2, 3, 9, "bad"]), st.sampled_from([None, "a", "b"])), max_size=40),
     st.lists(
@@ -280,7 +376,8 @@ def _divided(records: list[tuple[Any, str | None]], routes: list[Route]) -> tupl
     headers = Headers.of([[] if value is None else [("k", value.encode())] for _, value in records])
     router = Router(routes, SchemasById("avro", dict(registry.schemas), UnknownIds(registry)))
     names = {None: None, 1: "shop.Order", 2: "shop.Refund", 3: "shop.Other", 9: "refused", "bad": "refused"}
-    divided = router.divide(group_by_schema_id(pa.array(values, pa.large_binary())), headers)
+    payloads = pa.array(values, pa.large_binary())
+    divided = router.divide(payloads, group_by_schema_id(payloads), headers)
     return divided, [names[kind] for kind, _ in records]
 
 
@@ -289,11 +386,3 @@ def _indexes(part: Any, count: int) -> list[int]:
     for group in part.groups:
         found += range(count) if group.indexes is None else group.indexes.tolist()
     return sorted(found)
-
-
-def test_a_route_that_includes_an_earlier_one_gets_no_record() -> None:
-    both = Route("c", "shop.Order", (REFUNDED,))
-
-    assert list(unreachable([ORDERS, REFUNDS, both])) == [(0, 2)]
-    assert list(unreachable([both, ORDERS, REFUNDS])) == []
-    assert list(unreachable([REFUNDS, ORDERS, Route("d", headers=(REFUNDED, HeaderCondition("v", "2")))])) == [(0, 2)]

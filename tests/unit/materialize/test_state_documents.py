@@ -31,7 +31,7 @@ from frazil.model.progress import (
     TableState,
 )
 from frazil.model.receipt import RangeReceipt, Receipt
-from frazil.model.routes import HeaderCondition, Route
+from frazil.model.routes import FieldCondition, HeaderCondition, Route
 from frazil.model.snapshot import Snapshot
 from frazil.model.summary import (
     FORMAT_VERSION,
@@ -78,7 +78,10 @@ FULL = TableState(
 
 
 GROUP = GroupState(
-    routes=(Route("orders", "shop.Order"), Route("refunds", headers=(HeaderCondition("type", "refund"),))),
+    routes=(
+        Route("orders", "shop.Order"),
+        Route("refunds", None, (HeaderCondition("type", "refund"),), (FieldCondition("kind", ("a", "b")),)),
+    ),
     partitions={"orders": {11: GroupPartition(Counts(9, 6, 0, 0, 2, 1), 4), 2: GroupPartition()}, "returns": {}},
     lines=(RouteLine("orders", {"orders": {11: 5}}), RouteLine("gone", {}), RouteLine("refunds", {"orders": {11: 1}})),
     untaken_schema_ids=(7,),

@@ -166,11 +166,6 @@ SPEC_ERRORS = {
         "tables/a.yaml:2:1: identity: this key is not supported in this release",
         "write: append needs no identity; remove the key",
     ),
-    "routes by a field": (
-        "topic: a\nroutes: [{table: b, field: {kind: c}}]",
-        "tables/a.yaml:2:21: routes[0].field: this key is not supported in this release",
-        "route by schema or by header",
-    ),
     "empty value": (
         "topic: a\nstart:",
         "tables/a.yaml:2:7: start: expected earliest, latest or {timestamp: …} or {offsets: …}, found nothing",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from config_files import GOOD, Load
 from frazil.cli.check import summarise
 from frazil.model.errors import SettingError, SpecError
 from frazil.model.policies import Policy
-from frazil.model.routes import Group, HeaderCondition, Route
+from frazil.model.routes import FieldCondition, Group, HeaderCondition, Route, unreachable
 from frazil.specs.load import load_tables
 from tests.routes import group_specs
 
@@ -74,6 +75,21 @@ def test_a_route_has_its_own_partitions_readers_and_columns(tmp_path: Path) -> N
     assert "key" in others.metadata.keep
 
 
+@pytest.mark.parametrize("more", ["", "value: protobuf", "value: json\nfields: {order: {kind: string}, n: long}"])
+def test_a_route_by_field_has_paths_with_their_values_as_text(more: str, tmp_path: Path) -> None:
+    by_field = "{table: orders, field: {order.kind: [new, 'old'], n: [1, true]}}"
+
+    (orders,) = group_specs(tmp_path, spec(by_field, more=more))
+
+    assert orders.group is not None
+    (route,) = orders.group.routes
+    assert route.fields == (FieldCondition("order.kind", ("new", "old")), FieldCondition("n", ("1", "true")))
+    assert str(route) == "field order.kind: new or old, field n: 1 or true"
+    assert json.loads(orders.group.routes_text()) == [
+        {"table": "orders", "field": {"order.kind": ["new", "old"], "n": ["1", "true"]}}
+    ]
+
+
 def test_all_tables_of_a_masked_group_have_the_key_of_dead_letters(load: Load) -> None:
     masked = "{table: orders, schema: shop.Order, columns: {email: {mask: hash}}}"
 
@@ -95,7 +111,33 @@ def test_a_group_without_a_table_has_the_topics_name(tmp_path: Path) -> None:
     [
         (spec("{table: orders}"), "routes[0]: a route needs a condition"),
         (spec("{schema: shop.Order}"), "routes[0].table: required key is missing"),
-        (spec("{table: orders, field: {kind: a}}"), "routes[0].field: this key is not supported in this release"),
+        (
+            spec("{table: orders, field: {kind: a}}"),
+            'routes[0].field.kind: expected a list, each text, a whole number, true or false, found "a"',
+        ),
+        (spec("{table: orders, field: {kind: []}}"), "routes[0].field.kind: the list is empty"),
+        (spec("{table: orders, field: {'items[].kind': [a]}}"), "routes[0].field: expected a path, found "),
+        (spec("{table: orders, field: {kind: [a, a]}}"), "routes[0].field.kind[1]: duplicate a in the list"),
+        (
+            spec("{table: orders, field: {kind: [a]}}", more="value: string"),
+            "routes[0].field: no effect, because value is string, and each row holds the value as a whole",
+        ),
+        (
+            spec("{table: orders, field: {kind: [a]}}", more="value: json"),
+            "routes[0].field: no effect, because value is json, and each row holds the value as a whole",
+        ),
+        (
+            spec("{table: orders, field: {kind: [a]}}", more="value: json\nfields: {kind: double}"),
+            "routes[0].field: kind is declared as double",
+        ),
+        (
+            spec("{table: orders, field: {a.kind: [a]}}", more="value: json\nfields: {a: {sort: string}}"),
+            "routes[0].field: a.kind is not declared in `fields`",
+        ),
+        (
+            spec("{table: orders, field: {kind: [a, b]}}", "{table: some, field: {kind: [b], n: [1]}}"),
+            "routes[1]: some never gets a record: orders, which comes first, takes all of them",
+        ),
         (
             spec(ORDER, more="value: protobuf"),
             "routes[0].schema: no effect, because value is protobuf: a route cannot use the name of such a schema",
@@ -167,3 +209,18 @@ def test_names_of_tables_and_dead_letters_differ_across_specs(tmp_path: Path) ->
     assert line.startswith("b.yaml:2:8: table: lake.events__dead_letters is the dead letters table of a.yaml, too")
     (line,) = refusals(tmp_path / "4", other.format("events__dead_letters"), group)
     assert "the dead letters of lake.events would go to lake.events__dead_letters, which a.yaml writes" in line
+
+
+def test_a_route_that_includes_an_earlier_one_gets_no_record() -> None:
+    refunded = HeaderCondition("type", "refund")
+    orders, refunds = Route("orders", "shop.Order"), Route("refunds", headers=(refunded,))
+    both = Route("c", "shop.Order", (refunded,))
+
+    kind = Route("e", fields=(FieldCondition("kind", ("a", "b")),))
+    narrow = Route("f", "shop.Order", fields=(FieldCondition("n", ("1",)), FieldCondition("kind", ("b",))))
+
+    assert list(unreachable([orders, refunds, both])) == [(0, 2)]
+    assert list(unreachable([kind, narrow])) == [(0, 1)]
+    assert list(unreachable([narrow, kind, Route("g", fields=(FieldCondition("kind", ("a", "c")),))])) == []
+    assert list(unreachable([both, orders, refunds])) == []
+    assert list(unreachable([refunds, orders, Route("d", headers=(refunded, HeaderCondition("v", "2")))])) == [(0, 2)]

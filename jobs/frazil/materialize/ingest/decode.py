@@ -178,7 +178,7 @@ class RecordDecoder:
         """Return what each table decodes, and why the other records are in no table."""
         if self._router is None:
             return (chunk,), {}
-        divided = self._router.divide(chunk.values, chunk.records.headers)
+        divided = self._router.divide(chunk.records.values, chunk.values, chunk.records.headers)
         parts = [
             replace(chunk, values=values, route=divided.taken_by(place)) for place, values in enumerate(divided.framed)
         ]

@@ -13,14 +13,12 @@ import pyarrow.compute as pc
 from frazil.formats.framing import Framed, Group
 from frazil.formats.open import record_name
 from frazil.materialize.ingest.decoders import SchemasById
+from frazil.materialize.ingest.field_conditions import FieldJudge, Mask
 from frazil.materialize.ingest.payloads import Indexes, all_refused
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.routes import HeaderCondition, Route
-from frazil.model.schemas import SchemaId
+from frazil.model.spec import CONFLUENT, DEFAULT_SETTINGS, FormatSettings, WireFormat
 from frazil.records import Headers
-
-Mask = npt.NDArray[np.bool_]
-"""One truth value for each record of a chunk."""
 
 _NO_ROUTE = -1
 
@@ -39,24 +37,34 @@ class Divided:
 
 
 class Router:
-    """Divides chunks by routes. `schemas` are those of the group's values, which `first_stop` has found to be known."""
+    """Divides chunks by routes. `schemas` are those of the group's values, which `first_stop` has found to be known.
 
-    def __init__(self, routes: Sequence[Route], schemas: SchemasById) -> None:
+    `settings` and `wire_format` are those of the values, whatever their policies are.
+    """
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        schemas: SchemasById,
+        settings: FormatSettings = DEFAULT_SETTINGS,
+        wire_format: WireFormat = CONFLUENT,
+    ) -> None:
         self._routes = tuple(routes)
         self.schemas = schemas
-        self._names: dict[SchemaId, str | None] = {}
+        self._fields = FieldJudge(schemas, settings, wire_format)
 
     @property
     def reads_headers(self) -> bool:
         return any(route.headers for route in self._routes)
 
-    def divide(self, framed: Framed, headers: Headers) -> Divided:
+    def divide(self, values: pa.LargeBinaryArray, framed: Framed, headers: Headers) -> Divided:
         """Return which route takes each record.
 
         A record without a known schema is a dead letter of the group, whatever its headers are.
         """
         route_of = np.full(len(headers), _NO_ROUTE, np.int64)
-        masks = [self._headers_hold(route, headers) for route in self._routes]
+        nulls = np.asarray(framed.nulls, np.int64)
+        masks = [_holds_undecoded(route, headers, nulls) for route in self._routes]
         rejects = {reject.index: reject for reject in framed.unframed}
         for group in framed.groups:
             found = None if group.schema_id is None else self.schemas.schema(group.schema_id)
@@ -66,10 +74,10 @@ class Router:
                 continue
             chosen = _chosen(group, len(headers))
             name = None if found is None else record_name(found)
+            bad = self._judge_fields(values, group, chosen, name, masks)
             route_of[chosen] = self._first(chosen, name, masks)
             missed = chosen[route_of[chosen] == _NO_ROUTE].tolist()
-            rejects |= {index: Reject(index, Reason.NO_ROUTE, _detail(name)) for index in missed}
-        nulls = np.asarray(framed.nulls, np.int64)
+            rejects |= {index: bad.get(index) or Reject(index, Reason.NO_ROUTE, _detail(name)) for index in missed}
         route_of[nulls] = self._first(nulls, None, masks)
         missed = nulls[route_of[nulls] == _NO_ROUTE].tolist()
         rejects |= {index: Reject(index, Reason.NULL_VALUE, "the value is null, no route takes it") for index in missed}
@@ -84,11 +92,31 @@ class Router:
                 found[(found == _NO_ROUTE) & mask[chosen]] = place
         return found
 
-    def _headers_hold(self, route: Route, headers: Headers) -> Mask:
-        holds = np.ones(len(headers), np.bool_)
-        for condition in route.headers:
-            holds &= _holds(condition, headers)
-        return holds
+    def _judge_fields(
+        self, values: pa.LargeBinaryArray, group: Group, chosen: Indexes, name: str | None, masks: Sequence[Mask]
+    ) -> Mapping[int, Reject]:
+        """Note in the masks of routes which records have their fields. Return the records that cannot be decoded."""
+        deciding = [
+            (r, mask) for r, mask in zip(self._routes, masks, strict=True) if r.fields and r.schema in (None, name)
+        ]
+        if not deciding:
+            return {}
+        conditions = tuple(dict.fromkeys(condition for route, _ in deciding for condition in route.fields))
+        judged = self._fields.judge(values, group, chosen, conditions)
+        for route, mask in deciding:
+            for condition in route.fields:
+                mask[chosen] &= judged.holds[condition]
+        return judged.rejects
+
+
+def _holds_undecoded(route: Route, headers: Headers, nulls: Indexes) -> Mask:
+    """Return for which records those conditions of a route hold that need no decoding. A null value has no field."""
+    holds = np.ones(len(headers), np.bool_)
+    for condition in route.headers:
+        holds &= _holds(condition, headers)
+    if route.fields:
+        holds[nulls] = False
+    return holds
 
 
 def _holds(condition: HeaderCondition, headers: Headers) -> Mask:
@@ -116,4 +144,8 @@ def _part(framed: Framed, mine: Mask) -> Framed:
 
 
 def _detail(name: str | None) -> str:
-    return f"no route takes a record of the schema {name} with these headers" if name else "no route takes the record"
+    return (
+        f"no route takes a record of the schema {name} with these headers and fields"
+        if name
+        else "no route takes the record"
+    )

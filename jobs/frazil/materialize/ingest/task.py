@@ -56,7 +56,7 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         ],
         dead_letter_schema=dead_letters.arrow_schema,
         now=now_utc,
-        router=Router([each.route for each in context.routes], schemas.values) if context.routes else None,
+        router=_router(context, schemas) if context.routes else None,
     )
     work = _Work(decoder, rows, dead_letters, is_group=bool(context.routes))
     reads = reader.read(task.ranges, decoder.optional_fields)
@@ -70,6 +70,11 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         undeclared_fields=work.undeclared_fields,
         route_files=tuple(each.close() for each in rows) if context.routes else (),
     )
+
+
+def _router(context: TaskContext, schemas: TaskSchemas) -> Router:
+    spec = context.spec
+    return Router([each.route for each in context.routes], schemas.values, spec.value_settings, spec.wire_format)
 
 
 def _files(context: TaskContext, target: WriteTarget) -> DataFileWriter:

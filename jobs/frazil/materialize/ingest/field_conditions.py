@@ -1,0 +1,94 @@
+"""Conditions of routes on fields of records: they hold for decoded values, before any mask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.formats.decoder import chosen_payloads
+from frazil.formats.framing import Group
+from frazil.formats.unpacking import decode_group
+from frazil.materialize.ingest.decoders import SchemasById, TaskDecoders
+from frazil.materialize.ingest.payloads import Indexes
+from frazil.model.dead_letter import Reason, Reject
+from frazil.model.policies import NO_POLICIES
+from frazil.model.routes import FieldCondition
+from frazil.model.spec import FormatSettings, WireFormat
+
+Mask = npt.NDArray[np.bool_]
+"""One truth value for each record."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedFields:
+    """Which of the given records fulfil each condition; `rejects` are those that cannot be decoded, by their index."""
+
+    holds: Mapping[FieldCondition, Mask]
+    rejects: Mapping[int, Reject]
+
+
+class FieldJudge:
+    """Decodes values without masks, to judge conditions on their fields.
+
+    The tables decode their records again, each with its own masks and columns. Nothing that is decoded here is kept.
+    """
+
+    def __init__(self, schemas: SchemasById, settings: FormatSettings, wire_format: WireFormat) -> None:
+        unmasked = replace(settings, policies=NO_POLICIES, hash_key=None)
+        self._decoders = TaskDecoders(schemas, unmasked, wire_format)
+
+    def judge(
+        self, values: pa.LargeBinaryArray, group: Group, chosen: Indexes, conditions: Sequence[FieldCondition]
+    ) -> JudgedFields:
+        """Judge the values at the indexes `chosen`, which are those of the group."""
+        holds = {condition: np.zeros(len(chosen), np.bool_) for condition in conditions}
+        rejects: dict[int, Reject] = {}
+        decoder, start = self._decoders.decoder(group.schema_id), 0
+        assert not isinstance(decoder, Reason)  # noqa: S101 - the router leaves out records without a known schema
+        while start < len(chosen):
+            part = None if group.indexes is None and not start else chosen[start:]
+            decoded = decode_group(decoder, chosen_payloads(values, part), group)
+            bad = [start + reject.index for reject in decoded.rejects]
+            for place, reject in zip(bad, decoded.rejects, strict=True):
+                rejects[int(chosen[place])] = replace(reject, index=int(chosen[place]))
+            good = np.setdiff1d(np.arange(start, start + decoded.taken), bad)
+            for condition in conditions:
+                holds[condition][good] = _has_value(decoded.rows, condition)
+            start += decoded.taken
+        return JudgedFields(holds, rejects)
+
+
+def _has_value(rows: pa.RecordBatch, condition: FieldCondition) -> Mask:
+    """Return which rows have one of the condition's values in its field: none if it has another type than `_text`."""
+    found = _field(rows, condition.path)
+    texts = None if found is None else _text(found)
+    if texts is None:
+        return np.zeros(len(rows), np.bool_)
+    wanted = pa.array(condition.values, pa.large_string())
+    has: Mask = pc.is_in(texts, wanted).to_numpy(zero_copy_only=False)
+    return has
+
+
+def _field(rows: pa.RecordBatch, path: str) -> pa.Array | None:
+    first, *inside = path.split(".")
+    if first not in rows.schema.names:
+        return None
+    values = rows.column(first)
+    for name in inside:
+        if not pa.types.is_struct(values.type) or values.type.get_field_index(name) < 0:
+            return None
+        values = pc.struct_field(values, name)  # null where the struct is null
+    return values
+
+
+def _text(values: pa.Array) -> pa.Array | None:
+    """Return texts, whole numbers and booleans as text, and None for any other type."""
+    kind = values.type
+    if pa.types.is_large_string(kind):
+        return values
+    return values.cast(pa.large_string()) if pa.types.is_integer(kind) or pa.types.is_boolean(kind) else None
