@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyroaring import BitMap64
 
 from frazil.materialize.changed_spec.applied_spec import as_applied
-from frazil.materialize.group.complete import staged_branch, why_apart
+from frazil.materialize.group.complete import left_ahead, staged_branch, why_apart
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import TableError
 from frazil.model.progress import Counts, GroupPartition
@@ -100,7 +100,7 @@ def _loaded(lake: Lake, spec: TableSpec, ledger: Standing) -> _Table:
 def _placed(spec: TableSpec, at: Standing, ledger: Standing) -> _Table:
     """Return a table that is at another batch than the ledger, at the ledger's batch if it has it or can get it."""
     batch, view = ledger.state.itself, at.view
-    then = _before_next_batch(view, batch.batch_id)
+    then = None if left_ahead(ledger, at) else _before_next_batch(view, batch.batch_id)
     if then is not None:
         return _Table(spec, standing(replace(view, head=then.id), pipeline=spec.pipeline))
     if ledger.state.group is None or not ledger.state.group.has(spec.table):
@@ -108,8 +108,9 @@ def _placed(spec: TableSpec, at: Standing, ledger: Standing) -> _Table:
     branch = staged_branch(at, batch.batch_id)
     if branch is None or why_apart(ledger, at):
         what = (
-            f"the table is at epoch {at.state.epoch}, its group's ledger {ledger.view.identifier} at epoch"
-            f" {batch.epoch} (batch {batch.batch_id}), which the table does not have and cannot get"
+            f"the table is at epoch {at.state.epoch} (batch {at.state.batch_id}), its group's ledger"
+            f" {ledger.view.identifier} at epoch {batch.epoch} (batch {batch.batch_id}), and the next run cannot bring"
+            " both to one batch"
         )
         return _Table(spec, at, finding=Discrepancy(FindingKind.GROUP_APART, spec.identifier, what))
     note = f"the last batch of the group is staged on the branch {branch}; the next run makes it visible"

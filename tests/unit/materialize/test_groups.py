@@ -10,6 +10,7 @@ import pytest
 from grouped_tables import DEAD_LETTERS, ROUTES, SCHEMAS, GroupWorld, specs
 from whole_batches import framed
 
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.cli.receipt_lines import lines
 from frazil.materialize.clients import STEPS, Observer
 from frazil.materialize.outcome import Again, Published
@@ -25,6 +26,7 @@ from frazil.model.errors import (
 )
 from frazil.model.plan import NothingToDo
 from frazil.model.routes import Route
+from frazil.model.snapshot import TableView
 from frazil.model.spec import BadRecordLimit
 from tests.fakes.clients_in_memory import a_field, record
 from tests.fakes.watched_lake import Commit, WatchedLake
@@ -367,6 +369,39 @@ def test_an_added_route_whose_process_died_begins_where_the_group_is_then(begun:
     begun.catch_up(begun.driver(*routes))
 
     assert begun.offsets("lake.others") == [12]
+
+
+class Overtaken(IcebergLake):
+    """Another driver publishes before a table is loaded for the `number`th time."""
+
+    def __init__(self, lake: IcebergLake, number: int, overtake: Callable[[], object]) -> None:
+        super().__init__(lake._settings)
+        self.number, self.overtake = number, overtake
+
+    def load(self, identifier: str) -> TableView | None:
+        self.number -= 1
+        if self.number == 0:
+            self.overtake()
+        return super().load(identifier)
+
+
+def test_a_driver_that_joins_a_table_while_another_one_publishes_does_not_move_it(begun: GroupWorld) -> None:
+    """The second driver joins the route that is added again, and publishes a batch, at each look of the first one."""
+    begun.catch_up()
+    for number in range(1, 7):
+        begun.send("order", "other")
+        begun.catch_up(begun.driver(*specs(ROUTES[0])))
+        begun.send("refund", "order")
+
+        outcome: object
+        try:
+            outcome = begun.driver(lake=Overtaken(begun.lake, number, begun.catch_up)).batch()
+        except FencedError as fenced:
+            outcome = fenced
+
+        assert isinstance(outcome, Published | Again | NothingToDo | FencedError)
+        begun.catch_up()
+        begun.assert_exactly_once()
 
 
 @pytest.mark.parametrize(

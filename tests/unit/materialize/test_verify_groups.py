@@ -317,9 +317,10 @@ def test_a_table_ahead_is_read_at_the_epoch_of_the_ledger(
     assert published.stands("refunds").state.epoch == 3
 
 
-def test_a_table_that_was_rolled_back_alone_is_a_finding(published: GroupWorld) -> None:
-    view = published.stands("refunds").view
-    loaded = published.lake.catalog.load_table("lake.refunds")
+@pytest.mark.parametrize("table", ["orders", "refunds"])
+def test_a_table_that_was_rolled_back_alone_is_a_finding(published: GroupWorld, table: str) -> None:
+    view = published.stands(table).view
+    loaded = published.lake.catalog.load_table(f"lake.{table}")
     before = next(s for s in view.ancestry(view.head) if s.id != view.head)
     loaded.manage_snapshots().set_current_snapshot(snapshot_id=before.id).commit()
 

@@ -45,7 +45,7 @@ def complete(lake: Lake, spec: TableSpec, here: Places) -> Places:
             return here
         why = _completed(lake, spec, ledger, behind)
         here = {identifier: _loaded(lake, spec, identifier) for identifier in here}
-        if why and here[spec.identifier].state.itself == ledger.state.itself:
+        if why and all(each.state.itself == tables[name].state.itself for name, each in here.items() if name in tables):
             raise tables_apart(spec.pipeline.name, list(tables.values()), why)
     raise given_up(spec.pipeline.name, "complete the last batch", OvertakenError("other commits came first"))
 
@@ -91,6 +91,12 @@ def why_apart(ledger: Standing, behind: Standing) -> str:
     if staged_branch(behind, batch.batch_id) is None:
         return f"{name} has no branch with the ledger's batch: another tool dropped it"
     return ""
+
+
+def left_ahead(ledger: Standing, other: Standing) -> bool:
+    """Return whether the ledger was rolled back from the batch of another table, which still has it."""
+    had = ledger.view.ancestry(ledger.view.tags.get(CHECKPOINT_TAG))
+    return ledger.rolled_back and any(snapshot.summary.get(BATCH_ID) == other.state.batch_id for snapshot in had)
 
 
 def staged_branch(at: Standing, batch_id: str) -> str | None:
