@@ -33,6 +33,7 @@ from frazil.formats.avro.types import (
     Ref,
     Union,
 )
+from frazil.formats.connect import ConnectType, connect_type
 from frazil.formats.tags import tags_of
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import SchemaFinding
@@ -134,7 +135,7 @@ class _Parser:
             case dict() | list() as inner:
                 return self.type(inner, namespace, path)
             case "array":
-                return Array(self.type(raw.get("items"), namespace, path + "[]"))
+                return Array(self.type(raw.get("items"), namespace, path + "[]"), _connect(raw))
             case "map":
                 return Map(self.type(raw.get("values"), namespace, path + "{}"))
             case kind if kind in _DEFINITIONS:
@@ -144,7 +145,7 @@ class _Parser:
 
     def _by_name(self, name: object, about: Mapping[str, object], namespace: str, path: str) -> AvroType:
         if isinstance(name, str) and name in _PRIMITIVES:
-            return Primitive(cast(PrimitiveName, name), self._logical(about, name, path))
+            return Primitive(cast(PrimitiveName, name), self._logical(about, name, path), _connect(about))
         if isinstance(name, str):
             full_name = self.scope.look_up(_qualified(name, namespace), name)
             if full_name is not None:
@@ -192,7 +193,7 @@ class _Parser:
             fields = self._fields(raw, namespace, path)
         self.scope.open.discard(full_name)
         self.scope.settle(full_name, part)
-        return self._keep(Record(full_name, fields, aliases, _doc(raw), tags_of(raw)), path)
+        return self._keep(Record(full_name, fields, aliases, _doc(raw), tags_of(raw), _connect(raw)), path)
 
     def _keep(self, named: NamedType, path: str) -> Ref:
         if self.scope.named.setdefault(named.name, named) != named:
@@ -320,6 +321,10 @@ def _qualified(name: str, namespace: str) -> str:
 def _doc(raw: Mapping[str, object]) -> str | None:
     doc = raw.get("doc")
     return doc if isinstance(doc, str) else None
+
+
+def _connect(raw: Mapping[str, object]) -> ConnectType | None:
+    return connect_type(raw, "connect.name", "connect.parameters")
 
 
 def _kind(avro_type: AvroType) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from frazil.formats.connect import ConnectType
 from frazil.formats.mapped import VALUE
 from frazil.model.schemas import SchemaFinding
 
@@ -30,11 +31,13 @@ class Logical:
 class Primitive:
     name: PrimitiveName
     logical: Logical | None = None
+    connect: ConnectType | None = field(compare=False, default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
     items: AvroType
+    connect: ConnectType | None = field(compare=False, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,7 @@ class Record:
     aliases: tuple[str, ...] = ()
     doc: str | None = None
     tags: tuple[str, ...] = ()
+    connect: ConnectType | None = field(compare=False, default=None)
 
 
 NamedType = Record | Enum | Fixed

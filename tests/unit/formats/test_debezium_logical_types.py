@@ -1,0 +1,373 @@
+"""Each named type of Debezium and Kafka Connect: its column and its value, from Avro and from JSON with its schema."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from dataclasses import dataclass, field
+from decimal import Decimal
+from io import BytesIO
+from typing import Any
+from uuid import UUID
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from frazil.formats.avro.connect import connect_types
+from frazil.formats.avro.mapping import map_schema
+from frazil.formats.avro.open import open_decoder as open_avro
+from frazil.formats.avro.schema import parse_schema
+from frazil.formats.connect_json.records import by_schema
+from frazil.formats.connect_json.schema import read_schema
+from frazil.formats.debezium.columns import LogicalColumns, LogicalRows
+from frazil.formats.debezium.logical_types import ROWS
+from frazil.formats.json_values.open import open_decoder as open_json
+from frazil.formats.json_values.shape import columns_of
+from frazil.model.dead_letter import Reason
+from frazil.records import binary
+
+Json = Any
+
+_TYPES: dict[str, str] = {"int32": "int", "int64": "long", "float": "float", "double": "double"}
+"""Avro's names of the types that Kafka Connect calls otherwise."""
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A Connect schema without its name, the value written, and the column's type and value; `json` if JSON differs."""
+
+    schema: dict[str, Any]
+    written: Any
+    column: str
+    value: Any
+    parameters: dict[str, str] = field(default_factory=dict)
+    json: Any = None
+
+
+def struct(**fields: Any) -> dict[str, Any]:
+    return {"type": "struct", "fields": [{**schema, "field": name} for name, schema in fields.items()]}
+
+
+INT, LONG, STRING, BYTES, DOUBLE = ({"type": each} for each in ("int32", "int64", "string", "bytes", "double"))
+AT = dt.datetime(2023, 11, 14, 22, 13, 20, 123_456)
+AT_MILLIS = AT.replace(microsecond=123_000)
+MILLIS, MICROS, NANOS = 1_700_000_000_123, 1_700_000_000_123_456, 1_700_000_000_123_456_789
+TIME, TIME_MILLIS = dt.time(22, 13, 20, 123_456), dt.time(22, 13, 20, 123_000)
+IN_A_DAY = 80_000_123_456_789
+A_UUID = "6c84fb90-12c4-11e1-840d-7b25c5ee775a"
+WKB = b"\x01\x01\x00\x00\x00" + bytes(16)
+GEOMETRY = struct(wkb=BYTES, srid=INT)
+
+
+def text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+GOLDEN: dict[str, Golden] = {
+    "io.debezium.time.Date": Golden(INT, 19_675, "date", dt.date(2023, 11, 14)),
+    "io.debezium.time.Time": Golden(INT, IN_A_DAY // 10**6, "time", TIME_MILLIS),
+    "io.debezium.time.MicroTime": Golden(LONG, IN_A_DAY // 1000, "time", TIME),
+    "io.debezium.time.NanoTime": Golden(LONG, IN_A_DAY, "time", TIME),
+    "io.debezium.time.Timestamp": Golden(LONG, MILLIS, "timestamp", AT_MILLIS),
+    "io.debezium.time.MicroTimestamp": Golden(LONG, MICROS, "timestamp", AT),
+    "io.debezium.time.NanoTimestamp": Golden(LONG, NANOS, "timestamp", AT),
+    "io.debezium.time.ZonedTimestamp": Golden(
+        STRING, "2023-11-15T00:13:20.123456+02:00", "timestamptz", AT.replace(tzinfo=dt.UTC)
+    ),
+    "io.debezium.time.ZonedTime": Golden(STRING, "22:13:20+02:00", "string", "22:13:20+02:00"),
+    "io.debezium.time.IsoDate": Golden(STRING, "2023-11-14Z", "date", dt.date(2023, 11, 14)),
+    "io.debezium.time.IsoTime": Golden(STRING, "22:13:20.123456Z", "time", TIME),
+    "io.debezium.time.IsoTimestamp": Golden(STRING, "2023-11-14T22:13:20.123456Z", "timestamp", AT),
+    "io.debezium.time.Year": Golden(INT, 2023, "int", 2023),
+    "io.debezium.time.Interval": Golden(STRING, "P1Y2M3DT4H5M6.78S", "string", "P1Y2M3DT4H5M6.78S"),
+    "io.debezium.time.MicroDuration": Golden(LONG, 1_500_000, "long", 1_500_000),
+    "io.debezium.time.NanoDuration": Golden(LONG, 1_500_000_000, "long", 1_500_000_000),
+    "org.apache.kafka.connect.data.Decimal": Golden(
+        BYTES,
+        Decimal("-12.34"),
+        "decimal(10, 2)",
+        Decimal("-12.34"),
+        {"scale": "2", "connect.decimal.precision": "10"},
+        json=text((-1234).to_bytes(2, signed=True)),
+    ),
+    "org.apache.kafka.connect.data.Date": Golden(
+        INT, dt.date(2023, 11, 14), "date", dt.date(2023, 11, 14), json=19_675
+    ),
+    "org.apache.kafka.connect.data.Time": Golden(INT, TIME_MILLIS, "time", TIME_MILLIS, json=IN_A_DAY // 10**6),
+    "org.apache.kafka.connect.data.Timestamp": Golden(
+        LONG, AT_MILLIS.replace(tzinfo=dt.UTC), "timestamp", AT_MILLIS, json=MILLIS
+    ),
+    "io.debezium.data.Json": Golden(STRING, '{"a": [1, 2]}', "string", '{"a": [1, 2]}'),
+    "io.debezium.data.Xml": Golden(STRING, "<a/>", "string", "<a/>"),
+    "io.debezium.data.Enum": Golden(STRING, "pending", "string", "pending", {"allowed": "pending,done"}),
+    "io.debezium.data.EnumSet": Golden(STRING, "a,c", "string", "a,c", {"allowed": "a,b,c"}),
+    "io.debezium.data.Uuid": Golden(STRING, A_UUID, "uuid", UUID(A_UUID)),
+    "io.debezium.data.Bits": Golden(BYTES, b"\x05\x80", "binary", b"\x05\x80", {"length": "16"}, json="BYA="),
+    "io.debezium.data.VariableScaleDecimal": Golden(
+        struct(scale=INT, value=BYTES),
+        {"scale": 3, "value": b"\xfe\xdc"},
+        "string",
+        "-0.292",
+        json={"scale": 3, "value": text(b"\xfe\xdc")},
+    ),
+    "io.debezium.data.Ltree": Golden(STRING, "Top.Science", "string", "Top.Science"),
+    "io.debezium.data.Tsvector": Golden(STRING, "'a':1", "string", "'a':1"),
+    "io.debezium.data.geometry.Point": Golden(
+        struct(x=DOUBLE, y=DOUBLE, wkb=BYTES, srid=INT),
+        {"x": 1.5, "y": -2.0, "wkb": WKB, "srid": 4326},
+        "struct<x: double, y: double, wkb: binary, srid: int>",
+        {"x": 1.5, "y": -2.0, "wkb": WKB, "srid": 4326},
+        json={"x": 1.5, "y": -2.0, "wkb": text(WKB), "srid": 4326},
+    ),
+    "io.debezium.data.geometry.Geometry": Golden(
+        GEOMETRY, {"wkb": WKB, "srid": 1}, "struct<wkb: binary, srid: int>", {"wkb": WKB, "srid": 1},
+        json={"wkb": text(WKB), "srid": 1},
+    ),
+    "io.debezium.data.geometry.Geography": Golden(
+        GEOMETRY, {"wkb": WKB, "srid": 1}, "struct<wkb: binary, srid: int>", {"wkb": WKB, "srid": 1},
+        json={"wkb": text(WKB), "srid": 1},
+    ),
+    "io.debezium.data.geometry.Circle": Golden(
+        struct(center=struct(x=DOUBLE, y=DOUBLE), radius=DOUBLE),
+        {"center": {"x": 1.0, "y": 2.0}, "radius": 3.0},
+        "struct<center: struct<x: double, y: double>, radius: double>",
+        {"center": {"x": 1.0, "y": 2.0}, "radius": 3.0},
+    ),
+    "io.debezium.data.geometry.Line": Golden(
+        struct(a=DOUBLE, b=DOUBLE, c=DOUBLE),
+        {"a": 1.0, "b": 2.0, "c": 3.0},
+        "struct<a: double, b: double, c: double>",
+        {"a": 1.0, "b": 2.0, "c": 3.0},
+    ),
+    "io.debezium.data.FloatVector": Golden(
+        {"type": "array", "items": {"type": "float"}}, [1.5, 2.0], "list<float>", [1.5, 2.0]
+    ),
+    "io.debezium.data.DoubleVector": Golden({"type": "array", "items": DOUBLE}, [1.5], "list<double>", [1.5]),
+    "io.debezium.data.SparseDoubleVector": Golden(
+        struct(dimensions=INT, vector={"type": "array", "items": DOUBLE}),
+        {"dimensions": 3, "vector": [1.0]},
+        "struct<dimensions: int, vector: list<double>>",
+        {"dimensions": 3, "vector": [1.0]},
+    ),
+}  # fmt: skip
+
+
+def test_every_type_of_the_table_has_a_golden_value() -> None:
+    assert list(GOLDEN) == [each.name for each in ROWS]
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_a_named_type_in_avro_becomes_its_column(name: str) -> None:
+    columns, converted = from_avro(name, [GOLDEN[name].written, None])
+
+    assert described(columns) == GOLDEN[name].column
+    assert values(converted) == [GOLDEN[name].value, None]
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_a_named_type_in_json_becomes_its_column(name: str) -> None:
+    golden = GOLDEN[name]
+
+    columns, converted = from_json(name, [golden.written if golden.json is None else golden.json, None])
+
+    assert described(columns) == golden.column
+    assert values(converted) == [golden.value, None]
+
+
+@pytest.mark.parametrize("name", ["io.debezium.time.Date", "io.debezium.data.Uuid"])
+def test_elements_of_arrays_are_converted(name: str) -> None:
+    golden = GOLDEN[name]
+    given = {"type": "array", "items": {"name": name, **golden.schema, "optional": True}}
+
+    columns, converted = decode_json(given, [[golden.written, None], None, [], [golden.written]])
+
+    assert described(columns) == f"list<{golden.column}>"
+    assert values(converted) == [[golden.value, None], None, [], [golden.value]]
+
+
+def test_a_type_under_another_one_than_usual_stays_as_it_is() -> None:
+    columns, converted = decode_json({**STRING, "name": "io.debezium.time.Date"}, ["2023-11-14"])
+
+    assert (described(columns), values(converted)) == ("string", ["2023-11-14"])
+
+
+def test_an_unknown_name_has_no_effect() -> None:
+    columns, converted = decode_json({**INT, "name": "com.example.Celsius"}, [21])
+
+    assert (described(columns), values(converted)) == ("int", [21])
+
+
+def test_json_text_is_marked_as_such() -> None:
+    columns, _ = from_json("io.debezium.data.Json", ["{}"])
+
+    assert columns.columns[0].is_json
+
+
+BAD: list[tuple[str, Any, Reason]] = [
+    ("io.debezium.time.Time", 86_400_000, Reason.OUT_OF_RANGE),
+    ("io.debezium.time.MicroTime", -1, Reason.OUT_OF_RANGE),
+    ("io.debezium.time.NanoTime", 86_400_000_000_000, Reason.OUT_OF_RANGE),
+    ("io.debezium.time.Timestamp", 2**62, Reason.OUT_OF_RANGE),
+    ("io.debezium.time.ZonedTimestamp", "2023-02-30T00:00:00Z", Reason.BAD_FORMAT),
+    ("io.debezium.time.ZonedTimestamp", "2023-11-14 22:13:20", Reason.BAD_FORMAT),
+    ("io.debezium.time.IsoDate", "2023-02-30Z", Reason.BAD_FORMAT),
+    ("io.debezium.time.IsoTime", "24:00:00Z", Reason.BAD_FORMAT),
+    ("io.debezium.time.IsoTimestamp", "noon", Reason.BAD_FORMAT),
+    ("io.debezium.data.Uuid", A_UUID[:-1], Reason.BAD_FORMAT),
+    ("io.debezium.data.Uuid", A_UUID.replace("-", "+"), Reason.BAD_FORMAT),
+    ("io.debezium.data.VariableScaleDecimal", {"scale": 2**31 - 1, "value": "MQ=="}, Reason.OUT_OF_RANGE),
+]
+
+
+@pytest.mark.parametrize(("name", "written", "reason"), BAD)
+def test_a_value_that_its_type_does_not_have_is_a_reject(name: str, written: Any, reason: Reason) -> None:
+    golden = GOLDEN[name]
+    good = golden.written if golden.json is None else golden.json
+
+    _, converted = from_json(name, [good, written, None, written, good])
+
+    assert [(each.index, each.reason, each.path) for each in converted.rejects] == [
+        (1, reason, "after"),
+        (3, reason, "after"),
+    ]
+    assert values(converted) == [golden.value, None, golden.value]
+
+
+def test_a_bad_element_rejects_its_row_only_once() -> None:
+    given = {"type": "array", "items": {"name": "io.debezium.data.Uuid", **STRING}}
+
+    _, converted = decode_json(given, [[A_UUID], ["x", A_UUID, "y"], []])
+
+    assert [(each.index, each.path) for each in converted.rejects] == [(1, "after[]")]
+    assert values(converted) == [[UUID(A_UUID)], []]
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "micros"),
+    [
+        ("io.debezium.time.MicroTimestamp", 9_223_372_036_825_200_000, 9_223_372_036_825_200_000),
+        ("io.debezium.time.NanoTimestamp", 2**63 - 1, 9_223_372_036_825_200_000),
+        ("io.debezium.time.NanoTimestamp", -(2**63), -9_223_372_036_832_400_000),
+        ("io.debezium.time.ZonedTimestamp", "infinity", 9_223_372_036_825_200_000),
+        ("io.debezium.time.ZonedTimestamp", "-infinity", -9_223_372_036_832_400_000),
+    ],
+)
+def test_infinite_timestamps_of_postgres_are_the_same_in_every_type(name: str, written: Any, micros: int) -> None:
+    _, converted = from_json(name, [written])
+
+    assert converted.rows.column(0).view(pa.int64()).to_pylist() == [micros]
+    assert converted.truncated_nanos == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "lost"),
+    [
+        ("io.debezium.time.NanoTimestamp", [NANOS, NANOS - 789], 1),
+        ("io.debezium.time.NanoTime", [IN_A_DAY, 1000], 1),
+        ("io.debezium.time.ZonedTimestamp", ["2023-11-14T22:13:20.1234567Z", "2023-11-14T22:13:20.123456000Z"], 1),
+    ],
+)
+def test_digits_below_the_microsecond_are_counted(name: str, written: list[Any], lost: int) -> None:
+    _, converted = from_json(name, written)
+
+    assert converted.truncated_nanos == lost
+
+
+@pytest.mark.parametrize(
+    ("number", "scale", "wanted"),
+    [
+        (1, 38, "0." + "0" * 37 + "1"),
+        (-(2**119), 0, str(-(2**119))),
+        (2**119, 5, f"{str(2**119)[:-5]}.{str(2**119)[-5:]}"),
+        (-(2**500), 0, str(-(2**500))),
+        (12, -3, "12000"),
+        (0, 2, "0.00"),
+        (128, 0, "128"),
+        (-128, 0, "-128"),
+    ],
+)
+def test_decimals_of_any_scale_are_exact(number: int, scale: int, wanted: str) -> None:
+    data = number.to_bytes((number.bit_length() + 8) // 8, signed=True)
+
+    _, converted = from_json("io.debezium.data.VariableScaleDecimal", [{"scale": scale, "value": text(data)}])
+
+    assert values(converted) == [wanted]
+
+
+def described(columns: LogicalColumns) -> str:
+    (column,) = columns.columns
+    return str(column.type)
+
+
+def values(converted: LogicalRows) -> list[Any]:
+    return converted.rows.column(0).to_pylist()
+
+
+def from_json(name: str, written: list[Any]) -> tuple[LogicalColumns, LogicalRows]:
+    return decode_json({**GOLDEN[name].schema, "name": name, "parameters": GOLDEN[name].parameters}, written)
+
+
+def decode_json(given: dict[str, Any], written: list[Any]) -> tuple[LogicalColumns, LogicalRows]:
+    schema = {"type": "struct", "fields": [{**given, "optional": True, "field": "after"}]}
+    records = [dumped({"schema": schema, "payload": {"after": value}}) for value in written]
+    (same,) = by_schema(binary(records))
+    assert same.schema is not None
+    embedded = read_schema(same.schema)
+    columns = LogicalColumns(columns_of(embedded.row), embedded.types)
+    decoded = open_json(embedded.row).decode(same.payloads)
+    assert not decoded.rejects
+    return columns, columns.convert(decoded.rows)
+
+
+def dumped(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def from_avro(name: str, written: list[Any]) -> tuple[LogicalColumns, LogicalRows]:
+    golden = GOLDEN[name]
+    kind = avro_type(golden.schema, name, golden.parameters)
+    text_of_schema = json.dumps(
+        {"type": "record", "name": "Row", "fields": [{"name": "after", "type": ["null", kind], "default": None}]}
+    )
+    schema = parse_schema(text_of_schema)
+    columns = LogicalColumns(map_schema(schema).columns, connect_types(schema))
+    decoded = open_avro(schema).decode(binary([avro_payload(text_of_schema, value) for value in written]))
+    assert not decoded.rejects
+    return columns, columns.convert(decoded.rows)
+
+
+def avro_payload(schema: str, value: Any) -> bytes:
+    payload = BytesIO()
+    fastavro.schemaless_writer(payload, fastavro.parse_schema(json.loads(schema)), {"after": value})
+    return payload.getvalue()
+
+
+def avro_type(schema: dict[str, Any], name: str, parameters: dict[str, str]) -> Json:
+    """Return the type as Confluent's Avro converter writes it."""
+    about: dict[str, Any] = {"connect.version": 1, "connect.name": name}
+    about |= {"connect.parameters": parameters} if parameters else {}
+    match schema["type"], name.rpartition(".")[2]:
+        case "bytes", "Decimal":
+            precision, scale = int(parameters["connect.decimal.precision"]), int(parameters["scale"])
+            return {"type": "bytes", "scale": scale, "precision": precision, **about, "logicalType": "decimal"}
+        case "int32", "Date" if name.startswith("org."):
+            return {"type": "int", **about, "logicalType": "date"}
+        case "int32", "Time" if name.startswith("org."):
+            return {"type": "int", **about, "logicalType": "time-millis"}
+        case "int64", "Timestamp" if name.startswith("org."):
+            return {"type": "long", **about, "logicalType": "timestamp-millis"}
+        case _:
+            return {**plain(schema, name), **about}
+
+
+def plain(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    match schema["type"]:
+        case "struct":
+            fields = [{"name": each["field"], "type": plain(each, each["field"].title())} for each in schema["fields"]]
+            return {"type": "record", "name": name, "fields": fields}
+        case "array":
+            return {"type": "array", "items": plain(schema["items"], name)}
+        case word:
+            return {"type": _TYPES.get(word, word)}
