@@ -11,7 +11,7 @@ from frazil.formats.connect import ConnectType, ConnectTypes
 def connect_types(schema: AvroSchema) -> ConnectTypes:
     """Return the named types by the dotted paths of their columns.
 
-    Types in maps, and in unions of several types besides null, are left out. A record inside itself is read once.
+    Types in maps, and in unions of several types other than null, are left out. A record inside itself is read once.
     """
     return dict(_of_fields(schema, schema.row(), "", ()))
 
