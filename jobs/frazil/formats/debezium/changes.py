@@ -1,0 +1,234 @@
+"""The changes that envelopes are (docs/decisions/0040)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.formats.arrow import arrow_schema
+from frazil.formats.connect import ConnectTypes
+from frazil.formats.debezium import numeric_times
+from frazil.formats.debezium.columns import LogicalColumns, within
+from frazil.formats.debezium.converted import Flags, flags
+from frazil.formats.debezium.envelope import (
+    DELETED,
+    OP,
+    SOURCE_TIME,
+    Settings,
+    check_names,
+    image_columns,
+    kept_name,
+    metadata_columns,
+)
+from frazil.formats.debezium.logical_types import MICRO, MILLI
+from frazil.formats.debezium.unavailable import unavailable
+from frazil.model.columns import Column
+from frazil.model.dead_letter import Reason, Reject
+
+Indexes = npt.NDArray[np.int64]
+
+SNAPSHOT, CREATE, UPDATE, DELETE, TRUNCATE, MESSAGE = "r", "c", "u", "d", "t", "m"
+OPERATIONS = (SNAPSHOT, CREATE, UPDATE, DELETE, TRUNCATE, MESSAGE)
+TOMBSTONE = "tombstone"
+"""What a record without a value is, among the operations."""
+_WORDS = (*OPERATIONS, TOMBSTONE)
+_SKIPPED = {MESSAGE: "message", TOMBSTONE: "tombstone"}
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes of some records: each is a row or a truncate, or was skipped or rejected.
+
+    `indexes` are the records of the rows, ascending, and the flags belong to the rows. `is_delete`: the row of this
+    identity is taken out, and no value counts. `keeps_row`: the stored values stay, but those of the metadata columns;
+    where no row is stored, the values given are the row, if it is soft-deleted. `unavailable` are the columns of which
+    some values stay as they are stored; here these are null. `operations` counts all records that were not rejected.
+    """
+
+    rows: pa.RecordBatch
+    indexes: Indexes
+    is_delete: Flags
+    keeps_row: Flags
+    unavailable: Mapping[str, Flags]
+    truncates: Indexes
+    operations: Mapping[str, int]
+    skipped: Mapping[str, int]
+    rejects: tuple[Reject, ...]
+    truncated_nanos: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Envelopes as arrays. `words` are indexes of `_WORDS`, -1 for any other operation."""
+
+    words: npt.NDArray[np.int32]
+    has_after: Flags
+    fields: Mapping[str, pa.Array]
+
+    def field(self, path: str) -> pa.Array:
+        """Return a field, by a path of one of the envelope's own fields or of one inside a struct."""
+        first, *rest = path.split(".")
+        return pc.struct_field(self.fields[first], rest) if rest else self.fields[first]
+
+    def are(self, *words: str) -> Flags:
+        return np.isin(self.words, [_WORDS.index(word) for word in words])
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+class Envelopes:
+    """Makes changes of the envelopes of one writer schema, whose columns and named types are given.
+
+    Raises IncompatibleSchemaError if the table cannot have the columns that `settings` asks for.
+    """
+
+    def __init__(self, stored: tuple[Column, ...], types: ConnectTypes, settings: Settings) -> None:
+        self._image = LogicalColumns(image_columns(stored), within(types, "after"))
+        self._metadata = metadata_columns(stored, settings)
+        check_names(self._image.columns, self._metadata)
+        self._settings = settings
+        self.columns = (*self._image.columns, *self._metadata)
+        self.schema = arrow_schema(self.columns)
+
+    def changes(self, envelopes: pa.RecordBatch, is_tombstone: Flags | None = None) -> Changes:
+        """Return the changes of decoded envelopes; those of tombstones are null in every column."""
+        parts = _parts(envelopes, is_tombstone)
+        rejects = _rejects(parts)
+        is_delete, keeps_row = self._deletes(parts), self._keeps_row(parts)
+        is_row = parts.are(SNAPSHOT, CREATE, UPDATE) & parts.has_after
+        chosen = np.flatnonzero(is_row | is_delete | keeps_row)
+        images = self._images(parts, chosen)
+        marks = self._marks(images, is_row[chosen])
+        images = images if not marks else _without_marked(images, marks)
+        converted = self._image.convert(images)
+        bad = [_at(each, int(chosen[each.index]), parts) for each in converted.rejects]
+        stays = np.delete(np.arange(len(chosen)), [each.index for each in converted.rejects])
+        indexes = chosen[stays]
+        return Changes(
+            rows=self._rows(converted.rows, parts, indexes),
+            indexes=indexes,
+            is_delete=is_delete[indexes],
+            keeps_row=keeps_row[indexes],
+            unavailable={name: mark[stays] for name, mark in marks.items()},
+            truncates=np.flatnonzero(parts.are(TRUNCATE)),
+            operations=_operations(parts, [*rejects, *bad]),
+            skipped=self._skipped(parts, is_delete),
+            rejects=tuple(sorted([*rejects, *bad], key=lambda each: each.index)),
+            truncated_nanos=converted.truncated_nanos,
+        )
+
+    def _deletes(self, parts: _Parts) -> Flags:
+        """Return which records take a row out. A tombstone has no position in the source, and follows a delete."""
+        if self._settings.soft_deletes:
+            return np.zeros(len(parts), np.bool_)
+        return parts.are(DELETE) if self._settings.by_source else parts.are(DELETE, TOMBSTONE)
+
+    def _keeps_row(self, parts: _Parts) -> Flags:
+        without_after: Flags = parts.are(UPDATE) & ~parts.has_after
+        return without_after | parts.are(DELETE) if self._settings.soft_deletes else without_after
+
+    def _images(self, parts: _Parts, chosen: Indexes) -> pa.RecordBatch:
+        """Return the images of the records: `before` for soft deletes, else `after`, which deletes lack."""
+        arrays = _columns_of(parts.fields["after"])
+        place = chosen
+        if self._settings.soft_deletes and "before" in parts.fields:
+            before = _columns_of(parts.fields["before"])
+            arrays = [pa.concat_arrays(both) for both in zip(arrays, before, strict=True)]
+            place = np.where(parts.are(DELETE)[chosen], chosen + len(parts), chosen)
+        if len(place) < len(parts) or place is not chosen:
+            arrays = [array.take(pa.array(place)) for array in arrays]
+        names = [column.name for column in self._image.columns]
+        return pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def _marks(self, images: pa.RecordBatch, is_row: Flags) -> dict[str, Flags]:
+        """Return which values of each column are unavailable; columns without any are left out."""
+        found = {
+            name: unavailable(array, self._settings.placeholder) & is_row
+            for name, array in zip(images.schema.names, images.columns, strict=True)
+        }
+        return {name: marks for name, marks in found.items() if marks.any()}
+
+    def _rows(self, images: pa.RecordBatch, parts: _Parts, indexes: Indexes) -> pa.RecordBatch:
+        arrays = [self._about(column, parts) for column in self._metadata]
+        if len(indexes) < len(parts):
+            arrays = [array.take(pa.array(indexes)) for array in arrays]
+        return pa.RecordBatch.from_arrays([*images.columns, *arrays], schema=self.schema)
+
+    def _about(self, column: Column, parts: _Parts) -> pa.Array:
+        if column.name == OP:
+            return parts.fields["op"]
+        if column.name == SOURCE_TIME:
+            return _source_time(parts)
+        if column.name == DELETED:
+            return pa.array(parts.are(DELETE))
+        path = next(each for each in self._settings.kept if kept_name(each) == column.name)
+        return parts.field(path)
+
+    def _skipped(self, parts: _Parts, is_delete: Flags) -> dict[str, int]:
+        counts = {reason: int((parts.are(word) & ~is_delete).sum()) for word, reason in _SKIPPED.items()}
+        return {reason: count for reason, count in counts.items() if count}
+
+
+def _parts(envelopes: pa.RecordBatch, is_tombstone: Flags | None) -> _Parts:
+    fields = dict(zip(envelopes.schema.names, envelopes.columns, strict=True))
+    words = pc.index_in(fields["op"], pa.array(OPERATIONS, fields["op"].type)).fill_null(-1).to_numpy()
+    if is_tombstone is not None:
+        words = np.where(is_tombstone, _WORDS.index(TOMBSTONE), words)
+    return _Parts(words, flags(fields["after"].is_valid()), fields)
+
+
+def _rejects(parts: _Parts) -> list[Reject]:
+    expected = f"expected one of {', '.join(OPERATIONS)}"
+    unknown = [Reject(i, Reason.UNKNOWN_OPERATION, expected, "op") for i in np.flatnonzero(parts.words < 0).tolist()]
+    is_missing = parts.are(SNAPSHOT, CREATE) & ~parts.has_after
+    detail = "a record that adds a row needs one"
+    return unknown + [Reject(i, Reason.MISSING_AFTER, detail, "after") for i in np.flatnonzero(is_missing).tolist()]
+
+
+def _at(reject: Reject, index: int, parts: _Parts) -> Reject:
+    """Return the reject of an image's value as one of its record."""
+    image = "after" if parts.has_after[index] else "before"
+    return replace(reject, index=index, path=f"{image}.{reject.path}")
+
+
+def _operations(parts: _Parts, rejects: list[Reject]) -> Counter[str]:
+    left = np.delete(parts.words, [each.index for each in rejects])
+    words, counts = np.unique(left, return_counts=True)
+    return Counter({_WORDS[word]: count for word, count in zip(words.tolist(), counts.tolist(), strict=True)})
+
+
+def _columns_of(image: pa.Array) -> list[pa.Array]:
+    """Return the columns of an image; a document is the only one."""
+    columns: list[pa.Array] = image.flatten() if pa.types.is_struct(image.type) else [image]
+    return columns
+
+
+def _without_marked(images: pa.RecordBatch, marks: Mapping[str, Flags]) -> pa.RecordBatch:
+    arrays = [
+        array.take(pa.array(np.arange(len(array)), mask=marks[name])) if name in marks else array
+        for name, array in zip(images.schema.names, images.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=images.schema.names)
+
+
+def _source_time(parts: _Parts) -> pa.Array:
+    """Return when the database made each change, as exactly as the envelope says it."""
+    wanted = pa.timestamp("us", "UTC")
+    source = parts.fields.get("source")
+    units = {"ts_us": MICRO, "ts_ms": MILLI}
+    known = [] if source is None else [name for name in units if source.type.get_field_index(name) >= 0]
+    times = [numeric_times.timestamp(units[name])(parts.field(f"source.{name}")).values for name in known]
+    return pc.coalesce(*times).view(wanted) if times else pa.nulls(len(parts), wanted)
+
+
+def no_envelopes(records: int) -> tuple[Reject, ...]:
+    """Return a reject for each record of a schema that is not of change events."""
+    detail = "expected the fields op and after"
+    return tuple(Reject(index, Reason.NOT_AN_ENVELOPE, detail) for index in range(records))

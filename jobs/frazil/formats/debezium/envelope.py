@@ -1,0 +1,101 @@
+"""The parts of a change event: an envelope of the row before and after the change, and where the change was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from frazil.model.columns import Column, ColumnType, Scalar, Struct
+from frazil.model.errors import IncompatibleSchemaError
+
+Kind: TypeAlias = Literal["envelope", "heartbeat", "transaction", "schema_change", "other"]
+DOCUMENT = "document"
+"""The column of MongoDB's documents, which are JSON text."""
+OP, SOURCE_TIME, DELETED = "__op", "__source_ts", "__deleted"
+PLACEHOLDER = "__debezium_unavailable_value"
+
+_KINDS: dict[str, Kind] = {
+    "io.debezium.connector.common.Heartbeat": "heartbeat",
+    "io.debezium.connector.common.TransactionMetadataValue": "transaction",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How envelopes become changes.
+
+    `soft_deletes`: deleted rows stay, with `__deleted` true. `by_source`: the source's position orders, not the offset.
+    `kept` are the paths of further fields of the envelope that become columns, such as `source.lsn`.
+    """
+
+    soft_deletes: bool = False
+    by_source: bool = False
+    kept: tuple[str, ...] = ()
+    placeholder: bytes = PLACEHOLDER.encode()
+
+
+def kind_of(columns: tuple[Column, ...], record: str | None) -> Kind:
+    """Return what records of a schema are: its columns and the full name of its record decide."""
+    known = _KINDS.get(record or "")
+    if known is not None:
+        return known
+    if record is not None and record.startswith("io.debezium.connector.") and record.endswith(".SchemaChangeValue"):
+        return "schema_change"
+    types = {column.name: column.type for column in columns}
+    return "envelope" if types.get("op") == Scalar("string") and _is_image(types.get("after")) else "other"
+
+
+def _is_image(type_: ColumnType | None) -> bool:
+    return isinstance(type_, Struct) or type_ == Scalar("string")
+
+
+def image_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Return the columns of the row in an envelope, as its writer stores them."""
+    (after,) = (column for column in columns if column.name == "after")
+    return after.type.columns if isinstance(after.type, Struct) else (Column(DOCUMENT, Scalar("string"), is_json=True),)
+
+
+def metadata_columns(columns: tuple[Column, ...], settings: Settings) -> tuple[Column, ...]:
+    """Return the columns about a change, which follow those of the row.
+
+    Raises IncompatibleSchemaError if the envelope lacks a field that is to be kept.
+    """
+    deleted = (Column(DELETED, Scalar("boolean")),) if settings.soft_deletes else ()
+    about = (Column(OP, Scalar("string")), Column(SOURCE_TIME, Scalar("timestamptz")), *deleted)
+    return about + tuple(_kept(columns, settings.kept))
+
+
+def _kept(columns: tuple[Column, ...], paths: tuple[str, ...]) -> Iterator[Column]:
+    for path in paths:
+        found = _field(columns, path)
+        if found is None:
+            raise IncompatibleSchemaError(
+                f"the change events have no field {path}",
+                hint="name fields of `source` or `transaction` that the connector writes",
+            )
+        yield Column(kept_name(path), found.type)
+
+
+def _field(columns: tuple[Column, ...], path: str) -> Column | None:
+    first, _, rest = path.partition(".")
+    found = next((column for column in columns if column.name == first), None)
+    if found is None or not rest:
+        return found
+    return _field(found.type.columns, rest) if isinstance(found.type, Struct) else None
+
+
+def kept_name(path: str) -> str:
+    """Return the column of a field, as Debezium's `ExtractNewRecordState` names it: `source.lsn` is `__source_lsn`."""
+    return "__" + path.replace(".", "_")
+
+
+def check_names(row: tuple[Column, ...], metadata: tuple[Column, ...]) -> None:
+    """Raise IncompatibleSchemaError if a column of the row has the name of one about the change, ignoring case."""
+    taken = {column.name.lower() for column in metadata}
+    clashing = [column.name for column in row if column.name.lower() in taken]
+    if clashing:
+        raise IncompatibleSchemaError(
+            f"the rows have columns with names of change events: {', '.join(clashing)}",
+            hint="rename them in the connector, or leave out `cdc`",
+        )

@@ -1,0 +1,103 @@
+"""The position of a change in the log of its database, as numbers that order changes of one row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.formats.debezium.converted import Flags, flags, without_bad
+from frazil.formats.debezium.hexadecimal import digits_of
+from frazil.model.dead_letter import Reason, Reject
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
+NONE = -1
+"""The number of a field that is null, which comes before any other."""
+_LSN = r"^[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}$"
+_NO_LSN = "00000000:00000000:0000"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Columns of numbers, the most significant first, and the records whose position cannot be read."""
+
+    columns: tuple[Numbers, ...]
+    rejects: tuple[Reject, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    columns: tuple[Numbers, ...]
+    is_bad: Flags
+    expected: str = ""
+
+
+def position(connector: str, source: pa.StructArray) -> Position:
+    """Return the positions of changes from their `source`. `connector` is one of `FIELDS`."""
+    columns: list[Numbers] = []
+    rejects: dict[int, Reject] = {}
+    for name, read in FIELDS[connector]:
+        found = read(pc.struct_field(source, name))
+        columns += found.columns
+        for index in np.flatnonzero(found.is_bad).tolist():
+            rejects.setdefault(index, Reject(index, Reason.BAD_FORMAT, found.expected, f"source.{name}"))
+    return Position(tuple(columns), tuple(reject for _, reject in sorted(rejects.items())))
+
+
+def _number(values: pa.Array) -> _Read:
+    return _Read((_filled(values.cast(pa.int64())),), np.zeros(len(values), np.bool_))
+
+
+def _digits(values: pa.Array) -> _Read:
+    """Read texts of digits, as Oracle's system change numbers are: its numbers have more digits than a long."""
+    is_bad = _unmatched(values, r"^\d{1,18}$")
+    return _Read((_filled(without_bad(values, is_bad).cast(pa.int64())),), is_bad, "expected a number as text")
+
+
+def _file(values: pa.Array) -> _Read:
+    """Read the number at the end of a file's name, such as `mysql-bin.000003`."""
+    is_bad = _unmatched(values, r"\.\d{1,18}$")
+    numbers = pc.replace_substring_regex(without_bad(values, is_bad), r"^.*\.", "")
+    return _Read((_filled(numbers.cast(pa.int64())),), is_bad, "expected the name of a file that ends in a number")
+
+
+def _lsn(values: pa.Array) -> _Read:
+    """Read a log sequence number of SQL Server: 80 bits, of which the first 32 are a number of their own here."""
+    is_bad = _unmatched(values, _LSN)
+    is_absent = is_bad | flags(values.is_null())
+    digits = digits_of(without_bad(values, is_bad).fill_null(_NO_LSN), _LSN_DIGITS)
+    halves = (_joined(digits[:, :8]), _joined(digits[:, 8:]))
+    return _Read(tuple(np.where(is_absent, NONE, half) for half in halves), is_bad, "expected an LSN")
+
+
+_LSN_DIGITS = (*range(8), *range(9, 17), *range(18, 22))
+"""The places of the hexadecimal digits in an LSN, between which are colons."""
+
+FIELDS: Mapping[str, tuple[tuple[str, Callable[[pa.Array], _Read]], ...]] = {
+    "postgresql": (("lsn", _number),),
+    "mysql": (("file", _file), ("pos", _number), ("row", _number)),
+    "mariadb": (("file", _file), ("pos", _number), ("row", _number)),
+    "sqlserver": (("commit_lsn", _lsn), ("change_lsn", _lsn), ("event_serial_no", _number)),
+    "oracle": (("scn", _digits),),
+    "mongodb": (("ts_ms", _number), ("ord", _number)),
+}
+"""The fields of `source` that order the changes of one row, by the connector, the most significant first."""
+
+
+def _unmatched(values: pa.Array, pattern: str) -> Flags:
+    return ~flags(pc.match_substring_regex(values, pattern)) & flags(values.is_valid())
+
+
+def _filled(values: pa.Array) -> Numbers:
+    filled: Numbers = values.fill_null(NONE).to_numpy()
+    return filled
+
+
+def _joined(digits: npt.NDArray[np.uint8]) -> Numbers:
+    joined: Numbers = digits.astype(np.int64) @ (16 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64))
+    return joined
