@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pyiceberg.types import BooleanType
 
@@ -10,6 +12,7 @@ from frazil.materialize.dead_letter_checks import ACCEPT_LOST_PROPERTY
 from frazil.materialize.dead_letters import PREPARED_PREFIX, drop_others, ensure_dead_letters
 from frazil.materialize.state import CHECKPOINT_TAG, standing
 from frazil.model.errors import ForeignTableError, StateLostError
+from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.verify.table import verify_table
 from tests.table.small_lake import Read, SmallLake
 
@@ -126,9 +129,11 @@ def test_a_driver_that_wakes_late_takes_no_dead_letters_of_its_successor_out(
 
 def test_a_writer_of_the_dropped_table_leaves_what_the_new_one_has_prepared(dropped: SmallLake) -> None:
     old_uuid = "00000000-0000-0000-0000-000000000000"
+    state = replace(dropped.state, epoch=8)
+    plan = BatchPlan(dropped.spec.identifier, "batch9", 1, state, (), WriterSchemas({}, {}), (), table_uuid=old_uuid)
     dropped.batch(Read("orders", 0, 0, 60, dead=(30,)), show=False)
 
-    drop_others(dropped.lake, dropped.spec.dead_letters_identifier, epoch=9, batch_id="batch9", rows_uuid=old_uuid)
+    drop_others(dropped.lake, dropped.spec.dead_letters_identifier, plan=plan)
     dropped.reveal()
 
     assert dead(dropped) == [("again1", 30), *OLD]

@@ -216,17 +216,20 @@ def unrevealed(view: TableView, rows_uuid: str, *, since: int) -> bool:
     return any(_epoch(each) >= since and not _carries(view, each.summary[BATCH_ID]) for each in of_table)
 
 
-def drop_others(lake: Lake, identifier: str, *, epoch: int, batch_id: str, rows_uuid: str) -> None:
-    """Drop prepared branches of batches that can never be published, right after `batch_id` was.
+def drop_others(lake: Lake, identifier: str, *, plan: BatchPlan) -> None:
+    """Drop prepared branches of batches that can never be published, right after the batch of `plan` was.
 
-    Branches of later epochs belong to another process that took over while this one slept. Branches of another table
-    of rows are never dropped here: epochs of two tables cannot be compared. Raises StateLostError if the table was
+    Branches of later epochs belong to another process that took over while this one slept. After a rollback its epochs
+    are not later, so nothing is dropped unless the table of rows ends with this batch. Branches of another table of
+    rows are never dropped here: epochs of two tables cannot be compared. Raises StateLostError if the dead letters were
     dropped.
     """
     view = _load(lake, identifier)
     prepared = ((name, view.snapshots[head]) for name, head in _prepared(view))
-    same_table = ((name, s) for name, s in prepared if s.summary.get(ROWS_UUID) == rows_uuid)
-    others = [n for n, s in same_table if _epoch(s) <= epoch and s.summary.get(BATCH_ID) != batch_id]
+    same_table = ((name, s) for name, s in prepared if s.summary.get(ROWS_UUID) == plan.table_uuid)
+    others = [n for n, s in same_table if _epoch(s) <= plan.epoch and s.summary.get(BATCH_ID) != plan.batch_id]
+    if not others or not _is_last(lake, plan.table, plan.table_uuid, plan.batch_id):  # read after `view`
+        return
     try:
         lake.drop_branches(view, others)
     except CommitError:

@@ -10,7 +10,7 @@ from typing import assert_never
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, Staged, given_up
 from frazil.materialize.state import CHECKPOINT_TAG, Standing
 from frazil.materialize.verdicts import Done, OvertakenError, PlanAgain, Ready, StageAgain, judge, loaded
-from frazil.model.errors import CommitError, CountMismatchError
+from frazil.model.errors import CommitError, CountMismatchError, FrazilError
 from frazil.model.plan import BatchPlan
 from frazil.model.snapshot import TableView
 from frazil.model.summary import batch_of
@@ -35,7 +35,8 @@ def publish(lake: Lake, shares: Sequence[Share]) -> list[TableView]:
     Returns each table as of this commit, even if other commits followed. Every table is judged before one changes.
 
     Raises FencedError, ForeignOwnerError, CountMismatchError, StateLostError, ContendedError, CatalogError and
-    OvertakenError. Nothing became visible then; or the first table has the batch, and the next run completes it.
+    OvertakenError. Nothing became visible then; or the first table has the batch, and the next run completes it. A
+    CountMismatchError always means the former.
     """
     try:
         judged = [_judged(lake, share) for share in shares]
@@ -43,7 +44,12 @@ def publish(lake: Lake, shares: Sequence[Share]) -> list[TableView]:
         for share in shares:
             _drop_staged(lake, share.plan)
         raise
-    return [_published(lake, each) for each in judged]
+    decided, *others = judged
+    views = [_published(lake, decided)]
+    try:
+        return views + [_published(lake, each) for each in others]
+    except CountMismatchError as mismatch:  # of what was staged again since it was judged
+        raise OvertakenError("the first table has the batch, which the next run completes") from mismatch
 
 
 def publish_decided(lake: Lake, shares: Sequence[Share]) -> list[TableView]:
@@ -116,9 +122,9 @@ def _listed(figures: Mapping[str, int]) -> str:
 
 def _drop_staged(lake: Lake, plan: BatchPlan) -> None:
     """Drop the branches of a batch that is not published."""
-    view = loaded(lake, plan.table)
-    heads = ((name, view.snapshots[view.branches[name]]) for name in stage_branches(view))
-    with suppress(CommitError):  # the next publish drops them
+    with suppress(FrazilError):  # the next publish drops them
+        view = loaded(lake, plan.table)
+        heads = ((name, view.snapshots[view.branches[name]]) for name in stage_branches(view))
         lake.drop_branches(view, [name for name, head in heads if batch_of(head) == plan.itself])
 
 

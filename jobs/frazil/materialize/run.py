@@ -322,7 +322,7 @@ class TableRun:
     def _reveal(self, plan: BatchPlan, state: TableState) -> None:
         lake, table = self.clients.lake, self.spec.dead_letters_identifier
         self._revealed(state, plan.table_uuid)
-        drop_others(lake, table, epoch=plan.epoch, batch_id=plan.batch_id, rows_uuid=plan.table_uuid)
+        drop_others(lake, table, plan=plan)
 
     def _revealed(self, state: TableState, rows_uuid: str) -> TableView:
         lake, spec = self.clients.lake, self.spec

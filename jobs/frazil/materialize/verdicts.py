@@ -109,6 +109,7 @@ def loaded(lake: Lake, table: str) -> TableView:
     if view is None:
         raise StateLostError(
             f"the table {table} was dropped while a batch was about to be published",
-            hint="restore it, or run `frazil materialize` to create it again from the topic",
+            hint="restore it, or run `frazil materialize` to create it again from the topic; of a spec with routes,"
+            " drop the other tables first",
         )
     return view

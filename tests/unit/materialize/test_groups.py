@@ -12,11 +12,13 @@ from whole_batches import framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.cli.receipt_lines import lines
+from frazil.materialize.branches import Staged
 from frazil.materialize.clients import STEPS, Observer
 from frazil.materialize.outcome import Again, Published
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, excluded_schemas
 from frazil.model.errors import (
     BadRecordLimitError,
+    CountMismatchError,
     FencedError,
     GroupApartError,
     IncompatibleSchemaError,
@@ -24,7 +26,7 @@ from frazil.model.errors import (
     SpecChangeError,
     StateLostError,
 )
-from frazil.model.plan import NothingToDo
+from frazil.model.plan import BatchPlan, NothingToDo
 from frazil.model.routes import Route
 from frazil.model.snapshot import TableView
 from frazil.model.spec import BadRecordLimit
@@ -260,6 +262,37 @@ def test_the_last_batch_of_a_route_that_was_removed_is_completed(begun: GroupWor
     begun.catch_up(begun.driver(*specs(ROUTES[0])))
 
     assert begun.offsets("lake.refunds") == begun.named("refund")
+
+
+def test_a_wrong_count_of_what_is_staged_again_after_the_ledger_halts_the_group(
+    begun: GroupWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epoch = begun.stands("orders").state.epoch
+
+    def look(view: TableView, plan: BatchPlan, staged: Staged) -> None:
+        if begun.stands("orders").state.epoch > epoch:
+            raise CountMismatchError("a wrong count", hint="")
+
+    def around(name: str, commit: Commit) -> object:
+        if lake.doing == "publish" and begun.stands("orders").state.epoch > epoch and not moved:
+            moved.append(name)
+            append_by_others(begun, "refunds")
+        return commit()
+
+    moved: list[str] = []
+    lake = watched(begun, around)
+    monkeypatch.setattr("frazil.materialize.publish.last_look", look)
+    driver = begun.driver(lake=lake)
+
+    assert isinstance(driver.batch(), Again)
+    with pytest.raises(GroupApartError, match=r"lake\.refunds is at epoch 2 \(batch \w+\); a wrong count"):
+        driver.batch()
+
+    assert PAUSED_PROPERTY not in begun.stands("orders").view.properties
+    monkeypatch.undo()
+    begun.catch_up()
+    begun.lake.catalog.load_table("lake.refunds").delete("n = -1")
+    begun.assert_exactly_once()
 
 
 def test_a_branch_that_another_tool_dropped_halts_the_group_until_it_is_rolled_back(begun: GroupWorld) -> None:

@@ -12,7 +12,7 @@ from frazil.materialize.branches import Staged
 from frazil.materialize.publish import Share, last_look, publish, stage_branches
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.materialize.verdicts import Done, OvertakenError, PlanAgain, Ready, StageAgain, judge
-from frazil.model.errors import CountMismatchError, FencedError, ForeignOwnerError, StateLostError
+from frazil.model.errors import CatalogError, CountMismatchError, FencedError, ForeignOwnerError, StateLostError
 from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.model.progress import Counts, TableState
 from frazil.model.snapshot import Snapshot, TableView
@@ -216,6 +216,24 @@ def test_a_wrong_count_in_a_table_of_a_group_keeps_the_first_one_from_being_publ
         lake.publish_all()
 
     assert not [each for each in lake.done if "publish" in each]
+
+
+class LakeThatGoesDown(LakeThatNotes):
+    """The catalog answers once."""
+
+    def load(self, identifier: str) -> TableView:
+        if self.done:
+            raise CatalogError("the catalog does not answer", hint="")
+        found = super().load(identifier)
+        self.done.append(f"load {identifier}")
+        return found
+
+
+def test_a_wrong_count_is_reported_even_if_its_branch_cannot_be_dropped() -> None:
+    wrong = view(BASE, replace(STAGED, summary={**STAGED.summary, "added-records": "3"}), head=1, branches=BRANCH)
+
+    with pytest.raises(CountMismatchError):
+        publish(cast(Lake, LakeThatGoesDown(before=wrong)), [Share(PLAN, staged_with(2), stage_on=lambda _: ATTEMPT)])
 
 
 def test_a_publish_drops_the_branches_of_every_attempt_and_no_other() -> None:

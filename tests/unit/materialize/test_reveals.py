@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,10 @@ from whole_batches import LONG, World, framed
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.dead_letters import list_dead_letters
 from frazil.materialize.clients import Observer
+from frazil.materialize.dead_letters import drop_others
 from frazil.materialize.outcome import Published
 from frazil.materialize.run import TableRun
+from frazil.materialize.state import standing
 from frazil.model.spec import BadRecordLimit, CatalogSettings
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import a_field, record
@@ -73,4 +77,33 @@ def test_a_driver_that_loads_the_batch_of_a_dead_one_reveals_its_dead_letters(wo
     assert isinstance(slow.batch(), Published)
 
     assert dead_offsets(world) == [1, 3, 5]
+    assert verify_table(world.lake, SPEC).clean
+
+
+def test_a_driver_that_wakes_late_drops_nothing_of_a_batch_that_is_read_after_a_rollback(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.values += [framed(1, LONG, {"n": 0}), b"bad"]
+    world.table(SPEC).batch()
+    world.values += [framed(1, LONG, {"n": 2})]
+    late: list[Callable[[], None]] = []
+    with monkeypatch.context() as slow:
+        slow.setattr("frazil.materialize.run.drop_others", lambda *a, **k: late.append(partial(drop_others, *a, **k)))
+        world.table(SPEC).batch()
+    view = world.lake.load(SPEC.identifier)
+    assert view is not None
+    parent = standing(view, pipeline=SPEC.pipeline).carrier.parent_id
+    assert parent is not None
+    world.lake.catalog.load_table(SPEC.identifier).manage_snapshots().rollback_to_snapshot(parent).commit()
+    world.values += [b"bad"]
+
+    def wake(when: str, step: str) -> None:
+        if (when, step) == ("before", "publish"):
+            late.pop()()
+
+    run = driver(world, wake)
+    run.clients = replace(run.clients, new_id=lambda: "another")
+    assert isinstance(run.batch(), Published)
+
+    assert dead_offsets(world) == [1, 3]
     assert verify_table(world.lake, SPEC).clean

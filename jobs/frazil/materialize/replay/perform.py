@@ -187,7 +187,7 @@ class Replay:
         self.result = replace(self.result, replayed=self.result.replayed + rows.rows, snapshots=snapshots)
         with self.step("replay_reveal"):
             revealed = reveal(lake, table, state=now.state, rows=self.spec.identifier, rows_uuid=plan.table_uuid)
-            drop_others(lake, table, epoch=plan.epoch, batch_id=plan.batch_id, rows_uuid=plan.table_uuid)
+            drop_others(lake, table, plan=plan)
         self.clients.on_receipt(receipt)
         ours = revealed.head_snapshot()
         return now.state.itself, ours.id if ours is not None and ours.parent_id == dead_letters.head else None
