@@ -94,10 +94,35 @@ def test_deletes_and_tombstones_take_rows_out(form: str) -> None:
 
 
 def test_tombstones_are_skipped_if_the_source_orders(form: str) -> None:
-    found = changes(form, POSTGRES, [postgres("d", before=order(1)), None], Settings(by_source=True))
+    found = changes(form, POSTGRES, [postgres("d", before=order(1)), None], Settings(connector="postgresql"))
 
     assert kinds(found) == ["delete"]
     assert found.skipped == {"tombstone": 1}
+
+
+def test_the_position_in_the_log_belongs_to_rows_and_truncates(form: str) -> None:
+    given = [postgres("m", lsn=1), postgres("c", after=order(1), lsn=2), postgres("t", lsn=3), postgres("d", lsn=4)]
+
+    found = changes(form, POSTGRES, given, Settings(connector="postgresql"))
+
+    assert [each.tolist() for each in (*found.position, *found.truncate_position)] == [[2, 4], [3]]
+
+
+def test_a_position_that_cannot_be_read_rejects_its_record(form: str) -> None:
+    given = [mysql("t"), mysql("c", after={"id": 1, "email": ""}), mysql("m"), mysql("c", after={"id": 2, "email": ""})]
+    for each in given[:3]:
+        each["source"]["file"] = "?"
+
+    found = changes(form, MYSQL, given, Settings(connector="mysql"))
+
+    assert [(each.index, each.path) for each in found.rejects] == [(0, "source.file"), (1, "source.file")]
+    assert (found.indexes.tolist(), found.truncates.tolist(), found.skipped) == ([3], [], {"message": 1})
+    assert [each.tolist() for each in found.position] == [[3], [4], [0]]
+
+
+def test_the_source_must_have_the_fields_of_its_connector() -> None:
+    with pytest.raises(IncompatibleSchemaError, match="no field source"):
+        changes("avro", POSTGRES, [], Settings(connector="mysql"))
 
 
 def test_soft_deletes_keep_the_row_and_mark_it(form: str) -> None:
@@ -261,7 +286,7 @@ def test_every_record_is_counted_once(form: str) -> None:
         postgres("u"), postgres("c"), postgres("u", after=order(1, ref="x")),
     ]  # fmt: skip
 
-    for settings in (BY_KEY, SOFT, Settings(by_source=True)):
+    for settings in (BY_KEY, SOFT, Settings(connector="postgresql")):
         found = changes(form, POSTGRES, given, settings)
 
         places = [found.rows.num_rows, len(found.truncates), sum(found.skipped.values()), len(found.rejects)]

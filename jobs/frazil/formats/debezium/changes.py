@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,11 +22,13 @@ from frazil.formats.debezium.envelope import (
     SOURCE_TIME,
     Settings,
     check_names,
+    field_at,
     image_columns,
     kept_name,
     metadata_columns,
 )
 from frazil.formats.debezium.logical_types import MICRO, MILLI
+from frazil.formats.debezium.position import FIELDS, Position, position
 from frazil.formats.debezium.unavailable import unavailable
 from frazil.model.columns import Column
 from frazil.model.dead_letter import Reason, Reject
@@ -48,7 +50,9 @@ class Changes:
     `indexes` are the records of the rows, ascending, and the flags belong to the rows. `is_delete`: the row of this
     identity is taken out, and no value counts. `keeps_row`: the stored values stay, but those of the metadata columns;
     where no row is stored, the values given are the row, if it is soft-deleted. `unavailable` are the columns of which
-    some values stay as they are stored; here these are null. `operations` counts all records that were not rejected.
+    some values stay as they are stored; here these are null. `position` and `truncate_position` order the changes as
+    the source's log does, the most significant number first; they are empty if the offset orders. `operations` counts
+    all records that were not rejected.
     """
 
     rows: pa.RecordBatch
@@ -56,11 +60,30 @@ class Changes:
     is_delete: Flags
     keeps_row: Flags
     unavailable: Mapping[str, Flags]
+    position: tuple[Indexes, ...]
     truncates: Indexes
+    truncate_position: tuple[Indexes, ...]
     operations: Mapping[str, int]
     skipped: Mapping[str, int]
     rejects: tuple[Reject, ...]
     truncated_nanos: int
+
+    def rejecting(self, rejects: Iterable[Reject], truncated_nanos: int) -> Changes:
+        """Return the changes beside records that were rejected before, and with values that lost digits before."""
+        return replace(
+            self,
+            rejects=tuple(sorted([*self.rejects, *rejects], key=lambda each: each.index)),
+            truncated_nanos=self.truncated_nanos + truncated_nanos,
+        )
+
+    def of(self, records: Indexes) -> Changes:
+        """Return the changes of the records at these indexes among others."""
+        return replace(
+            self,
+            indexes=records[self.indexes],
+            truncates=records[self.truncates],
+            rejects=tuple(replace(each, index=int(records[each.index])) for each in self.rejects),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +116,8 @@ class Envelopes:
         self._image = LogicalColumns(image_columns(stored), within(types, "after"))
         self._metadata = metadata_columns(stored, settings)
         check_names(self._image.columns, self._metadata)
+        for name, _ in FIELDS[settings.connector] if settings.connector else ():
+            field_at(stored, f"source.{name}")
         self._settings = settings
         self.columns = (*self._image.columns, *self._metadata)
         self.schema = arrow_schema(self.columns)
@@ -100,15 +125,18 @@ class Envelopes:
     def changes(self, envelopes: pa.RecordBatch, is_tombstone: Flags | None = None) -> Changes:
         """Return the changes of decoded envelopes; those of tombstones are null in every column."""
         parts = _parts(envelopes, is_tombstone)
-        rejects = _rejects(parts)
+        at, rejects = self._position(parts), _rejects(parts)
         is_delete, keeps_row = self._deletes(parts), self._keeps_row(parts)
         is_row = parts.are(SNAPSHOT, CREATE, UPDATE) & parts.has_after
-        chosen = np.flatnonzero(is_row | is_delete | keeps_row)
+        changes_rows, is_truncate = is_row | is_delete | keeps_row, parts.are(TRUNCATE)
+        rejects += [each for each in at.rejects if changes_rows[each.index] or is_truncate[each.index]]
+        lost = [each.index for each in at.rejects]
+        changes_rows[lost] = is_truncate[lost] = False
+        chosen, truncates = np.flatnonzero(changes_rows), np.flatnonzero(is_truncate)
         images = self._images(parts, chosen)
         marks = self._marks(images, is_row[chosen])
-        images = images if not marks else _without_marked(images, marks)
-        converted = self._image.convert(images)
-        bad = [_at(each, int(chosen[each.index]), parts) for each in converted.rejects]
+        converted = self._image.convert(_without_marked(images, marks) if marks else images)
+        rejects += [_at(each, int(chosen[each.index]), parts) for each in converted.rejects]
         stays = np.delete(np.arange(len(chosen)), [each.index for each in converted.rejects])
         indexes = chosen[stays]
         return Changes(
@@ -117,18 +145,24 @@ class Envelopes:
             is_delete=is_delete[indexes],
             keeps_row=keeps_row[indexes],
             unavailable={name: mark[stays] for name, mark in marks.items()},
-            truncates=np.flatnonzero(parts.are(TRUNCATE)),
-            operations=_operations(parts, [*rejects, *bad]),
+            position=tuple(column[indexes] for column in at.columns),
+            truncates=truncates,
+            truncate_position=tuple(column[truncates] for column in at.columns),
+            operations=_operations(parts, rejects),
             skipped=self._skipped(parts, is_delete),
-            rejects=tuple(sorted([*rejects, *bad], key=lambda each: each.index)),
+            rejects=tuple(sorted(rejects, key=lambda each: each.index)),
             truncated_nanos=converted.truncated_nanos,
         )
+
+    def _position(self, parts: _Parts) -> Position:
+        connector = self._settings.connector
+        return Position((), ()) if connector is None else position(connector, parts.fields["source"])
 
     def _deletes(self, parts: _Parts) -> Flags:
         """Return which records take a row out. A tombstone has no position in the source, and follows a delete."""
         if self._settings.soft_deletes:
             return np.zeros(len(parts), np.bool_)
-        return parts.are(DELETE) if self._settings.by_source else parts.are(DELETE, TOMBSTONE)
+        return parts.are(DELETE) if self._settings.connector else parts.are(DELETE, TOMBSTONE)
 
     def _keeps_row(self, parts: _Parts) -> Flags:
         without_after: Flags = parts.are(UPDATE) & ~parts.has_after

@@ -25,12 +25,13 @@ _KINDS: dict[str, Kind] = {
 class Settings:
     """How envelopes become changes.
 
-    `soft_deletes`: deleted rows stay, with `__deleted` true. `by_source`: the source's position orders, not the offset.
-    `kept` are the paths of further fields of the envelope that become columns, such as `source.lsn`.
+    `soft_deletes`: deleted rows stay, with `__deleted` true. `connector` is one of `position.FIELDS` if the position in
+    its source's log orders the changes; None if the offset does. `kept` are the paths of further fields of the envelope
+    that become columns, such as `source.lsn`. `placeholder` is what the connector writes for values that it lacks.
     """
 
     soft_deletes: bool = False
-    by_source: bool = False
+    connector: str | None = None
     kept: tuple[str, ...] = ()
     placeholder: bytes = PLACEHOLDER.encode()
 
@@ -68,13 +69,18 @@ def metadata_columns(columns: tuple[Column, ...], settings: Settings) -> tuple[C
 
 def _kept(columns: tuple[Column, ...], paths: tuple[str, ...]) -> Iterator[Column]:
     for path in paths:
-        found = _field(columns, path)
-        if found is None:
-            raise IncompatibleSchemaError(
-                f"the change events have no field {path}",
-                hint="name fields of `source` or `transaction` that the connector writes",
-            )
-        yield Column(kept_name(path), found.type)
+        yield Column(kept_name(path), field_at(columns, path).type)
+
+
+def field_at(columns: tuple[Column, ...], path: str) -> Column:
+    """Return a field of the envelope. Raises IncompatibleSchemaError if there is none."""
+    found = _field(columns, path)
+    if found is None:
+        raise IncompatibleSchemaError(
+            f"the change events have no field {path}",
+            hint="name fields of `source` or `transaction` that the connector writes, and the connector itself",
+        )
+    return found
 
 
 def _field(columns: tuple[Column, ...], path: str) -> Column | None:

@@ -1,0 +1,121 @@
+"""Payloads of change events as changes, with the indexes of the payloads, and the columns of their schemas."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+from connect_samples import Schema, avro_payload, avro_schema, json_record, json_value
+from debezium_samples import (
+    FLATTENED,
+    HEARTBEAT,
+    MYSQL,
+    POSTGRES,
+    mysql,
+    order,
+    postgres,
+)
+
+from frazil.formats.avro.schema import parse_schema
+from frazil.formats.connect_json.records import by_schema
+from frazil.formats.connect_json.schema import EmbeddedSchema, read_schema
+from frazil.formats.debezium.decoder import avro_changes, json_changes, map_avro, map_json
+from frazil.formats.debezium.envelope import Settings
+from frazil.model.dead_letter import Reason
+from frazil.model.schemas import SchemaFinding
+from frazil.records import binary
+
+ROW = {"id": 1, "email": ""}
+BAD_ALARM = {**ROW, "alarm": -1}
+GIVEN = [mysql("t"), mysql("c", after=BAD_ALARM), mysql("x"), mysql("c", after=ROW)]
+
+
+def test_indexes_are_those_of_the_payloads(engine: Any) -> None:
+    decoder = avro_changes(parse_schema(avro_schema(MYSQL)), Settings(), engine)
+    payloads = [avro_payload(MYSQL, each) for each in GIVEN]
+
+    decoded = decoder.decode(binary([b"12345\xff", *(b"12345" + each for each in payloads)]), skip=5)
+
+    found = decoded.changes
+    assert [(each.index, each.reason) for each in found.rejects] == [
+        (0, Reason.TRUNCATED),
+        (2, Reason.OUT_OF_RANGE),
+        (3, Reason.UNKNOWN_OPERATION),
+    ]
+    assert (found.truncates.tolist(), found.indexes.tolist(), decoded.taken) == ([1], [4], 5)
+    assert found.rows.schema == decoder.schema
+
+
+def test_json_payloads_are_decoded_the_same(engine: Any) -> None:
+    decoder = json_changes(embedded(MYSQL), Settings(), engine)
+
+    found = decoder.decode(binary([b"{]", *(dumped(MYSQL, each) for each in GIVEN)])).changes
+
+    assert [(each.index, each.reason) for each in found.rejects] == [
+        (0, Reason.BAD_JSON),
+        (2, Reason.OUT_OF_RANGE),
+        (3, Reason.UNKNOWN_OPERATION),
+    ]
+    assert (found.truncates.tolist(), found.indexes.tolist()) == ([1], [4])
+
+
+def test_nothing_is_decoded_from_no_payloads(engine: Any) -> None:
+    decoder = avro_changes(parse_schema(avro_schema(POSTGRES)), Settings(soft_deletes=True), engine)
+
+    decoded = decoder.decode(binary([]))
+
+    assert (decoded.taken, decoded.changes.rows.num_rows, decoded.changes.rejects) == (0, 0, ())
+
+
+def test_payloads_of_a_dictionary_are_decoded(engine: Any) -> None:
+    decoder = avro_changes(parse_schema(avro_schema(POSTGRES)), Settings(), engine)
+    payloads = binary([avro_payload(POSTGRES, postgres("c", after=order(each))) for each in range(3)])
+
+    found = decoder.decode(pa.DictionaryArray.from_arrays(pa.array([2, 0]), payloads)).changes
+
+    assert found.rows.column("id").to_pylist() == [2, 0]
+
+
+def test_the_columns_are_those_of_the_row_and_about_the_change() -> None:
+    settings = Settings(soft_deletes=True, kept=("source.pos",))
+    by_format = (map_avro(parse_schema(avro_schema(MYSQL)), settings), map_json(embedded(MYSQL), settings))
+
+    for mapped in by_format:
+        assert {each.name: str(each.type) for each in mapped.columns} == {
+            "id": "int",
+            "email": "string",
+            "kind": "string",
+            "seen": "timestamptz",
+            "alarm": "time",
+            "__op": "string",
+            "__source_ts": "timestamptz",
+            "__deleted": "boolean",
+            "__source_pos": "long",
+        }
+        assert (mapped.findings, mapped.record) == ((), "crm.crm.customers.Envelope")
+
+
+def test_heartbeats_have_no_columns_and_flattened_rows_are_refused() -> None:
+    heartbeat = map_avro(parse_schema(avro_schema(HEARTBEAT)), Settings())
+    flattened = map_avro(parse_schema(avro_schema(FLATTENED)), Settings())
+
+    assert (heartbeat.columns, heartbeat.findings) == ((), ())
+    assert flattened.findings == (SchemaFinding("", "not a change event: it lacks the fields op and after"),)
+
+
+def test_what_the_settings_ask_for_and_the_schema_lacks_is_a_finding() -> None:
+    mapped = map_avro(parse_schema(avro_schema(MYSQL)), Settings(kept=("source.lsn",)))
+
+    assert mapped.findings == (SchemaFinding("", "the change events have no field source.lsn"),)
+
+
+def embedded(schema: Schema) -> EmbeddedSchema:
+    (same,) = by_schema(binary([json_record(schema, None)]))
+    assert same.schema is not None
+    return read_schema(same.schema)
+
+
+def dumped(schema: Schema, value: Any) -> bytes:
+
+    return json.dumps(json_value(schema, value)).encode()
