@@ -19,7 +19,7 @@ from frazil.materialize.evolve import NO_SCHEMAS
 from frazil.materialize.group.begin import beginning, check_ledger_not_lost
 from frazil.materialize.group.complete import Places, complete
 from frazil.materialize.group.join import join
-from frazil.materialize.group.shares import at_one_batch, share_of, together
+from frazil.materialize.group.shares import at_one_batch, known_to_all, share_of, together
 from frazil.materialize.ingest.distribute import BatchTable
 from frazil.materialize.ingest.run_tasks import read_batch, schemas_ahead, schemas_met
 from frazil.materialize.one_table import OneTable
@@ -256,7 +256,8 @@ class TableRun:
         topics, ledger = describe_topics(self.clients.topics, self.spec), self._first(here)
         self.tables[0].warnings.warn_of_changes(ledger, topics)
         added = added_topics(self.clients.topics, self.spec, ledger.state, topics)
-        schemas = together([*(t.absorbed.as_writer_schemas() for t in self.tables), WriterSchemas(self.untaken, {})])
+        known = known_to_all([(table.spec, table.absorbed.as_writer_schemas()) for table in self.tables])
+        schemas = together([known, WriterSchemas(self.untaken, {})])
         return plan_batch(self.spec, ledger, topics, schemas=schemas, batch_id=self.clients.new_id(), added=added)
 
     def _without_a_batch(self, plan: Halt | NothingToDo, here: Places) -> NothingToDo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -416,6 +417,13 @@ class Overtaken(IcebergLake):
         if self.number == 0:
             self.overtake()
         return super().load(identifier)
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_check_while_a_batch_is_published_finds_nothing(begun: GroupWorld, number: int) -> None:
+    checked = replace(begun, lake=Overtaken(begun.lake, number, begun.catch_up))
+
+    assert checked.check_all() == []
 
 
 def test_a_driver_that_joins_a_table_while_another_one_publishes_does_not_move_it(begun: GroupWorld) -> None:

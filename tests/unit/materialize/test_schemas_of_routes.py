@@ -15,6 +15,7 @@ from values_of_tables import state, topic, view
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.cli.clients import table_runs
 from frazil.materialize.evolve import known_schemas
+from frazil.materialize.group.shares import known_to_all
 from frazil.materialize.ingest.distribute import BatchTable, task_context
 from frazil.materialize.preview.candidate import plan_schema
 from frazil.materialize.preview.explain import Explanation, lines
@@ -77,6 +78,18 @@ def test_a_table_evolves_for_the_schemas_of_its_route(specs: tuple[TableSpec, ..
     known = [known_schemas(both, each, met, excluded=NONE_EXCLUDED).values for each in specs]
 
     assert [list(each) for each in known] == [[1], [1, 2]]
+
+
+def test_a_plan_knows_a_schema_once_all_tables_that_can_get_it_have_columns(specs: tuple[TableSpec, ...]) -> None:
+    both = registry(("events-value", ORDER), ("events-value", REFUND))
+    order, refund = both.by_id(1), both.by_id(2)
+    assert order is not None and refund is not None
+    of_orders = WriterSchemas({1: order}, {7: order, 8: order})
+    of_refunds = WriterSchemas({2: refund}, {8: order})
+
+    known = known_to_all(list(zip(specs, (of_orders, of_refunds), strict=True)))
+
+    assert (list(known.values), list(known.keys)) == ([2], [8]), "the route of refunds takes any schema"
 
 
 def test_tasks_get_each_table_of_a_group_with_its_keys(specs: tuple[TableSpec, ...]) -> None:

@@ -363,6 +363,21 @@ def test_records_are_routed_again_by_their_headers(tmp_path: Path) -> None:
     assert ("lake.events", FindingKind.WRONG_TABLE, wrong) in findings(verified(world, *tables))
 
 
+def test_a_route_is_added_for_a_schema_that_another_table_has(tmp_path: Path) -> None:
+    routes = (Route("refunds", headers=(HeaderCondition("type", "refund"),)), Route("orders", "shop.Order"))
+    base = GroupWorld.at(tmp_path)
+    world = WithHeaders(base.lake, base.registry, names=base.names)
+    world.send("other", "order", "other")
+    world.catch_up(world.driver(*specs(*routes)))
+    world.send("order", "other", "order")
+    more = specs(*routes, Route("others", "shop.Other"))
+
+    world.catch_up(world.driver(*more))
+
+    assert [world.offsets(f"lake.{table}") for table in ("refunds", "orders", "others")] == [[0, 3], [1, 5], [4]]
+    assert findings(verified(world, *more)) == []
+
+
 def test_a_dead_letter_that_a_route_takes_is_named(published: GroupWorld) -> None:
     table = published.lake.catalog.load_table(DEAD_LETTERS)
     letters = table.scan().to_arrow().to_pylist()

@@ -99,6 +99,12 @@ def left_ahead(ledger: Standing, other: Standing) -> bool:
     return ledger.rolled_back and any(snapshot.summary.get(BATCH_ID) == other.state.batch_id for snapshot in had)
 
 
+def published_since(ledger: Standing, other: Standing) -> bool:
+    """Return whether another table has the ledger's batch and later ones: it was loaded after the ledger."""
+    has = any(each.summary.get(BATCH_ID) == ledger.state.batch_id for each in other.view.ancestry(other.view.head))
+    return has and not left_ahead(ledger, other)
+
+
 def staged_branch(at: Standing, batch_id: str) -> str | None:
     """Return the newest branch on which the batch was staged."""
     snapshots, branches = at.view.snapshots, at.view.branches
@@ -156,6 +162,7 @@ def apart_for_good(spec: TableSpec, here: Places) -> GroupApartError | None:
     ledger = here[spec.identifier]
     group, prefix = ledger.state.group, f"{spec.database}."
     tables = [each for name, each in here.items() if group is not None and group.has(name.removeprefix(prefix))]
-    behind = [each for each in tables if each.state.itself != ledger.state.itself]
+    others = [each for each in tables if each.state.itself != ledger.state.itself]
+    behind = [each for each in others if not published_since(ledger, each)]
     problems = [problem for each in behind if (problem := why_apart(ledger, each))]
     return tables_apart(spec.pipeline.name, tables, "; ".join(problems)) if problems else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from frazil.materialize.account import Ingested
 from frazil.materialize.group.complete import Places
 from frazil.materialize.group.ledger import LedgerEntry, placed
+from frazil.materialize.schema.routed import takes
 from frazil.materialize.state import Standing
 from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.model.schemas import RegisteredSchema, SchemaId, in_order
@@ -56,6 +57,23 @@ def together(known: Iterable[WriterSchemas]) -> WriterSchemas:
     for each in known:
         values.update(each.values)
         keys.update(each.keys)
+    return WriterSchemas(values, keys)
+
+
+def known_to_all(tables: Sequence[tuple[TableSpec, WriterSchemas]]) -> WriterSchemas:
+    """Return the schemas that each table has columns for whose route takes their records, and each table those of keys.
+
+    A range ends before any other one, so that all of these tables get columns for it.
+    """
+    known = together(own for _, own in tables)
+    values = {
+        schema_id: schema
+        for schema_id, schema in known.values.items()
+        if all(schema_id in own.values or not takes(spec, schema) for spec, own in tables)
+    }
+    keys = {
+        schema_id: each for schema_id, each in known.keys.items() if all(schema_id in own.keys for _, own in tables)
+    }
     return WriterSchemas(values, keys)
 
 
