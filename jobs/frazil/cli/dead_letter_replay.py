@@ -64,12 +64,11 @@ def replay(
     from frazil.dead_letters import record_named  # noqa: PLC0415
     from frazil.materialize.pause.by_operator import loaded  # noqa: PLC0415
     from frazil.materialize.plan import check_not_paused  # noqa: PLC0415
-    from frazil.materialize.replay.request import check_replayable, new_request  # noqa: PLC0415
+    from frazil.materialize.replay.request import new_request  # noqa: PLC0415
     from frazil.specs.select import select_ledger  # noqa: PLC0415
 
     settings = settings_from(config)
     spec = select_ledger(settings, table)
-    check_replayable(spec)
     lake = IcebergLake(settings.catalog)
     request = new_request(
         id=new_id(),
@@ -128,12 +127,13 @@ def _alone(settings: Settings, spec: TableSpec, request: ReplayRequest, folder: 
     from frazil.adapters.spark.runner import SparkRunner  # noqa: PLC0415
     from frazil.cli.clients import open_clients, table_runs  # noqa: PLC0415
     from frazil.materialize.run import TableRun  # noqa: PLC0415
+    from frazil.specs.select import read_with  # noqa: PLC0415
 
     runner = SparkRunner(log_file=folder / ".frazil" / "spark.log")  # never started
     clients = open_clients(settings, runner, on_receipt=_say)
     with closing(open_registry(settings.registry)) as registry:
         run: TableRun
-        (run,) = table_runs(replace(clients, registry=registry), (spec,))
+        (run,) = table_runs(replace(clients, registry=registry), read_with(settings, spec))
         return run.replay(request)
 
 
@@ -141,7 +141,7 @@ def _say(receipt: Receipt) -> None:
     """Print what became visible at once: if a later snapshot fails, this one stays."""
     from frazil.model.spelling import plural  # noqa: PLC0415
 
-    said = f"{plural(receipt.replayed, 'dead letter')} replayed in snapshot {receipt.snapshot_id}"
+    said = f"{receipt.table}: {plural(receipt.replayed, 'dead letter')} replayed in snapshot {receipt.snapshot_id}"
     print(said, file=sys.stderr, flush=True)
 
 
@@ -164,10 +164,11 @@ def _print_text(spec: TableSpec, result: ReplayResult) -> None:
     if result.error is not None and not result.replayed:
         return
     if not result.replayed and not result.stayed:
-        what = f"{spec.identifier} has no such dead letter: nothing was replayed{why_deleted(spec)}"
+        what = f"{spec.pipeline.name} has no such dead letter: nothing was replayed{why_deleted(spec)}"
         print(what, file=sys.stderr)
         return
-    lines = [f"{spec.identifier}: {replayed_text(result)}"]
+    lines = [f"{spec.pipeline.name}: {replayed_text(result)}"]
+    lines += [f"  {count:,} of {table}" for table, count in sorted(result.tables.items()) if spec.group is not None]
     lines += [f"  in snapshot {snapshot}" for snapshot in result.snapshots]
     if result.stayed:
         lines.append(f"  {stayed_text(result)}")

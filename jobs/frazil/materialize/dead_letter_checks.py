@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from frazil.materialize.dead_letter_marks import Source
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, check_format
 from frazil.model.columns import OtherType, lacking, retyped
 from frazil.model.errors import ForeignOwnerError, ForeignTableError, StateLostError
 from frazil.model.pipeline import owner_name
+from frazil.model.progress import TableState
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import PIPELINE
+from frazil.proof.group import group_progress
+from frazil.proof.sources import progress_by_source
 
 COLUMNS_HINT = (
     "rename renamed columns back; restore dropped ones with their values, as in docs/operate.md, A column that was"
@@ -94,3 +98,10 @@ def check_owner(view: TableView, spec: TableSpec) -> None:
             f" {spec.pipeline.name}",
             hint="give this spec another `table`",
         )
+
+
+def counted_letters(state: TableState) -> dict[Source, int]:
+    """Return how many dead letters the table, or its group, counts in each partition of the topics as they are now."""
+    known = progress_by_source(state) if state.group is None else group_progress(state.group)
+    generations = {source.topic: source.generation for source in state.sources}
+    return {(topic, generations[topic], n): each.counts.dead_letters for (topic, n), each in known.items()}

@@ -20,6 +20,7 @@ from pyroaring import BitMap64
 
 from frazil.formats.arrow import project
 from frazil.materialize.branches import branch_names
+from frazil.materialize.dead_letter_checks import counted_letters
 from frazil.materialize.dead_letter_marks import (
     EPOCH_COLUMN,
     MARK_READ,
@@ -41,8 +42,6 @@ from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import EPOCH, ROWS_UUID, carries_state
 from frazil.ports import Lake
-from frazil.proof.group import group_progress
-from frazil.proof.sources import progress_by_source
 from frazil.proof.tally import bitmap_of, sums_of
 from frazil.proof.tally import offsets_of as offsets_in
 
@@ -168,12 +167,7 @@ def _figures(offsets: BitMap64) -> Expired:
 def _is_counted(spec: TableSpec, rows: TableView, expired: ExpiredLetters) -> bool:
     """Return whether the state counts as many dead letters as were deleted: others may have removed marks."""
     state = standing(rows, pipeline=spec.pipeline).state
-    known = progress_by_source(state) if state.group is None else group_progress(state.group)
-    generations = {source.topic: source.generation for source in state.sources}
-    return all(
-        expired.of((rows.uuid, topic, generations[topic], number)).count <= progress.counts.dead_letters
-        for (topic, number), progress in known.items()
-    )
+    return all(expired.of((rows.uuid, *source)).count <= count for source, count in counted_letters(state).items())
 
 
 def _kept_again(

@@ -125,22 +125,22 @@ class TableRun:
 
     def replay(self, request: ReplayRequest) -> ReplayResult:
         """Perform a replay, alone or beside a running driver. Raises PausedError, and what a batch raises."""
-        self._one_made_ready()  # from here on the spec has the column of topics if the table has it
         replay = self._new_replay()
         replay.perform(request)
-        here, _ = self._one_made_ready()
-        self.tables[0].announcing.announce(self.clients, here.view)
+        here, _ = self._made_ready()
+        for table in self.tables:
+            table.announcing.announce(self.clients, here[table.identifier].view)
         return replay.result
 
     def _new_replay(self) -> Replay:
         return Replay(
-            spec=self.spec,
+            tables=self.tables,
             clients=self.clients,
             writer=self.writer,
-            names=self.tables[0].stage_names,
-            made_ready=self._one_made_ready,
+            made_ready=self._made_ready,
             evolve=self._evolved_for,
-            schemas=self.tables[0].absorbed.as_writer_schemas,
+            schemas=self._known_schemas,
+            untaken=lambda: self.untaken,
             step=self._step,
             pauser=self.pauser,
             seconds=self.seconds,
@@ -157,13 +157,22 @@ class TableRun:
             perform_and_answer(self._new_replay(), request)
         return bool(requests)
 
-    def _evolved_for(self, here: Standing, met: WriterSchemas) -> None:
-        """Give the table columns for a schema that dead letters name. Raises IncompatibleSchemaError."""
-        self.tables[0].evolved(self.clients, here, met=met, ahead=NO_SCHEMAS, ledger=here)
+    def _evolved_for(self, here: Places, met: WriterSchemas) -> None:
+        """Give the tables columns for a schema that dead letters name. Raises IncompatibleSchemaError."""
+        for table in self.tables:
+            at, ledger = here[table.identifier], self._first(here)
+            table.evolved(self.clients, at, met=met, ahead=NO_SCHEMAS, ledger=ledger)
+        self.untaken.update(self._not_taken(met))
 
-    def _one_made_ready(self) -> tuple[Standing, TableView]:
-        here, dead_letters = self._made_ready()
-        return self._first(here), dead_letters
+    def _known_schemas(self) -> WriterSchemas:
+        """The schemas that all tables which take them have columns for, and those that no table takes."""
+        known = known_to_all([(table.spec, table.absorbed.as_writer_schemas()) for table in self.tables])
+        return together([known, WriterSchemas(self.untaken, {})])
+
+    def _not_taken(self, met: WriterSchemas) -> dict[SchemaId, RegisteredSchema]:
+        """Return the schemas of values that no table has columns for."""
+        taken = together(table.absorbed.as_writer_schemas() for table in self.tables).values
+        return {schema_id: schema for schema_id, schema in met.values.items() if schema_id not in taken}
 
     def _made_ready(self) -> tuple[Places, TableView]:
         """The tables: they exist, show the whole last batch, and have columns for all that known writers write.
@@ -235,10 +244,8 @@ class TableRun:
                 except IncompatibleSchemaError as refused:
                     view = exclude_refused(clients.lake, table.spec, at, refused, ledger=ledger)
                     now[self.spec.identifier] = self.tables[0].stands(view)
-        taken = together(table.absorbed.as_writer_schemas() for table in self.tables).values
-        excluded = excluded_schemas(self._first(now).view.properties)
-        left = {schema_id: schema for schema_id, schema in met.values.items() if schema_id not in taken}
-        self.untaken = {schema_id: schema for schema_id, schema in left.items() if schema_id not in excluded.values}
+        excluded = excluded_schemas(self._first(now).view.properties).values
+        self.untaken = {each: schema for each, schema in self._not_taken(met).items() if each not in excluded}
         return self._noted(now)
 
     def _each(self, act: Callable[[OneTable, Standing], Standing], here: Places) -> Places:
@@ -256,9 +263,8 @@ class TableRun:
         topics, ledger = describe_topics(self.clients.topics, self.spec), self._first(here)
         self.tables[0].warnings.warn_of_changes(ledger, topics)
         added = added_topics(self.clients.topics, self.spec, ledger.state, topics)
-        known = known_to_all([(table.spec, table.absorbed.as_writer_schemas()) for table in self.tables])
-        schemas = together([known, WriterSchemas(self.untaken, {})])
-        return plan_batch(self.spec, ledger, topics, schemas=schemas, batch_id=self.clients.new_id(), added=added)
+        schemas, batch_id = self._known_schemas(), self.clients.new_id()
+        return plan_batch(self.spec, ledger, topics, schemas=schemas, batch_id=batch_id, added=added)
 
     def _without_a_batch(self, plan: Halt | NothingToDo, here: Places) -> NothingToDo:
         """Announce the current snapshots again, because readers may be behind."""

@@ -64,6 +64,11 @@ class TaskContext:
     routes: tuple[RouteTarget, ...] = ()
 
     @property
+    def tables(self) -> tuple[RouteTarget, ...]:
+        """The tables that get rows. The route of a table without a group has no conditions."""
+        return self.routes or (RouteTarget(Route(""), self.spec, self.rows, self.former_names),)
+
+    @property
     def policed(self) -> TableSpec | None:
         """The first spec with policies. If there is one, dead letters are encrypted and no message quotes a value."""
         return next((spec for spec in (self.spec, *(each.spec for each in self.routes)) if spec.policies), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -30,6 +30,12 @@ class GroupTable:
 
 def group_progress(group: GroupState) -> dict[TopicPartition, GroupPartition]:
     return {(topic, number): each for topic, parts in group.partitions.items() for number, each in parts.items()}
+
+
+def rows_elsewhere(group: GroupState, tables: Collection[str]) -> dict[TopicPartition, int]:
+    """Return how many rows of each partition are in other tables than these, whose routes were removed."""
+    others = [line.read for line in group.lines if line.table not in tables]
+    return {at: sum(read.get(at[0], {}).get(at[1], 0) for read in others) for at in group_progress(group)}
 
 
 def check_group(ledger: TableState, group: GroupState, tables: Sequence[GroupTable]) -> Check:

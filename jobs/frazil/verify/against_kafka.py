@@ -264,8 +264,7 @@ def _letter_notes(name: str, letters: LetterComparison, spec: TableSpec) -> Iter
     if letters.decodable:
         records = "record" if letters.decodable == 1 else "records"
         what = f"the {records} of {plural(letters.decodable, 'dead letter')} can be decoded now"
-        replay = ": `frazil dead-letters replay` turns such letters into rows" if spec.group is None else ""
-        yield f"{name}: {what}{replay}"
+        yield f"{name}: {what}: `frazil dead-letters replay` turns such letters into rows"
 
 
 def _parts(chunk: Records, nulls: int) -> Iterator[Records]:

@@ -10,7 +10,7 @@ from frazil.model.expired_letters import Expired
 from frazil.model.progress import GroupPartition
 from frazil.model.schemas import SchemaId, id_order
 from frazil.model.spelling import plural
-from frazil.proof.group import group_progress
+from frazil.proof.group import group_progress, rows_elsewhere
 from frazil.proof.sources import progress_by_source
 from frazil.proof.tally import TopicPartition, offsets_of, sums_of
 from frazil.proof.verification import Discrepancy, FindingKind, first_named, listed_offsets
@@ -111,10 +111,8 @@ def _not_shown(tables: Sequence[ComparedTable], where: TopicPartition) -> tuple[
     state = tables[0].at.state
     if state.group is None:
         return progress_by_source(state)[where].counts.skipped, 0
-    compared = {table.spec.table for table in tables}
-    lines = (line for line in state.group.lines if line.table not in compared)
-    elsewhere = sum(line.read.get(where[0], {}).get(where[1], 0) for line in lines)
-    return group_progress(state.group).get(where, GroupPartition()).counts.skipped, elsewhere
+    elsewhere = rows_elsewhere(state.group, {table.spec.table for table in tables})
+    return group_progress(state.group).get(where, GroupPartition()).counts.skipped, elsewhere.get(where, 0)
 
 
 def _deleted(found: Compared, expired: Expired, *, others: int) -> int:

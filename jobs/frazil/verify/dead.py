@@ -28,6 +28,7 @@ from frazil.verify.changed_columns import columns_made_again, columns_of_other_t
 from frazil.verify.files import check_files
 from frazil.verify.scan import Watch, add_batch
 
+NO_OTHER_ROWS: Mapping[TopicPartition, int] = {}
 COLUMNS = ("topic", "generation", "partition", "offset", "table_uuid")
 
 
@@ -180,10 +181,12 @@ def check_dead_letters(
     *,
     counted: Mapping[TopicPartition, int],
     others_removed: bool = False,
+    elsewhere: Mapping[TopicPartition, int] = NO_OTHER_ROWS,
 ) -> Check:
     """Compare the dead letters with the rows and with the `counted` number of each partition.
 
-    `others_removed` says that other writers removed rows.
+    `others_removed` says that other writers removed rows. `elsewhere` is how many rows are in tables of a group that
+    are not verified.
     """
     findings = list(_unsourced(found.tallies))
     notes = list(found.notes)
@@ -201,11 +204,12 @@ def check_dead_letters(
             seen |= of_table.get(source, BitMap64())
         findings += _of_marks(name, found.marks.by_source.get(source), tally)
         without_row = found.marked(source) - seen
+        excuse = _excuse(len(without_row), elsewhere.get(source, 0), others_removed=others_removed)
         if without_row:
             offsets = first_named(without_row)
             what = f"marked as replayed, but not rows: {listed_offsets(offsets, len(without_row))}"
-            if others_removed:
-                notes.append(f"{name}: {what}; other writers removed rows")
+            if excuse:
+                notes.append(f"{name}: {what}; {excuse}")
             else:
                 findings.append(Discrepancy(FindingKind.REPLAYED_WITHOUT_ROW, name, what, offsets))
         if at.rolled_back and tally.outside:
@@ -219,6 +223,13 @@ def check_dead_letters(
     if replayed:
         says += f"; {replayed:,} more were replayed and are rows"
     return Check("dead letters", says, tuple(findings), tuple(notes))
+
+
+def _excuse(without_row: int, elsewhere: int, *, others_removed: bool) -> str:
+    """Return why replayed letters may have no row in the tables, or nothing."""
+    if others_removed:
+        return "other writers removed rows"
+    return f"tables that are not verified have {plural(elsewhere, 'row')}" if without_row <= elsewhere else ""
 
 
 def _of_marks(name: str, marks: Tally | None, letters: Tally) -> Iterator[Discrepancy]:

@@ -17,7 +17,7 @@ from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import BATCH_ID, carries_state
 from frazil.ports import Lake
-from frazil.proof.group import GroupTable, check_group, group_progress
+from frazil.proof.group import GroupTable, check_group, group_progress, rows_elsewhere
 from frazil.proof.sources import progress_by_source
 from frazil.proof.tally import TopicPartition
 from frazil.proof.verification import Check, Discrepancy, FindingKind, Verification
@@ -189,8 +189,15 @@ def _group_checks(
     known = group_progress(group)
     counted = {at: known.get(at, GroupPartition()).counts.dead_letters for at in progress_by_source(ledger.state)}
     rows = {table.spec.identifier: table.proven.seen for table in tables}
-    removed = any(table.proven.others_removed for table in tables)
-    return [check, *dead.checks, check_dead_letters(ledger, dead, rows, counted=counted, others_removed=removed)]
+    letters = check_dead_letters(
+        ledger,
+        dead,
+        rows,
+        counted=counted,
+        others_removed=any(table.proven.others_removed for table in tables),
+        elsewhere=rows_elsewhere(group, {table.spec.table for table in tables}),
+    )
+    return [check, *dead.checks, letters]
 
 
 def _of_group(spec: TableSpec, ledger: Standing, checks: Sequence[Check]) -> Verification:

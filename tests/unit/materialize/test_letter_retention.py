@@ -55,7 +55,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr("frazil.materialize.ingest.task.now_utc", made)
+    monkeypatch.setattr("frazil.materialize.ingest.decode.now_utc", made)
     return made
 
 

@@ -19,10 +19,9 @@ from frazil.materialize.group.shares import known_to_all
 from frazil.materialize.ingest.distribute import BatchTable, task_context
 from frazil.materialize.preview.candidate import plan_schema
 from frazil.materialize.preview.explain import Explanation, lines
-from frazil.materialize.replay.request import check_replayable
 from frazil.materialize.sources import LatestSchemas, latest_schemas
 from frazil.model.changes import AddColumn
-from frazil.model.errors import ReplayError, SpecChangeError, SpecError, SubjectMissingError
+from frazil.model.errors import SpecChangeError, SpecError, SubjectMissingError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, WriterSchemas
 from frazil.model.schemas import NONE_EXCLUDED, SchemaDefinition
 from frazil.model.spec import CatalogSettings, SubjectSettings, TableSpec
@@ -158,11 +157,6 @@ def test_the_tables_of_a_group_are_one_run_and_are_previewed_one_by_one(specs: t
     assert [table.identifier for table in group.tables] == ["lake.orders", "lake.refunds"]
     assert [run.spec.table for run in group.of_each_table()] == ["orders", "refunds"]
     assert [run.spec.table for run in trades.of_each_table()] == ["trades"]
-
-
-def test_dead_letters_of_a_group_are_not_replayed_into_a_table(specs: tuple[TableSpec, ...]) -> None:
-    with pytest.raises(ReplayError, match="the dead letters of a spec with routes cannot be replayed"):
-        check_replayable(specs[1])
 
 
 def test_a_table_that_was_removed_from_its_group_does_not_become_the_first(tmp_path: Path) -> None:

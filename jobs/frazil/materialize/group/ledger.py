@@ -96,6 +96,7 @@ def placed(own: TableState | None, at: TableState) -> TableState:
         writer=at.writer,
         batch_id=at.batch_id,
         sources=sources,
+        replayed_since=at.replayed_since,
         complete_through=at.complete_through,
         observations=at.observations,
         unnamed_topic=own.topic_of_unnamed_rows if len(sources) > len(own.sources) else own.unnamed_topic,

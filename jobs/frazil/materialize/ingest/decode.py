@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from frazil.formats.framing import Framed
 from frazil.formats.open import grouping_of, has_framing_headers
 from frazil.materialize.ingest.dead_rows import dead_rows
+from frazil.materialize.ingest.decoders import TaskSchemas
 from frazil.materialize.ingest.isolate import Refused, blanked, defect, isolating
 from frazil.materialize.ingest.part_size import PartSize
 from frazil.materialize.ingest.payloads import CrowdedError, Indexes, Stop
@@ -225,6 +226,26 @@ class RecordDecoder:
             f" {reject.reason.value}{where}{f': {reject.detail}' if self.quotes_values else ''}",
             hint="`on_bad_record: stop` is set: fix the producer, or set `on_bad_record: dead_letter`",
         )
+
+
+def open_records(
+    context: TaskContext, schemas: TaskSchemas, *, rows: Sequence[pa.Schema], dead_letters: pa.Schema
+) -> RecordDecoder:
+    """Return the decoder of a task. `rows` are the columns of its tables."""
+    spec = context.spec
+    tables = [
+        TableDecoder(
+            table.spec,
+            table=table.rows.identifier,
+            row_schema=columns,
+            schemas=schemas,
+            former_names=table.former_names,
+        )
+        for table, columns in zip(context.tables, rows, strict=True)
+    ]
+    routes = [table.route for table in context.routes]
+    router = Router(routes, schemas.values, spec.value_settings, spec.wire_format) if routes else None
+    return RecordDecoder(context, tables=tables, dead_letter_schema=dead_letters, now=now_utc, router=router)
 
 
 def now_utc() -> datetime:

@@ -69,8 +69,13 @@ def task_context(
         storage=storage,
         source_ids={facts.topic: (facts.topic_id, generations.get(facts.topic, 0)) for facts in plan.topics},
         excluded=excluded_schemas(rows.properties),
-        routes=tuple(_route_target(spec.group, each) for each in tables) if spec.group else (),
+        routes=route_targets(tables),
     )
+
+
+def route_targets(tables: Sequence[BatchTable]) -> tuple[RouteTarget, ...]:
+    """Return the tables of a group as tasks take them; none for a table without a group. Raises as `task_context`."""
+    return tuple(_route_target(each.spec.group, each) for each in tables if each.spec.group is not None)
 
 
 def _route_target(group: Group, table: BatchTable) -> RouteTarget:

@@ -6,17 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
+from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, open_records
 from frazil.materialize.ingest.decoders import TaskSchemas, UnknownIds
 from frazil.materialize.ingest.payloads import Stop
-from frazil.materialize.ingest.routing import Router
-from frazil.materialize.ingest.table_rows import TableDecoder
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.ingested import (
     IngestTask,
     RangeResult,
     RouteRows,
-    RouteTarget,
     StoppedBy,
     TaskContext,
     TaskResult,
@@ -24,40 +21,21 @@ from frazil.model.ingested import (
 )
 from frazil.model.plan import OffsetRange
 from frazil.model.progress import Counts, OffsetSums
-from frazil.model.routes import Route
 from frazil.model.schemas import in_order
 from frazil.ports import RecordReader, SchemaRegistry
 from frazil.proof.tally import sums_of
 from frazil.records import Records
 
-_EVERY_RECORD = Route("")
-"""Of a table without a group: it has no router."""
-
 
 def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) -> TaskResult:
     """Run one task. A failure leaves files that no table refers to; Frazil does not delete them."""
     context = task.context
-    tables = context.routes or (RouteTarget(_EVERY_RECORD, context.spec, context.rows, context.former_names),)
-    rows = [_files(context, table.rows) for table in tables]
+    rows = [_files(context, table.rows) for table in context.tables]
     dead_letters = _files(context, context.dead_letters)
     unknown = UnknownIds(registry)
     schemas = TaskSchemas.of(context.spec, context.schemas, unknown, context.excluded)
-    decoder = RecordDecoder(
-        context,
-        tables=[
-            TableDecoder(
-                table.spec,
-                table=table.rows.identifier,
-                row_schema=each.arrow_schema,
-                schemas=schemas,
-                former_names=table.former_names,
-            )
-            for table, each in zip(tables, rows, strict=True)
-        ],
-        dead_letter_schema=dead_letters.arrow_schema,
-        now=now_utc,
-        router=_router(context, schemas) if context.routes else None,
-    )
+    row_schemas = [each.arrow_schema for each in rows]
+    decoder = open_records(context, schemas, rows=row_schemas, dead_letters=dead_letters.arrow_schema)
     work = _Work(decoder, rows, dead_letters, is_group=bool(context.routes))
     reads = reader.read(task.ranges, decoder.optional_fields)
     results = tuple(work.write(wanted, chunks) for wanted, chunks in zip(task.ranges, reads, strict=True))
@@ -70,11 +48,6 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         undeclared_fields=work.undeclared_fields,
         route_files=tuple(each.close() for each in rows) if context.routes else (),
     )
-
-
-def _router(context: TaskContext, schemas: TaskSchemas) -> Router:
-    spec = context.spec
-    return Router([each.route for each in context.routes], schemas.values, spec.value_settings, spec.wire_format)
 
 
 def _files(context: TaskContext, target: WriteTarget) -> DataFileWriter:

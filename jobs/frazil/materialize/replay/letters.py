@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from frazil.materialize.dead_letter_checks import counted_letters
 from frazil.materialize.dead_letter_marks import (
     EPOCH_COLUMN,
     MARK_READ,
@@ -147,12 +148,12 @@ def _progress(at: Standing) -> dict[Source, PartitionProgress]:
 
 
 def _check_counts(at: Standing, unmarked: Mapping[Source, Offsets]) -> None:
-    for source, progress in _progress(at).items():
+    for source, counted in counted_letters(at.state).items():
         found = len(unmarked.get(source, ()))
-        if found > progress.counts.dead_letters:
+        if found > counted:
             raise CountMismatchError(
                 f"{at.view.identifier}: {source[0]}-{source[2]} has {plural(found, 'dead letter')} without the mark of"
-                f" a replay, counted: {progress.counts.dead_letters:,}; nothing was published",
+                f" a replay, counted: {counted:,}; nothing was published",
                 hint="others changed the table of dead letters, perhaps its marks: run `frazil verify`, and restore it",
             )
 

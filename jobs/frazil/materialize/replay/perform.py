@@ -8,18 +8,25 @@ each published replay follows the state in which its letters had no mark.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NoReturn
 
 from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, given_up, stage_on_branch
 from frazil.materialize.clients import Clients, Step
+from frazil.materialize.dead_letter_checks import counted_letters
 from frazil.materialize.dead_letter_marks import NewMarks, Offsets, Source
 from frazil.materialize.dead_letters import drop_others, prepare, reveal
 from frazil.materialize.foreign import count_foreign
-from frazil.materialize.ingest.distribute import write_target
+from frazil.materialize.group.complete import Places
+from frazil.materialize.group.ledger import LedgerEntry
+from frazil.materialize.group.shares import at_one_batch
+from frazil.materialize.ingest.distribute import BatchTable, write_target
 from frazil.materialize.ingest.write import DataFileWriter
+from frazil.materialize.one_table import OneTable
 from frazil.materialize.pause.fenced_pause import Pauser
 from frazil.materialize.plan import check_not_paused
 from frazil.materialize.publish import Share, publish
@@ -27,16 +34,18 @@ from frazil.materialize.replay.answer import answer
 from frazil.materialize.replay.doubled import check_no_rows
 from frazil.materialize.replay.letters import LETTERS_AT_ONCE, Letters, Waiting, chosen_letters, without
 from frazil.materialize.replay.redecode import NewSchemaError, Redecoder, SchemaUse
-from frazil.materialize.replay.replayed_state import ReplayedRows, check, receipt_of, state_after
-from frazil.materialize.replay.request import ReplayRequest, ReplayResult, check_replayable
+from frazil.materialize.replay.replayed_state import ReplayedRows, check, of_group, receipt_of, state_after
+from frazil.materialize.replay.request import ReplayRequest, ReplayResult
 from frazil.materialize.schema.fitted import fitted
-from frazil.materialize.state import Standing, standing
+from frazil.materialize.state import Standing
 from frazil.materialize.verdicts import OvertakenError
 from frazil.model.errors import CountMismatchError, FrazilError, IncompatibleSchemaError
 from frazil.model.expired_letters import deleted_in
 from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.model.progress import BatchRef, Counts
+from frazil.model.receipt import Receipt
+from frazil.model.schemas import SchemaId, in_order
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import store
@@ -47,19 +56,20 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Replay:
-    """Replays dead letters of one table. `result` is that of all snapshots so far, also if a later one fails.
+    """Replays dead letters of one table, or of a group. `result` is that of all snapshots, also if a later one fails.
 
-    `made_ready` returns the table of rows, and that of dead letters with all of the last batch visible. `evolve` gives
-    the table of rows columns for schemas that were met.
+    `tables` are the tables of rows, the ledger of a group first. `made_ready` returns them as they are, and that of
+    dead letters with all of the last batch visible. `evolve` gives tables columns for schemas that were met, `schemas`
+    are those that are known, and `untaken` those of them that no table of a group takes.
     """
 
-    spec: TableSpec
+    tables: Sequence[OneTable]
     clients: Clients
     writer: str
-    names: Iterator[str]
-    made_ready: Callable[[], tuple[Standing, TableView]]
-    evolve: Callable[[Standing, WriterSchemas], None]
+    made_ready: Callable[[], tuple[Places, TableView]]
+    evolve: Callable[[Places, WriterSchemas], None]
     schemas: Callable[[], WriterSchemas]
+    untaken: Callable[[], Iterable[SchemaId]]
     step: Callable[[Step], AbstractContextManager[None]]
     pauser: Pauser
     seconds: dict[str, float]
@@ -69,18 +79,23 @@ class Replay:
     _learnt: set[SchemaUse] = field(default_factory=set)
     _refused: set[SchemaUse] = field(default_factory=set)
 
+    @property
+    def spec(self) -> TableSpec:
+        return self.tables[0].spec
+
     def perform(self, request: ReplayRequest) -> None:
         """Replay what is chosen, a portion at a time, each in a snapshot of its own, until nothing is left to try.
 
         Raises PausedError, ContendedError if others keep publishing, and what a batch raises. What is visible by then
         is right.
         """
-        check_replayable(self.spec)
         overtaken = 0
         while overtaken < ATTEMPTS:
             here, dead_letters = self.made_ready()
-            check_not_paused(self.spec, here.view.properties)
+            check_not_paused(self.spec, self._ledger(here).view.properties)
             try:
+                if not at_one_batch(here):
+                    raise OvertakenError("the tables of the group are not at one batch")
                 if not self._portion(request, here, dead_letters):
                     return
                 overtaken = 0
@@ -95,17 +110,23 @@ class Replay:
             hint="if a driver runs, ask again without `--wait 0`: it performs the replay between two of its batches",
         )
 
-    def _portion(self, request: ReplayRequest, here: Standing, dead_letters: TableView) -> bool:
+    def _ledger(self, here: Places) -> Standing:
+        """The table of rows, or the ledger of the group, whose state counts the dead letters."""
+        return here[self.spec.identifier]
+
+    def _portion(self, request: ReplayRequest, here: Places, dead_letters: TableView) -> bool:
         """Replay the first letters that were not tried. Return whether there were any."""
         with self.step("replay_choose"):
-            waiting = self._chosen(request, here, dead_letters)
+            waiting = self._chosen(request, self._ledger(here), dead_letters)
             chosen, others = waiting.first(LETTERS_AT_ONCE)
-            check_no_rows(self.clients.lake, self.spec, here, chosen)
+            for table in self.tables:
+                check_no_rows(self.clients.lake, table.spec, here[table.identifier], chosen)
         if not chosen:
             return False
         with self.step("replay_decode"):
             got = self._decoded(chosen, here, dead_letters)
-        after, head = self._published(got, here, dead_letters) if got.offsets else (waiting.after, waiting.head)
+        any_rows = any(rows.rows for rows in got.replayed())
+        after, head = self._published(got, here, dead_letters) if any_rows else (waiting.after, waiting.head)
         self._waiting = Waiting(after, head, others)
         for source, offsets in chosen.items():
             self._tried.setdefault(source, []).append(offsets)
@@ -121,7 +142,7 @@ class Replay:
         self._waiting = Waiting(after, head, without(letters, self._tried))
         return self._waiting
 
-    def _learn(self, here: Standing, new: NewSchemaError) -> None:
+    def _learn(self, here: Places, new: NewSchemaError) -> None:
         """Get columns for a schema. The letters are decoded again then, for the table as it is by then."""
         use = (new.of_key, new.schema.id)
         met = {new.schema.id: new.schema}
@@ -133,64 +154,100 @@ class Replay:
             self._refused.add(use)
         self._learnt.add(use)
 
-    def _decoded(self, chosen: dict[Source, Offsets], here: Standing, dead_letters: TableView) -> Redecoder:
-        lake = self.clients.lake
+    def _decoded(self, chosen: dict[Source, Offsets], here: Places, dead_letters: TableView) -> Redecoder:
+        lake, ledger = self.clients.lake, self._ledger(here)
         got = Redecoder(
             lake=lake,
             registry=self.clients.registry,
-            spec=self.spec,
-            here=here,
+            tables=[BatchTable(table.spec, here[table.identifier].view) for table in self.tables],
+            state=ledger.state,
             dead_letters=dead_letters,
             schemas=self.schemas(),
             refused=frozenset(self._refused),
-            prefix=f"{self.writer}-{here.state.epoch + 1:08d}",
+            prefix=f"{self.writer}-{ledger.state.epoch + 1:08d}",
         )
         for source, offsets in chosen.items():
-            got.add(Letters(lake, dead_letters, here.view.uuid, source, offsets, self.spec.dead_letter_key))
+            got.add(Letters(lake, dead_letters, ledger.view.uuid, source, offsets, self.spec.dead_letter_key))
         got.close()
         return got
 
-    def _published(self, got: Redecoder, here: Standing, dead_letters: TableView) -> tuple[BatchRef, int | None]:
+    def _published(self, got: Redecoder, here: Places, dead_letters: TableView) -> tuple[BatchRef, int | None]:
         """Make the rows visible, then the marks of their dead letters, which are prepared before.
 
         Return the batch, and the snapshot of dead letters to which this added its marks only; None if others did more.
         """
-        plan = BatchPlan(
-            table=self.spec.identifier,
-            batch_id=self.clients.new_id(),
+        replayed, batch_id = got.replayed(), self.clients.new_id()
+        plans = [self._plan(table, here[table.identifier], batch_id) for table in self.tables]
+        check(plans, replayed, counted=counted_letters(plans[0].state))
+        lake, letters = self.clients.lake, self.spec.dead_letters_identifier
+        ways = self._ways(plans, replayed)
+        with self.step("replay_stage"):
+            staged = [way(here[plan.table]) for plan, way in zip(plans, ways, strict=True)]
+        with self.step("replay_prepare"):
+            marks = self._marks(plans[0], replayed, staged, dead_letters)
+            prepare(lake, letters, plan=plans[0], writer=self.writer, files=marks)
+            self._check_none_deleted(dead_letters)
+        with self.step("replay_publish"):
+            try:
+                ways[0] = _begin_again
+                views = publish(lake, [Share(*each) for each in zip(plans, staged, ways, strict=True)])
+            except CountMismatchError as mismatch:
+                self.pauser.pause(self.clients, mismatch)
+                raise
+        now = [table.stands(view) for table, view in zip(self.tables, views, strict=True)]
+        receipts = self._noted(plans, replayed, now)
+        state, rows_uuid = now[0].state, plans[0].table_uuid
+        with self.step("replay_reveal"):
+            revealed = reveal(lake, letters, state=state, rows=self.spec.identifier, rows_uuid=rows_uuid)
+            drop_others(lake, letters, plan=plans[0])
+        for receipt in receipts:
+            self.clients.on_receipt(receipt)
+        ours = revealed.head_snapshot()
+        return state.itself, ours.id if ours is not None and ours.parent_id == dead_letters.head else None
+
+    def _plan(self, table: OneTable, here: Standing, batch_id: str) -> BatchPlan:
+        return BatchPlan(
+            table=table.identifier,
+            batch_id=batch_id,
             base_snapshot_id=here.carrier.id,
             state=here.state,
             ranges=(),
-            schemas=got.schemas,
+            schemas=table.absorbed.as_writer_schemas(),
             topics=(),
             table_uuid=here.view.uuid,
             is_replay=True,
         )
-        lake, table = self.clients.lake, self.spec.dead_letters_identifier
-        rows = ReplayedRows(tuple(got.files), got.offsets, got.truncated_nanos, got.undeclared_fields)
-        check(plan, rows)
-        with self.step("replay_stage"):
-            staged = self._staged(plan, rows, here)
-        with self.step("replay_prepare"):
-            marks = self._marks(plan, rows, staged, dead_letters)
-            prepare(lake, table, plan=plan, writer=self.writer, files=marks)
-            self._check_none_deleted(dead_letters)
-        with self.step("replay_publish"):
-            try:
-                (view,) = publish(lake, [Share(plan, staged, stage_on=_begin_again)])
-            except CountMismatchError as mismatch:
-                self.pauser.pause(self.clients, mismatch)
-                raise
-        now = standing(view, pipeline=self.spec.pipeline)
-        receipt = replace(receipt_of(plan, rows, now.state, seconds=self.seconds), snapshot_id=now.carrier.id)
-        snapshots = (*self.result.snapshots, now.carrier.id)
-        self.result = replace(self.result, replayed=self.result.replayed + rows.rows, snapshots=snapshots)
-        with self.step("replay_reveal"):
-            revealed = reveal(lake, table, state=now.state, rows=self.spec.identifier, rows_uuid=plan.table_uuid)
-            drop_others(lake, table, plan=plan)
-        self.clients.on_receipt(receipt)
-        ours = revealed.head_snapshot()
-        return now.state.itself, ours.id if ours is not None and ours.parent_id == dead_letters.head else None
+
+    def _ways(self, plans: Sequence[BatchPlan], replayed: Sequence[ReplayedRows]) -> list[Callable[[Standing], Staged]]:
+        """Return what stages the rows of each table. The ledger of a group gets the state of the group, too."""
+        group = self.spec.group
+        entry = None
+        if group is not None:
+            entry = LedgerEntry(of_group(plans[0].state, replayed), group.routes, in_order(self.untaken()))
+        entries = [entry, *([None] * (len(plans) - 1))]
+        given = zip(self.tables, plans, replayed, entries, strict=True)
+        return [partial(self._staged, *each) for each in given]
+
+    def _noted(
+        self, plans: Sequence[BatchPlan], replayed: Sequence[ReplayedRows], now: Sequence[Standing]
+    ) -> list[Receipt]:
+        """Note in the result what is published by now, and return the receipts of the tables that got rows."""
+        receipts = [
+            replace(receipt_of(plan, rows, at.state, seconds=self.seconds), snapshot_id=at.carrier.id)
+            for plan, rows, at in zip(plans, replayed, now, strict=True)
+            if rows.rows
+        ]
+        tables = Counter(self.result.tables)
+        for each in receipts:
+            tables[each.table] += each.replayed
+        snapshots = tuple(each.snapshot_id for each in receipts if each.snapshot_id is not None)
+        self.result = replace(
+            self.result,
+            replayed=sum(tables.values()),
+            snapshots=(*self.result.snapshots, *snapshots),
+            tables=dict(tables),
+        )
+        return receipts
 
     def _check_none_deleted(self, chosen_in: TableView) -> None:
         """Raise OvertakenError if old letters were deleted since the letters were chosen; none are from now on."""
@@ -198,10 +255,14 @@ class Replay:
         if now is None or deleted_in(now) != deleted_in(chosen_in):
             raise OvertakenError("old dead letters were deleted")
 
-    def _staged(self, plan: BatchPlan, rows: ReplayedRows, here: Standing) -> Staged:
+    def _staged(
+        self, table: OneTable, plan: BatchPlan, rows: ReplayedRows, entry: LedgerEntry | None, here: Standing
+    ) -> Staged:
         assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
-        planned = replace(plan, state=replace(plan.state, foreign=count_foreign(here)))
-        state = state_after(planned, rows, writer=self.writer, fitted=fitted(self.spec, here.view, plan.schemas))
+        spec, planned = table.spec, replace(plan, state=replace(plan.state, foreign=count_foreign(here)))
+        of_schemas, is_grouped = fitted(spec, here.view, plan.schemas), spec.group is not None
+        state = state_after(planned, rows, writer=self.writer, fitted=of_schemas, is_grouped=is_grouped)
+        state = state if entry is None else entry.added_to(plan.state.group, state)
         stored = store(state, receipt_of(planned, rows, state, seconds=self.seconds))
         counts = Counts(read=rows.rows, rows=rows.rows)
         try:
@@ -209,8 +270,8 @@ class Replay:
                 self.clients.lake,
                 here.view,
                 base=here.view.head,
-                names=self.names,
-                change=open_mode(self.spec.write).change(rows.files, counts, here.view),
+                names=table.stage_names,
+                change=open_mode(spec.write).change(rows.files, counts, here.view),
                 summary=stored.summary,
                 document=stored.document,
             )
@@ -218,19 +279,20 @@ class Replay:
             raise OvertakenError from expired
 
     def _marks(
-        self, plan: BatchPlan, rows: ReplayedRows, staged: Staged, dead_letters: TableView
+        self, plan: BatchPlan, replayed: Sequence[ReplayedRows], staged: Sequence[Staged], dead_letters: TableView
     ) -> tuple[WrittenFile, ...]:
-        """Write the marks, which name the staged snapshot."""
+        """Write the marks, which name the staged snapshot of the table that has the row."""
         now, lake = self.clients.now(), self.clients.lake
-        marks = NewMarks(now, plan.epoch, plan.batch_id, staged.snapshot_id, plan.table_uuid, rows.offsets)
         writer = DataFileWriter(
             write_target(dead_letters),
             storage=lake.storage,
             prefix=f"{self.writer}-{plan.epoch:08d}",
             target_bytes=self.spec.maintain.target_file_bytes,
         )
-        for batch in marks.batches(writer.arrow_schema):
-            writer.add(batch)
+        for rows, on in zip(replayed, staged, strict=True):
+            marks = NewMarks(now, plan.epoch, plan.batch_id, on.snapshot_id, plan.table_uuid, rows.offsets)
+            for batch in marks.batches(writer.arrow_schema):
+                writer.add(batch)
         return writer.close()
 
 

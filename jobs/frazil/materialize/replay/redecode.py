@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,19 +13,20 @@ from pyiceberg.schema import Schema
 from frazil.materialize.dead_letter_marks import Offsets, Source
 from frazil.materialize.evolve import fits
 from frazil.materialize.hash_key import with_keys_read
-from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
+from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, open_records
 from frazil.materialize.ingest.decoders import LookupsSpentError, TaskSchemas, UnknownIds
-from frazil.materialize.ingest.distribute import write_target
+from frazil.materialize.ingest.distribute import BatchTable, route_targets, write_target
 from frazil.materialize.ingest.payloads import Stop
-from frazil.materialize.ingest.table_rows import TableDecoder
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.replay.letters import Letters
+from frazil.materialize.replay.replayed_state import ReplayedRows
 from frazil.materialize.replay.request import ReplayResult
 from frazil.materialize.schema.former_names import former_names_of
-from frazil.materialize.state import Standing
+from frazil.materialize.schema.routed import takes
 from frazil.model.ingested import TaskContext, WrittenFile
 from frazil.model.plan import WriterSchemas
+from frazil.model.progress import TableState
 from frazil.model.schemas import ExcludedSchemas, RegisteredSchema, SchemaId
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -50,37 +51,61 @@ class NewSchemaError(Exception):
 
 
 @dataclass(slots=True)
-class Redecoder:
-    """Makes rows of dead letters, in the columns that the table of rows has. It changes no table.
+class _NewRows:
+    """The files of one table, and the offsets of their rows."""
 
-    Letters with a schema that is in `refused` stay.
+    files: list[WrittenFile] = field(default_factory=list)
+    offsets: dict[Source, list[Offsets]] = field(default_factory=dict)
+
+    def replayed(self) -> ReplayedRows:
+        offsets = {source: np.concatenate(parts) for source, parts in self.offsets.items() if sum(map(len, parts))}
+        return ReplayedRows(tuple(self.files), offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """The files and the decoder of all tables."""
+
+    writers: tuple[DataFileWriter, ...]
+    decoder: RecordDecoder
+
+
+@dataclass(slots=True)
+class Redecoder:
+    """Makes rows of dead letters, in the columns that the table has, or the tables of a group. It changes no table.
+
+    `state` is that of the table, or of the ledger. Letters with a schema that is in `refused` stay.
     """
 
     lake: Lake
     registry: SchemaRegistry
-    spec: TableSpec
-    here: Standing
+    tables: Sequence[BatchTable]
+    state: TableState
     dead_letters: TableView
     schemas: WriterSchemas
     refused: Collection[SchemaUse]
     prefix: str
-    files: list[WrittenFile] = field(default_factory=list)
-    rows: dict[Source, list[Offsets]] = field(default_factory=dict)
     stayed: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     truncated_nanos: int = 0
     undeclared_fields: int = 0
-    _decoder: RecordDecoder | None = None
-    _writer: DataFileWriter | None = None
+    _rows: tuple[_NewRows, ...] = field(init=False)
+    _open: _Opened | None = None
     _unknown: UnknownIds = field(init=False)
 
     def __post_init__(self) -> None:
+        self._rows = tuple(_NewRows() for _ in self.tables)
         self._unknown = _Bounded(self.registry)
 
     @property
-    def offsets(self) -> dict[Source, Offsets]:
-        """The offsets of the rows."""
-        return {source: np.concatenate(parts) for source, parts in self.rows.items() if sum(map(len, parts))}
+    def spec(self) -> TableSpec:
+        return self.tables[0].spec
+
+    def replayed(self) -> tuple[ReplayedRows, ...]:
+        """Return the rows of each table. What was noticed on the way is the first one's."""
+        first, *others = (each.replayed() for each in self._rows)
+        noticed = replace(first, truncated_nanos=self.truncated_nanos, undeclared_fields=self.undeclared_fields)
+        return (noticed, *others)
 
     def result(self) -> ReplayResult:
         """Return what stayed a dead letter, and why."""
@@ -95,25 +120,28 @@ class Redecoder:
 
     def close(self) -> None:
         """End the files."""
-        if self._writer is not None:
-            self.files += self._writer.close()
-        self._writer = self._decoder = None
+        if self._open is not None:
+            for rows, writer in zip(self._rows, self._open.writers, strict=True):
+                rows.files += writer.close()
+        self._open = None
 
     def _decode(self, source: Source, records: Records) -> None:
         topic, _, partition = source
         while len(records):
-            writer, decoder = self._opened()
-            for part, decoded in decoder.decode(topic, partition, records):
+            opened = self._opened()
+            for part, decoded in opened.decoder.decode(topic, partition, records):
                 self._count(source, decoded)
-                with decoder.defects_named(topic, partition, part):
-                    writer.add(decoded.rows)
+                with opened.decoder.defects_named(topic, partition, part):
+                    for writer, new in zip(opened.writers, decoded.tables, strict=True):
+                        writer.add(new.rows)
                 records = records.after(decoded.read if decoded.stop is not None else len(part))
                 if decoded.stop is not None:
                     self._learn(decoded.stop)
                     break
 
     def _count(self, source: Source, decoded: DecodedRecords) -> None:
-        self.rows.setdefault(source, []).append(np.asarray(decoded.row_offsets, np.int64))
+        for rows, new in zip(self._rows, decoded.tables, strict=True):
+            rows.offsets.setdefault(source, []).append(np.asarray(new.offsets, np.int64))
         self.truncated_nanos += decoded.truncated_nanos
         self.undeclared_fields += decoded.undeclared_fields
         for reason, count in decoded.skipped_by_reason.items():
@@ -130,51 +158,57 @@ class Redecoder:
         self.examples.setdefault(reason, f"{source[0]}-{source[2]}@{offset}: {detail}")
 
     def _learn(self, stop: Stop) -> None:
-        """Raise NewSchemaError if the table can hold the schema. Refuse it otherwise, for these letters."""
+        """Raise NewSchemaError if the tables can hold the schema. Refuse it otherwise, for these letters."""
         self.close()
         schema = self.registry.by_id(stop.schema_id)
-        if schema is not None and fits(self.spec, self.here.view, schema, of_key=stop.of_key):
+        if schema is not None and self._fits(schema, of_key=stop.of_key):
             raise NewSchemaError(schema, of_key=stop.of_key)
         self.refused = {*self.refused, (stop.of_key, stop.schema_id)}
 
-    def _opened(self) -> tuple[DataFileWriter, RecordDecoder]:
-        if self._writer is None or self._decoder is None:
-            self._writer = DataFileWriter(
-                write_target(self.here.view),
-                storage=self.lake.storage,
-                prefix=self.prefix,
-                target_bytes=self.spec.maintain.target_file_bytes,
-            )
-            self._decoder = self._new_decoder(self._writer)
-        return self._writer, self._decoder
+    def _fits(self, schema: RegisteredSchema, *, of_key: bool) -> bool:
+        takers = (table for table in self.tables if of_key or takes(table.spec, schema))
+        return all(fits(table.spec, table.rows, schema, of_key=of_key) for table in takers)
 
-    def _new_decoder(self, writer: DataFileWriter) -> RecordDecoder:
-        spec = with_keys_read(replace(self.spec, on_bad_record="dead_letter"), self.here.view.properties)
-        at, excluded = self.here, excluded_schemas(self.here.view.properties)
+    def _opened(self) -> _Opened:
+        if self._open is None:
+            writers = tuple(self._new_writer(table) for table in self.tables)
+            self._open = _Opened(writers, self._new_decoder(writers))
+        return self._open
+
+    def _new_writer(self, table: BatchTable) -> DataFileWriter:
+        return DataFileWriter(
+            write_target(table.rows),
+            storage=self.lake.storage,
+            prefix=self.prefix,
+            target_bytes=self.spec.maintain.target_file_bytes,
+        )
+
+    def _new_decoder(self, writers: Sequence[DataFileWriter]) -> RecordDecoder:
+        ledger = self.tables[0].rows
+        spec = with_keys_read(replace(self.spec, on_bad_record="dead_letter"), ledger.properties)
+        excluded = excluded_schemas(ledger.properties)
         values = excluded.values | {schema_id for of_key, schema_id in self.refused if not of_key}
         keys = excluded.keys | {schema_id for of_key, schema_id in self.refused if of_key}
         context = TaskContext(
             spec=spec,
             batch_id="",
             file_prefix=self.prefix,
-            rows=write_target(at.view),
+            rows=write_target(ledger),
             dead_letters=write_target(self.dead_letters),
-            former_names=former_names_of(at.view.properties),
+            former_names=former_names_of(ledger.properties),
             schemas=self.schemas,
             kafka={},
             registry=None,
             storage={},
-            source_ids={source.topic: (source.topic_id, source.generation) for source in at.state.sources},
+            source_ids={source.topic: (source.topic_id, source.generation) for source in self.state.sources},
+            routes=route_targets(self.tables),
         )
-        table = TableDecoder(
-            spec,
-            table=context.rows.identifier,
-            row_schema=writer.arrow_schema,
-            schemas=TaskSchemas.of(spec, self.schemas, self._unknown, ExcludedSchemas(values, keys)),
-            former_names=context.former_names,
+        return open_records(
+            context,
+            TaskSchemas.of(spec, self.schemas, self._unknown, ExcludedSchemas(values, keys)),
+            rows=[writer.arrow_schema for writer in writers],
+            dead_letters=schema_to_pyarrow(Schema.model_validate_json(self.dead_letters.schema_json)),
         )
-        dead_letter_schema = schema_to_pyarrow(Schema.model_validate_json(self.dead_letters.schema_json))
-        return RecordDecoder(context, tables=[table], dead_letter_schema=dead_letter_schema, now=now_utc)
 
 
 class _Bounded(UnknownIds):

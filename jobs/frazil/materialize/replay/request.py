@@ -8,10 +8,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from frazil.model.errors import ReplayError
 from frazil.model.moments import rfc3339
 from frazil.model.schemas import SchemaId
-from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 
 REQUEST_PREFIX = "frazil.replay-request."
@@ -19,15 +17,6 @@ REQUEST_PREFIX = "frazil.replay-request."
 
 Record = tuple[str, int, int]
 """A topic, a partition and an offset."""
-
-
-def check_replayable(spec: TableSpec) -> None:
-    """Raise ReplayError for the dead letters of a group: which of its tables gets one is only decided for batches."""
-    if spec.group is not None:
-        raise ReplayError(
-            f"{spec.dead_letters_identifier}: the dead letters of a spec with routes cannot be replayed yet",
-            hint="fix the cause and produce the records again, or materialize the topic into another group of tables",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +31,8 @@ class ReplayResult:
     stayed: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, str] = field(default_factory=dict)
     """Of each reason, one record and what was wrong with it."""
+    tables: Mapping[str, int] = field(default_factory=dict)
+    """How many became rows of each table that got any."""
     error: str | None = None
     hint: str = ""
 
