@@ -1,5 +1,7 @@
 //! What decoders of all formats have in common: payloads from Python become rows and rejects.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -7,7 +9,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{make_array, Array, DictionaryArray, LargeBinaryArray, RecordBatch};
 use arrow_buffer::ScalarBuffer;
 use arrow_data::ArrayData;
-use arrow_pyarrow::{FromPyArrow, ToPyArrow};
+use arrow_pyarrow::{FromPyArrowUnchecked, ToPyArrow};
 use arrow_schema::{ArrowError, Schema};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -19,6 +21,11 @@ use crate::faults::{Checked, Used, MOST_SLOTS};
 pub type Reject = (usize, &'static str, String, String);
 pub type Decoded<'py> = (Bound<'py, PyAny>, Vec<Reject>, u64, u64);
 type Rows = (RecordBatch, Vec<Reject>, u64, u64);
+
+#[cfg(target_arch = "x86_64")]
+const CACHE_LINE: usize = 64;
+#[cfg(target_arch = "x86_64")]
+const LINES_LOADED: usize = 16;
 
 pub fn unusable<E: Display>(error: E) -> PyErr {
     PyValueError::new_err(error.to_string())
@@ -75,7 +82,10 @@ struct Payloads {
 impl Payloads {
     /// Import the payloads from Python through Arrow's C interface, without copying their bytes.
     fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let array = make_array(ArrayData::from_pyarrow_bound(given)?);
+        // SAFETY: Arrow's own arrays are valid. Checking all values would take longer than decoding a few of them.
+        let data = unsafe { ArrayData::from_pyarrow_bound_unchecked(given)? };
+        data.validate().map_err(unusable)?;
+        let array = make_array(data);
         let chosen = array.as_any().downcast_ref::<DictionaryArray<Int64Type>>();
         let values = chosen.map_or(&array, DictionaryArray::values).as_any().downcast_ref::<LargeBinaryArray>();
         let Some(values) = values.filter(|_| array.logical_null_count() == 0) else {
@@ -91,7 +101,29 @@ impl Payloads {
 
     #[inline]
     fn get(&self, index: usize) -> &[u8] {
-        self.values.value(self.chosen.as_ref().map_or(index, |chosen| chosen[index] as usize))
+        let place = self.chosen.as_ref().map_or(index, |chosen| chosen[index] as usize);
+        let ends = self.values.value_offsets();
+        &self.values.value_data()[ends[place] as usize..ends[place + 1] as usize]
+    }
+
+    /// Load the payload after this one into the processor's cache if payloads are apart: it does not expect them there.
+    #[inline]
+    fn load_next(&self, index: usize) {
+        if self.chosen.as_ref().is_some_and(|chosen| index + 1 < chosen.len()) {
+            load(self.get(index + 1));
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn load(_: &[u8]) {}
+
+/// Begin to load the first bytes. The processor expects those that follow.
+#[cfg(target_arch = "x86_64")]
+fn load(payload: &[u8]) {
+    for line in payload.chunks(CACHE_LINE).take(LINES_LOADED) {
+        // SAFETY: the address is only a hint, and it is one of the payload.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
     }
 }
 
@@ -104,6 +136,7 @@ fn run<R: Reader>(
     let (mut columns, mut scratch) = (reader.columns(payloads.len()), R::Scratch::default());
     let (mut rejects, mut rows, mut slots, mut truncated_nanos, mut undeclared) = (Vec::new(), 0, 0, 0, 0);
     for index in 0..payloads.len() {
+        payloads.load_next(index);
         let payload = payloads.get(index).get(skip..).unwrap_or_default();
         let mut used = Used::new(MOST_SLOTS.saturating_sub(slots));
         match reader.read(&mut columns, &mut scratch, payload, &mut used) {

@@ -39,7 +39,7 @@ Payloads: TypeAlias = pa.LargeBinaryArray | pa.DictionaryArray
 
 
 class Decoder(Protocol):
-    """Decodes payloads of one writer schema. Not thread-safe."""
+    """Decodes payloads of one writer schema. Threads may share it, as the cache of `open_decoder` lets them."""
 
     schema: pa.Schema
 

@@ -68,9 +68,21 @@ def open_decoder(
     Raises IncompatibleSchemaError with every finding if the schema cannot become columns. `is_known(schema)` must be
     true.
     """
+    decoder, masked = _opened(schema, settings, wire_format)
+    return decoder if masked is None else MaskedDecoder(decoder, masked, settings.hash_key)
+
+
+@lru_cache(maxsize=128)
+def _opened(
+    schema: RegisteredSchema, settings: FormatSettings, wire_format: WireFormat
+) -> tuple[Decoder, Masked | None]:
+    """Return the decoder before masks, and the masks. Cached, because each task of a process needs the same schemas.
+
+    Keys of hashes are not: settings are equal if the ids of their keys are.
+    """
     known = FORMATS[schema.format]
     decoder = _after_index(known.open_decoder(schema, settings), schema, wire_format)
-    return _masking(decoder, known.map_schema(schema, settings), settings) if settings.policies else decoder
+    return decoder, _masks(known.map_schema(schema, settings), settings) if settings.policies else None
 
 
 def message_names(schema: RegisteredSchema, wire_format: WireFormat) -> Decoder | None:
@@ -120,7 +132,8 @@ def open_plain(word: str, settings: FormatSettings = DEFAULT_SETTINGS) -> Decode
     fields = settings.fields
     decoder: Decoder = json_values.open_decoder(declared_row(fields)) if fields else PlainDecoder(plain)
     mapped = _plain_mapped(word, settings)
-    return decoder if mapped is None or not settings.policies else _masking(decoder, mapped, settings)
+    masked = None if mapped is None or not settings.policies else _masks(mapped, settings)
+    return decoder if masked is None else MaskedDecoder(decoder, masked, settings.hash_key)
 
 
 def _after_policies(mapped: Mapped, settings: FormatSettings) -> Mapped:
@@ -130,13 +143,12 @@ def _after_policies(mapped: Mapped, settings: FormatSettings) -> Mapped:
     return replace(mapped, columns=masked.columns, findings=masked.findings, unmatched=masked.unmatched)
 
 
-def _masking(decoder: Decoder, mapped: Mapped, settings: FormatSettings) -> Decoder:
+def _masks(mapped: Mapped, settings: FormatSettings) -> Masked | None:
+    """Return the masks of the columns; None if no policy changes them. Raises IncompatibleSchemaError."""
     masked = mask_columns(mapped, settings.policies)
     if masked.findings:
         raise unmaskable(masked)
-    if masked.changes_values or masked.columns != mapped.columns:
-        return MaskedDecoder(decoder, masked, settings.hash_key)
-    return decoder
+    return masked if masked.changes_values or masked.columns != mapped.columns else None
 
 
 def unmaskable(masked: Masked) -> IncompatibleSchemaError:

@@ -16,13 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.formats.arrow import array_of, arrow_schema
+from frazil.formats.avro import format as avro_format
 from frazil.formats.decoder import Decoded
 from frazil.formats.mapped import Mapped
 from frazil.formats.masks.arrays import MaskedDecoder
 from frazil.formats.masks.columns import Mask, mask_columns
 from frazil.formats.masks.hashes import canonical, hashed, hashed_in_python
 from frazil.formats.native import native_available
-from frazil.formats.open import map_schema
+from frazil.formats.open import map_schema, open_decoder
 from frazil.model.columns import Column, ColumnType, Fixed, ListOf, MapOf, Scalar, Struct
 from frazil.model.columns import Decimal as DecimalType
 from frazil.model.policies import KEPT, Policies, Policy
@@ -31,7 +32,13 @@ from frazil.model.secret import NamedKey, Secret
 from frazil.model.spec import FormatSettings
 
 KEY = bytes(range(32))
-NAMED = NamedKey("k", Secret(base64.b64encode(KEY).decode()))
+
+
+def _text(key: bytes) -> Secret:
+    return Secret(base64.b64encode(key).decode())
+
+
+NAMED = NamedKey("k", _text(KEY))
 DAY = dt.date(2026, 11, 23)
 VALUES: list[tuple[ColumnType, object, bytes]] = [
     (Scalar("string"), "é", "é".encode()),
@@ -75,6 +82,29 @@ def masked(kind: ColumnType, values: list[Any], policies: dict[str, Policy], *, 
 
 def digest(content: bytes) -> str:
     return hmac.new(KEY, content, "sha256").hexdigest()[:32]
+
+
+def test_a_decoder_that_is_opened_again_hashes_with_the_key_that_is_given() -> None:
+    """A key may have another value under the same id, which compares equal."""
+    text = '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}]}'
+    other = bytes(reversed(KEY))
+    hashes = []
+    for key in (KEY, other):
+        settings = FormatSettings(
+            policies=Policies((("a", Policy("hash")),)), hash_key=replace(NAMED, secret=_text(key))
+        )
+        decoder = open_decoder(RegisteredSchema(1, "AVRO", text), settings)
+        hashes += decoder.decode(pa.array([b"\x02x"], pa.large_binary())).rows.column("a").to_pylist()
+
+    assert hashes == [hmac.new(key, b"x", "sha256").hexdigest()[:32] for key in (KEY, other)]
+
+
+def test_a_schema_is_parsed_once_for_all_tasks_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = RegisteredSchema(1, "AVRO", '{"type": "record", "name": "R", "fields": [{"name": "b", "type": "long"}]}')
+    first = open_decoder(schema)
+    monkeypatch.setattr(avro_format, "parse_schema", None)
+
+    assert open_decoder(replace(schema)) is first
 
 
 @pytest.mark.parametrize(("kind", "value", "content"), VALUES, ids=str)
