@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::avro::read::{columns, read_record, Reading};
 use crate::avro::rules::Bytes;
-use crate::avro::shape::{Member, Shape};
+use crate::avro::shape::{kept_fields, Member, Shape};
 use crate::columns::Column;
 use crate::decoding::{decode, unusable, Decoded, Reader};
 use crate::faults::{Checked, Used};
@@ -29,7 +29,7 @@ impl AvroDecoder {
         let Shape::Record { fields } = serde_json::from_str::<Shape>(shape).map_err(unusable)? else {
             return Err(PyValueError::new_err("the shape of a row is a record"));
         };
-        let schema = Arc::new(Schema::new(fields.iter().map(Member::field).collect::<Vec<_>>()));
+        let schema = Arc::new(Schema::new(kept_fields(&fields)));
         Ok(Self { rows: Rows(fields), schema })
     }
 

@@ -24,6 +24,10 @@ impl Field for Reading<'_> {
     fn arrow_type(&self) -> DataType {
         self.shape.arrow_type()
     }
+
+    fn is_kept(&self) -> bool {
+        !matches!(self.shape, Shape::Skipped { .. })
+    }
 }
 
 type AvroColumn<'s> = Column<'s, Reading<'s>>;
@@ -46,7 +50,7 @@ fn column<'s>(name: &'s str, shape: &'s Shape, branch: usize, capacity: usize) -
 
 fn values(shape: &Shape, capacity: usize) -> Values<'_, Reading<'_>> {
     match shape {
-        Shape::Null => Values::Null,
+        Shape::Null | Shape::Skipped { .. } => Values::Null,
         Shape::Boolean => Values::Boolean(BooleanBufferBuilder::new(capacity)),
         Shape::Int | Shape::Date => Values::Int(Vec::with_capacity(capacity)),
         Shape::Long | Shape::TimestampMicros { .. } => Values::Long(Vec::with_capacity(capacity)),
@@ -149,10 +153,48 @@ impl<'s> AvroColumn<'s> {
                 }
                 _ => read_record(columns, bytes)?,
             },
-            _ => {}
+            _ => skip(self.field.shape, bytes)?,
         }
         Ok(())
     }
+}
+
+/// Read a value by the rules, and keep nothing of it.
+fn skip(shape: &Shape, bytes: &mut Bytes) -> Checked {
+    match shape {
+        Shape::Null => {}
+        Shape::Boolean => drop(bytes.boolean()?),
+        Shape::Int | Shape::Date => drop(bytes.int()?),
+        Shape::Long | Shape::TimestampMicros { .. } | Shape::TimestampNanos { .. } => drop(bytes.long()?),
+        Shape::TimeMillis | Shape::TimeMicros | Shape::TimestampMillis { .. } => drop(time(shape, bytes)?),
+        Shape::Float => drop(bytes.take(4)?),
+        Shape::Double => drop(bytes.take(8)?),
+        Shape::Bytes => drop(bytes.bytes()?),
+        Shape::String => drop(bytes.string()?),
+        Shape::Fixed { size } => drop(bytes.take(*size)?),
+        Shape::Uuid => drop(bytes.take(16)?),
+        Shape::Decimal { precision, size, .. } => drop(bytes.decimal(*precision, *size)?),
+        Shape::Enum { symbols } => drop(bytes.index(symbols.len(), "symbol")?),
+        Shape::Array { items, item } => bytes.blocks(item, |bytes| skip_named("[]", items, bytes))?,
+        Shape::Map { values, item } => bytes.blocks(item, |bytes| {
+            skip_named("{key}", &KEY, bytes)?;
+            skip_named("{}", values, bytes)
+        })?,
+        Shape::Record { fields } => fields.iter().try_for_each(|field| skip_named(&field.name, &field.shape, bytes))?,
+        Shape::Union { branches } => {
+            let branch = &branches[bytes.index(branches.len(), "branch")?];
+            match variants(branches) {
+                Variants::One(..) => skip(&branch.shape, bytes)?,
+                Variants::Many => skip_named(&branch.name, &branch.shape, bytes)?,
+            }
+        }
+        Shape::Skipped { of } => skip(of, bytes)?,
+    }
+    Ok(())
+}
+
+fn skip_named(name: &str, shape: &Shape, bytes: &mut Bytes) -> Checked {
+    skip(shape, bytes).map_err(|fault| fault.inside(name))
 }
 
 fn read_entry<'s>(entries: &mut Entries<'s, Reading<'s>>, bytes: &mut Bytes) -> Checked {

@@ -47,6 +47,8 @@ pub enum Shape {
     Map { values: Box<Shape>, item: Item },
     Record { fields: Vec<Member> },
     Union { branches: Vec<Member> },
+    /// A value that is read by the rules, and kept in no column.
+    Skipped { of: Box<Shape> },
 }
 
 /// How a table represents a union.
@@ -70,7 +72,7 @@ impl Shape {
     pub fn arrow_type(&self) -> DataType {
         let utc = |utc: bool| DataType::Timestamp(TimeUnit::Microsecond, utc.then(|| "UTC".into()));
         match self {
-            Self::Null => DataType::Null,
+            Self::Null | Self::Skipped { .. } => DataType::Null,
             Self::Boolean => DataType::Boolean,
             Self::Int => DataType::Int32,
             Self::Long => DataType::Int64,
@@ -87,7 +89,7 @@ impl Shape {
             Self::Decimal { precision, scale, .. } => DataType::Decimal128(*precision, *scale),
             Self::Array { items, .. } => DataType::LargeList(items.field("item")),
             Self::Map { values, .. } => DataType::Map(entries_field(values), false),
-            Self::Record { fields } => DataType::Struct(fields.iter().map(Member::field).collect()),
+            Self::Record { fields } => DataType::Struct(kept_fields(fields)),
             Self::Union { branches } => match variants(branches) {
                 Variants::One(_, only) => only.arrow_type(),
                 Variants::Many => DataType::Struct(branch_fields(branches)),
@@ -118,6 +120,11 @@ impl Member {
     pub fn field(&self) -> FieldRef {
         self.shape.field(&self.name)
     }
+}
+
+/// The fields of a record that have a column.
+pub fn kept_fields(fields: &[Member]) -> Fields {
+    fields.iter().filter(|field| !matches!(field.shape, Shape::Skipped { .. })).map(Member::field).collect()
 }
 
 pub fn branch_fields(branches: &[Member]) -> Fields {

@@ -47,6 +47,33 @@ def test_indexes_are_those_of_the_payloads(engine: Any) -> None:
     assert found.rows.schema == decoder.schema
 
 
+def test_fields_that_changes_are_not_made_of_are_judged_too(engine: Any) -> None:
+    decoder = avro_changes(parse_schema(avro_schema(MYSQL)), Settings(), engine)
+    payload = avro_payload(MYSQL, mysql("d", before={"id": 1, "email": "\u20ac"}))
+
+    (reject,) = decoder.decode(binary([payload.replace("\u20ac".encode(), b"\xff\xff\xff")])).changes.rejects
+
+    assert (reject.reason, reject.path) == (Reason.BAD_UTF8, "before.email")
+
+
+def test_every_setting_reads_the_fields_that_it_needs(engine: Any) -> None:
+    for settings in (
+        Settings(soft_deletes=True),
+        Settings(connector="mysql"),
+        Settings(kept=("transaction.id", "source.snapshot", "ts_ms")),
+    ):
+        decoder = avro_changes(parse_schema(avro_schema(MYSQL)), settings, engine)
+        given = [mysql("d", before=ROW), mysql("c", after=ROW)]
+
+        found = decoder.decode(binary([avro_payload(MYSQL, each) for each in given])).changes
+
+        assert (found.rejects, found.rows.schema) == ((), decoder.schema)
+        if settings.soft_deletes:
+            assert found.rows.column("id").to_pylist() == [1, 1]
+        if settings.kept:
+            assert found.rows.column("__source_snapshot").to_pylist() == ["false", "false"]
+
+
 def test_json_payloads_are_decoded_the_same(engine: Any) -> None:
     decoder = json_changes(embedded(MYSQL), Settings(), engine)
 

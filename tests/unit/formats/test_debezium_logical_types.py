@@ -206,6 +206,11 @@ BAD: list[tuple[str, Any, Reason]] = [
     ("io.debezium.time.IsoTimestamp", "noon", Reason.BAD_FORMAT),
     ("io.debezium.data.Uuid", A_UUID[:-1], Reason.BAD_FORMAT),
     ("io.debezium.data.Uuid", A_UUID.replace("-", "+"), Reason.BAD_FORMAT),
+    ("io.debezium.data.Uuid", A_UUID.replace("-", ":", 1), Reason.BAD_FORMAT),
+    ("io.debezium.data.Uuid", A_UUID.replace("6", "g"), Reason.BAD_FORMAT),
+    ("io.debezium.data.Uuid", A_UUID.replace("6", "-"), Reason.BAD_FORMAT),
+    ("io.debezium.data.Uuid", A_UUID.replace("-", "6"), Reason.BAD_FORMAT),
+    ("io.debezium.data.Uuid", A_UUID.replace("6c", "\u00e9"), Reason.BAD_FORMAT),
     ("io.debezium.data.VariableScaleDecimal", {"scale": 2**31 - 1, "value": b"1"}, Reason.OUT_OF_RANGE),
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from frazil.formats.avro.memo import Memo
-from frazil.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Member, Members, Shape, expand
+from frazil.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Member, Members, Shape, Skipped, expand
 from frazil.formats.avro.types import AvroSchema, Enum, Fixed, Logical, Primitive, Record
 from frazil.formats.mapped import PRESENCE, Mapped
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, ScalarName, Struct
@@ -110,6 +110,8 @@ def column_type(shape: Shape) -> ColumnType:
             )
         case Cut():
             return Scalar("string")
+        case Skipped():
+            raise AssertionError("a value that is skipped has no column")
 
 
 def _leaf_type(leaf: Primitive | Fixed | Enum) -> ColumnType:

@@ -6,7 +6,7 @@ import json
 
 from frazil.formats.arrow import arrow_schema
 from frazil.formats.avro.mapping import columns_of
-from frazil.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Member, Members, Shape
+from frazil.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Member, Members, Shape, Skipped
 from frazil.formats.avro.sizes import ItemSize
 from frazil.formats.avro.types import Enum, Fixed, Primitive
 from frazil.formats.limits import NATIVE_LEVELS
@@ -40,13 +40,20 @@ def _inside(shape: Shape) -> tuple[Shape, ...] | None:
             return (inner,)
         case Members(fields):
             left_out = (field.shape for field in fields if isinstance(field.shape, Empty))
-            return None if any(each.has_bytes for each in left_out) else tuple(m.shape for m in shape.with_data())
+            return None if any(each.has_bytes for each in left_out) else tuple(each.shape for each in _read(shape))
         case Choice(branches):
             return tuple(value.shape for value in shape.values()) if len(branches) < 128 else None
+        case Skipped(inner):
+            return (inner,)
         case Leaf():
             return ()
         case Cut() | Empty():  # the native module has no columns for what the mapping leaves out
             return None
+
+
+def _read(shape: Members) -> tuple[Member, ...]:
+    """Return the members that take bytes, with and without a column."""
+    return tuple(each for each in shape.fields if not isinstance(each.shape, Empty))
 
 
 def _describe(shape: Shape) -> Description:
@@ -59,9 +66,11 @@ def _describe(shape: Shape) -> Description:
         case Entries(value, item):
             return {"kind": "map", "values": _describe(value), "item": _describe_item(item)}
         case Members():
-            return {"kind": "record", "fields": [_describe_member(field) for field in shape.with_data()]}
+            return {"kind": "record", "fields": [_describe_member(field) for field in _read(shape)]}
         case Choice(branches):
             return {"kind": "union", "branches": [_describe_member(branch) for branch in branches]}
+        case Skipped(inner):
+            return {"kind": "skipped", "of": _describe(inner)}
         case Cut() | Empty():
             raise AssertionError(f"{shape} is not covered")
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from frazil.formats.avro.fallback import FallbackDecoder
 from frazil.formats.avro.native import native_decoder
+from frazil.formats.avro.projection import only
 from frazil.formats.avro.room import extra_slots
 from frazil.formats.avro.schema import refuse
 from frazil.formats.avro.shape import shape_of
@@ -13,8 +16,11 @@ from frazil.formats.native import Engine, choose_decoder
 from frazil.formats.parts import in_parts
 
 
-def open_decoder(schema: AvroSchema, engine: Engine | None = None) -> Decoder:
+def open_decoder(schema: AvroSchema, engine: Engine | None = None, wanted: Collection[str] | None = None) -> Decoder:
     """Return the native decoder if it is built and supports the schema, else the fallback; `engine` requests one.
+
+    The rows have the columns at the dotted paths `wanted`, with all that is in them, in the order of the schema; None
+    is all columns. Payloads are judged as a whole in any case.
 
     Raises IncompatibleSchemaError with every finding if the schema cannot become columns, and MissingToolError if the
     native decoder is requested and not available.
@@ -22,6 +28,8 @@ def open_decoder(schema: AvroSchema, engine: Engine | None = None) -> Decoder:
     shape, findings = shape_of(schema)
     if findings:
         raise refuse(findings)
+    if wanted is not None:
+        shape = only(shape, wanted)
     decoder = choose_decoder(
         engine,
         lambda: native_decoder(shape),

@@ -73,7 +73,7 @@ class Members:
 
     def with_data(self) -> tuple[Member, ...]:
         """The members that have a column."""
-        return tuple(each for each in self.fields if not isinstance(each.shape, Empty))
+        return tuple(each for each in self.fields if not isinstance(each.shape, Empty | Skipped))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,14 @@ class Empty:
     has_bytes: bool
 
 
-Shape = Leaf | Items | Entries | Members | Choice | Cut | Empty
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A value that is read by the rules, and kept in no column: its field was not asked for."""
+
+    shape: Shape
+
+
+Shape = Leaf | Items | Entries | Members | Choice | Cut | Empty | Skipped
 
 
 @dataclass(frozen=True, slots=True)

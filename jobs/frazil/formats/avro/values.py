@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import cast
 from uuid import UUID
 
-from frazil.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Members, Shape, branch_names
+from frazil.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Members, Shape, Skipped, branch_names
 from frazil.formats.avro.types import Array, AvroSchema, AvroType, Enum, Fixed, Map, Primitive, Record, Ref, Union
 
 Convert = Callable[[object], object]
@@ -44,6 +44,8 @@ class Values:
                 convert = self._json_text(name)
             case Empty():
                 convert = _present
+            case Skipped():
+                return None
         return _unless_none(convert) if convert else None
 
     def _leaf(self, leaf: Primitive | Fixed | Enum) -> Convert | None:

@@ -13,7 +13,7 @@ from frazil.formats.avro.types import AvroSchema
 from frazil.formats.connect import ConnectTypes
 from frazil.formats.connect_json.schema import EmbeddedSchema
 from frazil.formats.debezium.changes import Changes, Envelopes
-from frazil.formats.debezium.envelope import Settings, kind_of
+from frazil.formats.debezium.envelope import Settings, fields_read, kind_of
 from frazil.formats.decoder import Decoder, Payloads
 from frazil.formats.json_values import open as json_decoders
 from frazil.formats.json_values.shape import columns_of
@@ -55,7 +55,7 @@ class ChangeDecoder:
 def avro_changes(schema: AvroSchema, settings: Settings, engine: Engine | None = None) -> ChangeDecoder:
     """Return the decoder of a schema of envelopes. Raises IncompatibleSchemaError as `Envelopes` does."""
     columns = avro_mapping.map_schema(schema).columns
-    decoder = avro_decoders.open_decoder(schema, engine)
+    decoder = avro_decoders.open_decoder(schema, engine, fields_read(settings))
     return ChangeDecoder(decoder, Envelopes(columns, connect_types(schema), settings))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from frazil.formats.debezium.position import FIELDS
 from frazil.model.columns import Column, ColumnType, Scalar, Struct
 from frazil.model.errors import IncompatibleSchemaError
 
@@ -89,6 +90,14 @@ def _field(columns: tuple[Column, ...], path: str) -> Column | None:
     if found is None or not rest:
         return found
     return _field(found.type.columns, rest) if isinstance(found.type, Struct) else None
+
+
+def fields_read(settings: Settings) -> tuple[str, ...]:
+    """Return the paths of the fields of an envelope that changes are made of."""
+    position = FIELDS[settings.connector] if settings.connector else ()
+    before = ("before",) if settings.soft_deletes else ()
+    names = ("ts_us", "ts_ms", *(name for name, _ in position))
+    return ("after", "op", *before, *(f"source.{name}" for name in names), *settings.kept)
 
 
 def kept_name(path: str) -> str:

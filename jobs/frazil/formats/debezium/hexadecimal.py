@@ -1,22 +1,24 @@
-"""Hexadecimal digits in texts of one length."""
+"""Hexadecimal digits in texts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import binascii
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 
-def digits_of(texts: pa.Array, places: Sequence[int]) -> npt.NDArray[np.uint8]:
-    """Return the values of the hexadecimal digits at these places, one text a row.
-
-    All texts have the same length and none is null.
-    """
+def characters_of(texts: pa.Array) -> bytes:
+    """Return texts, none of them null, one after another."""
     _, offsets, data = texts.cast(pa.large_string()).buffers()
     if not len(texts):
-        return np.empty((0, len(places)), np.uint8)
+        return b""
     start, end = np.frombuffer(offsets, np.int64)[[texts.offset, texts.offset + len(texts)]].tolist()
-    characters = np.frombuffer(data, np.uint8)[start:end].reshape(len(texts), -1)[:, places]
-    return ((characters & 15) + np.where(characters & 64, 9, 0)).astype(np.uint8)
+    return bytes(memoryview(data)[start:end])
+
+
+def unpacked(characters: bytes, separator: bytes, rows: int) -> npt.NDArray[np.uint8]:
+    """Return the bytes that digits are, as many in each row; separators between digits have no effect."""
+    digits = binascii.unhexlify(characters.translate(None, separator))
+    return np.frombuffer(digits, np.uint8).reshape(rows, -1) if rows else np.empty((0, 0), np.uint8)

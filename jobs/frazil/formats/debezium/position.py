@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.formats.debezium.converted import Flags, flags, without_bad
-from frazil.formats.debezium.hexadecimal import digits_of
+from frazil.formats.debezium.hexadecimal import characters_of, unpacked
 from frazil.model.dead_letter import Reason, Reject
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -70,13 +70,11 @@ def _lsn(values: pa.Array) -> _Read:
     """Read a log sequence number of SQL Server: 80 bits, of which the first 32 are a number of their own here."""
     is_bad = _unmatched(values, _LSN)
     is_absent = is_bad | flags(values.is_null())
-    digits = digits_of(without_bad(values, is_bad).fill_null(_NO_LSN), _LSN_DIGITS)
-    halves = (_joined(digits[:, :8]), _joined(digits[:, 8:]))
+    whole = without_bad(values, is_bad).fill_null(_NO_LSN)
+    packed = unpacked(characters_of(whole), b":", len(values))
+    halves = (_joined(packed[:, :4]), _joined(packed[:, 4:]))
     return _Read(tuple(np.where(is_absent, NONE, half) for half in halves), is_bad, "expected an LSN")
 
-
-_LSN_DIGITS = (*range(8), *range(9, 17), *range(18, 22))
-"""The places of the hexadecimal digits in an LSN, between which are colons."""
 
 FIELDS: Mapping[str, tuple[tuple[str, Callable[[pa.Array], _Read]], ...]] = {
     "postgresql": (("lsn", _number),),
@@ -98,6 +96,7 @@ def _filled(values: pa.Array) -> Numbers:
     return filled
 
 
-def _joined(digits: npt.NDArray[np.uint8]) -> Numbers:
-    joined: Numbers = digits.astype(np.int64) @ (16 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64))
+def _joined(packed: npt.NDArray[np.uint8]) -> Numbers:
+    """Return big-endian numbers of less than 8 bytes."""
+    joined: Numbers = packed.astype(np.int64) @ (256 ** np.arange(packed.shape[1] - 1, -1, -1, dtype=np.int64))
     return joined
