@@ -60,13 +60,20 @@ def _timestamps(texts: pa.Array, pattern: str, expected: str) -> Converted:
     """Convert texts of one pattern to microseconds; further digits are cut, and counted."""
     is_bad = ~flags(pc.match_substring_regex(texts, pattern)) & ~_is_null(texts)
     given = without_bad(texts, is_bad)
-    short = pc.replace_substring_regex(given, _LOST_DIGITS, _KEPT_DIGITS)
-    lost = pc.sum(pc.match_substring_regex(given, r"\.\d{6}\d*[1-9]")).as_py() or 0
+    short, lost = _cut(given)
     kind = pa.timestamp("us", "UTC")
     impossible = _impossible(short, kind, np.arange(len(short)))
     is_bad[impossible] = True
     values = without_bad(short, is_bad).cast(kind)
     return Converted(values, is_bad if is_bad.any() else None, Reason.BAD_FORMAT, expected, lost)
+
+
+def _cut(texts: pa.Array) -> tuple[pa.Array, int]:
+    """Return texts with at most six digits of a second, and how many of them lost others than 0."""
+    if not flags(pc.match_substring_regex(texts, _LOST_DIGITS)).any():
+        return texts, 0
+    lost = pc.sum(pc.match_substring_regex(texts, r"\.\d{6}\d*[1-9]")).as_py() or 0
+    return pc.replace_substring_regex(texts, _LOST_DIGITS, _KEPT_DIGITS), lost
 
 
 def _impossible(texts: pa.Array, kind: pa.DataType, here: npt.NDArray[np.int64]) -> list[int]:
