@@ -22,10 +22,11 @@ from frazil.adapters.iceberg.probe import probe, stored_files
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.columns import Column, Scalar
+from frazil.model.probe import IdentityColumns, ProbeTask
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings
-from frazil.modes.identity import COLUMNS, FIRST, SECOND
-from frazil.modes.probe import IdentityColumns, ProbeTask
+from frazil.modes.identity import COLUMNS
+from frazil.modes.wanted import as_array
 
 RUNS = 5
 CHUNK = 250_000
@@ -62,10 +63,10 @@ def task_of(view: TableView, stored: np.ndarray, wanted: int) -> ProbeTask:
     return ProbeTask(
         table=TABLE,
         location=view.location,
-        files=stored_files(view, view.head or 0),
-        columns=IdentityColumns(ids.pop(FIRST), ids.pop(SECOND), ids),
-        first=pa.array(first),
-        second=pa.array(second),
+        files=stored_files(view),
+        columns=IdentityColumns(*(ids[column.name] for column in (*COLUMNS, *SOURCE))),
+        first=as_array(first),
+        second=as_array(second),
         storage={},
         properties=view.properties,
     )
@@ -76,7 +77,7 @@ def nanoseconds(task: ProbeTask, expected: int) -> tuple[float, float]:
     began, wall = time.process_time(), time.perf_counter()
     found = probe(task)
     took, waited = time.process_time() - began, time.perf_counter() - wall
-    assert sum(each.rows.num_rows for each in found) == expected
+    assert sum(len(each.place) for each in found) == expected
     rows = sum(file.rows for file in task.files)
     return took / rows * 1e9, waited / rows * 1e9
 

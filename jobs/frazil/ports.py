@@ -14,6 +14,7 @@ from frazil.model.delta import DeltaLog, FileShape, LogWrite, TableFile, TableFi
 from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import DeletedRows, IngestTask, TaskResult, WrittenFile
 from frazil.model.plan import OffsetRange, TopicFacts
+from frazil.model.probe import FoundRows, ProbeTask, StoredFile
 from frazil.model.schemas import RegisteredSchema, SchemaDefinition, SchemaId
 from frazil.model.secret import SettingValue
 from frazil.model.secret_history import SecretHistory
@@ -74,7 +75,7 @@ class Topics(Protocol):
 
 
 class TaskRunner(Protocol):
-    """Runs ingest tasks, each to success or not at all, and returns what the successful attempt of each returned."""
+    """Runs tasks, each to success or not at all, and returns what the successful attempt of each returned."""
 
     @property
     def parallelism(self) -> int:
@@ -90,6 +91,10 @@ class TaskRunner(Protocol):
 
         Raises TaskFailedError if a task failed at every attempt, and the FrazilError that a task returned.
         """
+        ...
+
+    def find(self, tasks: Sequence[ProbeTask], *, name: str) -> list[FoundRows]:
+        """Return the rows that the tasks find. Raises as `run`."""
         ...
 
     def stop(self) -> None: ...
@@ -145,6 +150,10 @@ class Lake(Protocol):
         of files of `base` or of `files` that the new snapshot does not have. Raises CommitRejectedError if one of
         these files is no longer in the table.
         """
+        ...
+
+    def stored_files(self, view: TableView) -> Sequence[StoredFile]:
+        """Return the data files of the view's head. Raises CatalogError also if rows are deleted by equality."""
         ...
 
     def added_files(self, view: TableView, snapshot_id: int) -> Sequence[WrittenFile]:

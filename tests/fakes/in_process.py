@@ -6,14 +6,19 @@ Results are pickled, as they are on their way from an executor.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
+from typing import TypeVar
 
 from frazil.adapters.spark import worker
 from frazil.adapters.spark.runner import TaskFailedError
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
+from frazil.model.probe import FoundRows, ProbeTask
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _one_at_a_time = Lock()
 """A process of Spark runs one task at a time, and the worker's reader is the process's own."""
@@ -28,19 +33,26 @@ class InProcessRunner:
     def start(self) -> None: ...
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
-        with _one_at_a_time:
-            results = [_carried_out(task, name) for task in tasks]
-        for result in results:
-            if isinstance(result, FrazilError):
-                raise result
-        return [result for result in results if isinstance(result, TaskResult)]
+        return _all(worker.run, tasks, name)
+
+    def find(self, tasks: Sequence[ProbeTask], *, name: str) -> list[FoundRows]:
+        return [found for each in _all(worker.find, tasks, name) for found in each]
 
     def stop(self) -> None: ...
 
 
-def _carried_out(task: IngestTask, name: str) -> TaskResult | FrazilError:
+def _all(work: Callable[[T], R | FrazilError], tasks: Sequence[T], name: str) -> list[R]:
+    with _one_at_a_time:
+        results = [_carried_out(work, task, name) for task in tasks]
+    failures = [result for result in results if isinstance(result, FrazilError)]
+    if failures:
+        raise failures[0]
+    return [result for result in results if not isinstance(result, FrazilError)]
+
+
+def _carried_out(work: Callable[[T], R | FrazilError], task: T, name: str) -> R | FrazilError:
     try:
-        carried: TaskResult | FrazilError = pickle.loads(pickle.dumps(worker.run(task)))
+        carried: R | FrazilError = pickle.loads(pickle.dumps(work(task)))
         return carried
     except Exception as defect:
         raise TaskFailedError(f"{name}: a task failed: {defect}", hint="see the cause of this error") from defect

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,21 +22,19 @@ from frazil.model.changes import AddColumn
 from frazil.model.columns import Column, Scalar
 from frazil.model.errors import CatalogError
 from frazil.model.ingested import DeletedRows, WrittenFile
+from frazil.model.probe import IdentityColumns, ProbeTask
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings
 from frazil.modes.identity import COLUMNS, FIRST, SECOND
-from frazil.modes.probe import PLACE, POSITION, IdentityColumns, ProbeTask
 
-OFFSET = Column("offset", Scalar("long"))
+SOURCE = (Column("partition", Scalar("int")), Column("offset", Scalar("long")))
 Identity = tuple[int | None, int | None]
 
 
 class Keyed:
     """A table of offsets with identities, in a real catalog."""
 
-    def __init__(
-        self, warehouse: Path, columns: Sequence[Column] = (Column("offset", Scalar("long")), *COLUMNS)
-    ) -> None:
+    def __init__(self, warehouse: Path, columns: Sequence[Column] = (*SOURCE, *COLUMNS)) -> None:
         self.lake = IcebergLake(CatalogSettings("jdbc", str(warehouse)))
         self.name = f"lake.t{uuid.uuid4().hex}"
         self.lake.create(self.name, columns, partition_by=(), properties={}, summary={})
@@ -49,6 +48,7 @@ class Keyed:
     def file(self, identities: Sequence[Identity], first_offset: int = 0) -> WrittenFile:
         files = DataFileWriter(write_target(self.view), storage={}, prefix="w", target_bytes=1 << 20)
         rows = {
+            "partition": [0] * len(identities),
             "offset": list(range(first_offset, first_offset + len(identities))),
             FIRST: [first for first, _ in identities],
             SECOND: [second for _, second in identities],
@@ -66,21 +66,18 @@ class Keyed:
         """Return position, place and offset of what is found, by file."""
         view = self.view
         table: Table = view.current
-        ids = {name: table.schema().find_field(name).field_id for name in ("offset", FIRST, SECOND)}
+        ids = [table.schema().find_field(name).field_id for name in (FIRST, SECOND, "partition", "offset")]
         task = ProbeTask(
             table=self.name,
             location=view.location,
-            files=stored_files(view, view.head or 0),
-            columns=IdentityColumns(ids[FIRST], ids[SECOND], {"offset": ids["offset"]}),
-            first=pa.array([first for first, _ in wanted], pa.int64()),
-            second=pa.array([second for _, second in wanted], pa.int64()),
+            files=stored_files(view),
+            columns=IdentityColumns(*ids),
+            first=array("q", [first for first, _ in wanted]),
+            second=array("q", [second for _, second in wanted]),
             storage={},
             properties=view.properties,
         )
-        return {
-            each.path: [(row[POSITION], row[PLACE], row["offset"]) for row in each.rows.to_pylist()]
-            for each in probe(task)
-        }
+        return {each.path: list(zip(each.position, each.place, each.offset, strict=True)) for each in probe(task)}
 
 
 @pytest.fixture
@@ -118,11 +115,21 @@ def test_a_row_without_an_identity_is_not_that_of_zeros(keyed: Keyed) -> None:
     assert keyed.found([(0, 0)]) == {written.path: [(1, 0, 1)]}
 
 
+def test_a_row_that_comes_from_no_record_is_not_found(keyed: Keyed) -> None:
+    files = DataFileWriter(write_target(keyed.view), storage={}, prefix="w", target_bytes=1 << 20)
+    rows = {"partition": [0, 0], "offset": [None, 7], FIRST: [1, 1], SECOND: [1, 1]}
+    files.add(pa.RecordBatch.from_pydict(rows, schema=files.arrow_schema))
+    (written,) = files.close()
+    keyed.publish([written])
+
+    assert keyed.found([(1, 1)]) == {written.path: [(1, 0, 7)]}
+
+
 def test_positions_go_on_from_one_row_group_to_the_next(keyed: Keyed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write, "ROW_GROUP_ROWS", 1)
     files = DataFileWriter(write_target(keyed.view), storage={}, prefix="w", target_bytes=1 << 20)
     for n in range(5):
-        rows = {"offset": [n, n + 100], FIRST: [n, n], SECOND: [n, n + 100]}
+        rows = {"partition": [0, 0], "offset": [n, n + 100], FIRST: [n, n], SECOND: [n, n + 100]}
         files.add(pa.RecordBatch.from_pydict(rows, schema=files.arrow_schema))
     (written,) = files.close()
     keyed.publish([written], [DeletedRows(written.path, [6])])
@@ -131,7 +138,7 @@ def test_positions_go_on_from_one_row_group_to_the_next(keyed: Keyed, monkeypatc
 
 
 def test_files_from_before_the_table_followed_keys_have_no_identity(tmp_path: Path) -> None:
-    table = Keyed(tmp_path, [OFFSET])
+    table = Keyed(tmp_path, SOURCE)
     old = table.file([(0, 0)])
     table.publish([old])
     table.lake.change_schema(table.view, [AddColumn(column.name, column.type) for column in COLUMNS], {})

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from frazil.cli import logs
 from frazil.cli.backlog import Backlog, Progress, duration
 from frazil.model.ingested import IngestTask, TaskResult
+from frazil.model.probe import FoundRows, ProbeTask
 from frazil.ports import TaskRunner
 
 if TYPE_CHECKING:
@@ -118,6 +119,9 @@ class WatchedRunner:
             started = self.runner.start()
         self._is_running = True
         return started
+
+    def find(self, tasks: Sequence[ProbeTask], *, name: str) -> list[FoundRows]:
+        return self.runner.find(tasks, name=name)
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
         self.start()

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from frazil.formats.families import is_list
 from frazil.formats.placement import ColumnSources, homeless, join, place_by_name
-from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
+from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, ScalarName, Struct
 from frazil.model.errors import IncompatibleSchemaError
 
-_SCALARS: dict[str, pa.DataType] = {
+_SCALARS: dict[ScalarName, pa.DataType] = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
     "long": pa.int64(),
@@ -25,6 +25,9 @@ _SCALARS: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us"),
     "timestamptz": pa.timestamp("us", "UTC"),
     "uuid": pa.uuid(),
+}
+_OF_SCALARS = {pa.string(): Scalar("string"), pa.binary(): Scalar("binary")} | {
+    arrow: Scalar(name) for name, arrow in _SCALARS.items()
 }
 _PROMOTIONS = {
     (pa.int32(), pa.int64()),
@@ -63,6 +66,21 @@ def arrow_fields(columns: tuple[Column, ...]) -> list[pa.Field]:
 def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
     """Return the Arrow schema of decoded rows with these columns. Every column is nullable."""
     return pa.schema(arrow_fields(columns))
+
+
+def type_of(arrow: pa.DataType) -> ColumnType:
+    """Return the type of a column of a table with this Arrow type. Raises KeyError for one that no column has."""
+    if pa.types.is_decimal(arrow):
+        return Decimal(arrow.precision, arrow.scale)
+    if pa.types.is_fixed_size_binary(arrow):
+        return Fixed(arrow.byte_width)
+    if pa.types.is_struct(arrow):
+        return Struct(tuple(Column(field.name, type_of(field.type)) for field in arrow))
+    if pa.types.is_map(arrow):
+        return MapOf(type_of(arrow.key_type), type_of(arrow.item_type))
+    if is_list(arrow):
+        return ListOf(type_of(arrow.value_type))
+    return _OF_SCALARS[arrow]
 
 
 def array_of(values: list[object], column_type: ColumnType) -> pa.Array:

@@ -9,11 +9,14 @@ from datetime import datetime
 
 from frazil.materialize.complete_through import observation, with_observation
 from frazil.model.errors import CountMismatchError
-from frazil.model.ingested import RangeResult, RouteRows, TaskResult, WrittenFile
+from frazil.model.ingested import FollowedRecords, FollowedRows, RangeResult, RouteRows, TaskResult, WrittenFile
 from frazil.model.plan import BatchPlan, PartitionFacts, TopicFacts
 from frazil.model.progress import Counts, Fitted, PartitionProgress, SourceProgress, TableState
 from frazil.model.receipt import RangeReceipt, Receipt
 from frazil.model.schemas import SchemaId, in_order
+from frazil.modes.mode import Late, OutOfTable, Written
+
+NOTHING: Mapping[int, OutOfTable] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,12 @@ class Ingested:
     truncated_nanos: int
     undeclared_fields: int = 0
     route_files: tuple[tuple[WrittenFile, ...], ...] = ()
+    followed: tuple[FollowedRows, ...] = ()
+    deletes: tuple[FollowedRecords, ...] = ()
+
+    @property
+    def written(self) -> Written:
+        return Written(self.row_files, self.counts.rows, self.followed, self.deletes)
 
     @property
     def counts(self) -> Counts:
@@ -53,6 +62,10 @@ class Ingested:
         """Return whether any offset was read: a batch that only found new schemas publishes nothing."""
         return any(each.end > each.start for each in self.ranges)
 
+    def without_late(self, late: Mapping[int, Late]) -> Ingested:
+        """Return the account in which late records are duplicates. `late` is by partition of the only topic."""
+        return replace(self, ranges=tuple(_without(each, late.get(each.partition)) for each in self.ranges))
+
     def of_route(self, place: int) -> Ingested:
         """Return the part of one table of a group: of each range, the records that its route took, each of them a row.
 
@@ -66,6 +79,14 @@ class Ingested:
             dead_letter_files=(),
             route_files=(),
         )
+
+
+def _without(result: RangeResult, late: Late | None) -> RangeResult:
+    if late is None:
+        return result
+    rows, deletes = late.rows.rows, late.deletes
+    counts = result.counts + Counts(rows=-rows, deletes=-deletes, duplicates=rows + deletes)
+    return replace(result, counts=counts, sums=result.sums - late.rows.sums)
 
 
 def _of_route(result: RangeResult, mine: RouteRows) -> RangeResult:
@@ -95,6 +116,8 @@ def gather(plan: BatchPlan, results: Sequence[TaskResult], *, tables: Sequence[s
         route_files=tuple(
             tuple(f for result in results for f in result.route_files[place]) for place in range(len(tables))
         ),
+        followed=tuple(f for result in results for f in result.followed),
+        deletes=tuple(f for result in results for f in result.deletes),
     )
     for expectation, expected, found in _checks(plan, gathered, tables):
         if expected != found:
@@ -115,6 +138,9 @@ def _checks(plan: BatchPlan, got: Ingested, tables: Sequence[str]) -> Iterable[t
     for place, (table, files) in enumerate(zip(tables, got.route_files, strict=True)):
         counted = sum(each.routes[place].rows for each in got.ranges)
         yield f"rows in files of {table}", counted, sum(file.rows for file in files)
+    for file, followed in zip(got.row_files, got.followed, strict=bool(got.followed)):
+        yield f"identities of {file.path}", (file.path, file.rows), (followed.path, len(followed.records))
+    yield "deletes", got.counts.deletes, sum(map(len, got.deletes))
     yield "dead letters in files", got.counts.dead_letters, sum(file.rows for file in got.dead_letter_files)
     ends = {(r.topic, r.partition): r.end for r in plan.ranges}
     for each in got.ranges:
@@ -136,12 +162,21 @@ def _checks(plan: BatchPlan, got: Ingested, tables: Sequence[str]) -> Iterable[t
 
 
 def next_state(
-    plan: BatchPlan, got: Ingested, *, writer: str, planned_at: datetime, fitted: Fitted | None = None
+    plan: BatchPlan,
+    got: Ingested,
+    *,
+    writer: str,
+    planned_at: datetime,
+    fitted: Fitted | None = None,
+    replaced: Mapping[int, OutOfTable] = NOTHING,
 ) -> TableState:
-    """The table's state after the batch. `fitted` records the plan's schemas."""
+    """The table's state after the batch. `fitted` records the plan's schemas.
+
+    `replaced` are rows that are not in the table any more, by partition of the only topic.
+    """
     now = {facts.topic: facts for facts in plan.topics}
     sources = [_advanced_source(source, now.get(source.topic), got) for source in plan.state.sources]
-    read = replace(plan.state, sources=tuple(sources))
+    read = replace(plan.state, sources=tuple(_without_rows(source, replaced) for source in sources))
     through, observations = with_observation(read, observation(planned_at, plan.topics, sources))
     return replace(
         read,
@@ -170,6 +205,14 @@ def _advanced_source(before: SourceProgress, facts: TopicFacts | None, got: Inge
     return replace(before, topic_id=facts.topic_id or before.topic_id, partitions=partitions)
 
 
+def _without_rows(source: SourceProgress, replaced: Mapping[int, OutOfTable]) -> SourceProgress:
+    partitions = dict(source.partitions)
+    for number, gone in replaced.items():
+        at = partitions[number]
+        partitions[number] = replace(at, replaced=at.replaced + gone.rows, sums=at.sums - gone.sums)
+    return replace(source, partitions=partitions)
+
+
 def _advance(before: PartitionProgress | None, result: RangeResult | None, facts: PartitionFacts) -> PartitionProgress:
     if before is None:
         before = PartitionProgress.beginning_at(facts.earliest if result is None else result.start)
@@ -183,6 +226,7 @@ def _advance(before: PartitionProgress | None, result: RangeResult | None, facts
         sums=before.sums + result.sums,
         leader_epoch=before.leader_epoch if result.leader_epoch is None else result.leader_epoch,
         record_bytes=before.record_bytes if result.record_bytes is None else result.record_bytes,
+        replaced=before.replaced,
     )
 
 

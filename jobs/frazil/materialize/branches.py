@@ -61,7 +61,14 @@ def stage_on_branch(
         branch = next(names)
         try:
             head = lake.stage(
-                view, base=base, branch=branch, files=change.files, summary=summary, document=document, without=without
+                view,
+                base=base,
+                branch=branch,
+                files=change.files,
+                summary=summary,
+                document=document,
+                without=without,
+                deletes=change.deletes,
             )
             return Staged(branch, head, base, change.figures)
         except CommitError as failed:

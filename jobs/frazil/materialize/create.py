@@ -11,6 +11,7 @@ from frazil.materialize.dead_letter_checks import check_dead_letters
 from frazil.materialize.layout import (
     TABLE_PROPERTIES,
     delta_problems,
+    identity_problems,
     impossible_columns,
     metadata_columns,
     name_clashes,
@@ -115,7 +116,7 @@ def problems_of_new_table(
 
     `columns` are those of `initial_columns`, or None if they are not known.
     """
-    for find in () if columns is None else (partition_problems, sort_problems, delta_problems):
+    for find in () if columns is None else (partition_problems, sort_problems, delta_problems, identity_problems):
         yield from (("create", problem) for problem in find(spec, columns or ()))
     for problem in start_problems(spec, topics):
         yield "create", problem
@@ -174,6 +175,11 @@ def _adopt(lake: Lake, spec: TableSpec, view: TableView, latest: LatestSchemas, 
         )
     for problem in delta_problems(spec, view.columns):
         raise problem
+    if spec.follows_keys:
+        raise SpecError(
+            f"{spec.identifier}: a table with write: {spec.write} cannot be adopted, because its rows have no identity",
+            hint="materialize into another `table`",
+        )
     check_dead_letters(lake.load(spec.dead_letters_identifier), spec, None)
     unions = unions_property(_with_unions(view, initial_columns(spec, latest)[0]))
     if unions:

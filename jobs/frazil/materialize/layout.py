@@ -14,6 +14,7 @@ from frazil.model.reader_rules import refused_columns, refused_partition_source
 from frazil.model.schemas import SchemaFinding
 from frazil.model.sort_order import sort_field
 from frazil.model.spec import TableSpec
+from frazil.modes.identity import COLUMNS, without_identity
 
 TABLE_PROPERTIES = {
     "write.parquet.compression-codec": "zstd",
@@ -76,7 +77,8 @@ ADDED_DEAD_LETTER_COLUMNS: tuple[Column, ...] = (
 def metadata_columns(spec: TableSpec, key: Column | None) -> tuple[Column, ...]:
     """The columns about the record. `key` is of the key schema, for a spec that reads keys by their schema."""
     columns = (_metadata_column(spec, name, key) for name in spec.metadata.keep)
-    return tuple(column for column in columns if column is not None)
+    identity = COLUMNS if spec.follows_keys else ()
+    return (*(column for column in columns if column is not None), *identity)
 
 
 def _metadata_column(spec: TableSpec, name: str, key: Column | None) -> Column | None:
@@ -99,7 +101,9 @@ def reads_keys_by_schema(spec: TableSpec) -> bool:
 
 def name_clashes(record: tuple[Column, ...], spec: TableSpec) -> tuple[SchemaFinding, ...]:
     """Fields that would take the name of a metadata column, there or still to come, letter case aside."""
-    taken = {(spec.metadata.prefix + name).lower(): spec.metadata.prefix + name for name in _kept(spec)}
+    names = [spec.metadata.prefix + name for name in _kept(spec)]
+    names += [column.name for column in COLUMNS if spec.follows_keys]
+    taken = {name.lower(): name for name in names}
     return tuple(
         SchemaFinding(column.name, f"the name clashes with the metadata column {taken[column.name.lower()]}")
         for column in record
@@ -176,6 +180,35 @@ def partition_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[Sp
         for problem in found
         if problem is not None
     )
+
+
+def identity_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
+    """Return why the key of a table with these columns cannot be the identity of its rows."""
+    return tuple(
+        SpecError(
+            f"{spec.identifier}: write: {spec.write}: {finding}",
+            hint=f"write: append in {spec.source_file} keeps every record",
+        )
+        for column in columns
+        if column.name == spec.metadata.prefix + "key"
+        for finding in identity_findings(spec, column)
+    )
+
+
+def identity_findings(spec: TableSpec, key: Column) -> tuple[SchemaFinding, ...]:
+    """Return the parts of the key column that cannot be a part of an identity."""
+    if not spec.follows_keys:
+        return ()
+    unequal = [
+        SchemaFinding(path, f"is {type_}, and cannot be a part of the identity: equal values may differ")
+        for path, type_ in without_identity(key)
+    ]
+    hidden = [
+        SchemaFinding(path, f"is a part of the identity, and has the mask {column.mask}: different keys become equal")
+        for path, column in walk((key,))
+        if column.mask and not column.mask.startswith(("hash", "none"))
+    ]
+    return (*unequal, *hidden)
 
 
 def partition_columns(spec: TableSpec) -> frozenset[str]:

@@ -142,6 +142,7 @@ def _problems(spec: TableSpec, state: TableState, facts: TopicFacts) -> Iterator
             yield from _partition_problems(spec, f"{facts.topic}-{number}", progress, partition)
     if state.epoch:
         yield from _lost_heads(spec, source, facts)
+        yield from _added_partitions(spec, source, facts)
 
 
 def _lost_heads(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> Iterator[RecordsLostError]:
@@ -154,6 +155,17 @@ def _lost_heads(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> I
                 f" {partition.earliest} offsets are gone",
                 hint=_LOST_HINT,
             )
+
+
+def _added_partitions(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> Iterator[SourceChangedError]:
+    """Yield the error for a table that follows keys, whose keys may be in other partitions now."""
+    added = sorted(facts.partitions.keys() - source.partitions.keys())
+    if spec.follows_keys and added:
+        yield SourceChangedError(
+            f"{spec.identifier}: {facts.topic} has {plural(len(added), 'partition')} more than when the table began:"
+            " a key may be in another partition now, and offsets of two partitions do not say which record is newer",
+            hint="materialize the topic into another `table`, from the start",
+        )
 
 
 def _partition_problems(

@@ -16,6 +16,7 @@ from frazil.materialize.clients import Clients, ClientSource, Step
 from frazil.materialize.create import ensure_table
 from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, prepare, reveal
 from frazil.materialize.evolve import NO_SCHEMAS
+from frazil.materialize.find_rows import find_rows
 from frazil.materialize.group.begin import beginning, check_ledger_not_lost
 from frazil.materialize.group.complete import Places, complete
 from frazil.materialize.group.join import join
@@ -309,6 +310,7 @@ class TableRun:
             seconds=self.seconds,
             fitted=fitted(table.spec, own.view, share.plan.schemas),
             entry=share.entry,
+            find=partial(find_rows, self.clients, table.spec),
         )
 
     def _shares(self, batches: Sequence[ReadBatch], staged: Sequence[Staged]) -> list[Share]:

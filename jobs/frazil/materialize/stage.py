@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from frazil.materialize.account import Ingested, next_state, receipt_of
 from frazil.materialize.branches import BaseExpiredError, Staged, stage_on_branch
@@ -14,11 +15,14 @@ from frazil.materialize.state import Standing
 from frazil.materialize.verdicts import new_base
 from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan
+from frazil.model.probe import FoundRows
 from frazil.model.progress import Fitted, TableState
 from frazil.model.receipt import Receipt
+from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
-from frazil.model.summary import store
+from frazil.model.summary import receipt_in, store
 from frazil.modes.open import open_mode
+from frazil.modes.wanted import Numbers
 from frazil.ports import Lake
 
 
@@ -27,7 +31,8 @@ class ReadBatch:
     """A batch that is read and about to become visible. It can be staged on any head of `main`.
 
     `names` gives the next branch name of this writer; `seconds` are those of the steps so far. `fitted` records the
-    plan's schemas, with the table's schema that they were compared with.
+    plan's schemas, with the table's schema that they were compared with. `find` returns the rows of a view that have
+    one of these identities.
     """
 
     lake: Lake
@@ -38,6 +43,7 @@ class ReadBatch:
     got: Ingested
     planned_at: datetime
     seconds: Mapping[str, float]
+    find: Callable[[TableView, Numbers, Numbers], Sequence[FoundRows]]
     fitted: Fitted | None = None
     entry: LedgerEntry | None = None
     """What the batch adds to the state of a group, if the table is its ledger."""
@@ -58,10 +64,18 @@ class ReadBatch:
         assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
         # the rest of the state is as planned, with later origins
         plan = replace(self.plan, state=replace(self.plan.state, foreign=count_foreign(here)))
-        state = next_state(plan, self.got, writer=self.writer, planned_at=self.planned_at, fitted=self.fitted)
+        change = open_mode(self.spec.write).change(self.got.written, partial(self.find, here.view))
+        got = self.got.without_late(change.late)
+        state = next_state(
+            plan,
+            got,
+            writer=self.writer,
+            planned_at=self.planned_at,
+            fitted=self.fitted,
+            replaced=change.replaced,
+        )
         state = state if self.entry is None else self.entry.added_to(plan.state.group, state)
-        change = open_mode(self.spec.write).change(self.got.row_files, self.got.counts, here.view)
-        stored = store(state, self._receipt(plan, state))
+        stored = store(state, self._receipt(plan, got, state))
         return stage_on_branch(
             self.lake,
             here.view,
@@ -74,11 +88,13 @@ class ReadBatch:
 
     def receipt(self, now: Standing, *, schema_changes: tuple[str, ...]) -> Receipt:
         """Return the receipt of the published batch, with the seconds of all steps so far."""
-        receipt = self._receipt(self.plan, now.state)
-        return replace(receipt, snapshot_id=now.carrier.id, schema_changes=schema_changes)
+        staged = receipt_in(now.carrier)
+        assert staged is not None  # noqa: S101 - a batch was published
+        snapshot, seconds = now.carrier.id, dict(self.seconds)
+        return replace(staged, snapshot_id=snapshot, schema_changes=schema_changes, seconds=seconds)
 
-    def _receipt(self, plan: BatchPlan, state: TableState) -> Receipt:
-        receipt = receipt_of(plan, self.got, state, seconds=self.seconds)
+    def _receipt(self, plan: BatchPlan, got: Ingested, state: TableState) -> Receipt:
+        receipt = receipt_of(plan, got, state, seconds=self.seconds)
         if self.entry is None:
             return receipt
         of_all = receipt_of(plan, self.entry.got, state, seconds=self.seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -114,6 +115,27 @@ class DeletedRows:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowedRecords:
+    """Records of a table that follows keys, by column: the halves of their identity, their partition and offset."""
+
+    first: array[int]
+    second: array[int]
+    partition: array[int]
+    offset: array[int]
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedRows:
+    """The records of the rows of the data file `path`, in the order of the file."""
+
+    path: str
+    records: FollowedRecords
+
+
+@dataclass(frozen=True, slots=True)
 class RouteRows:
     """How many rows a range adds to one table of a group, and the sums of their offsets."""
 
@@ -168,7 +190,8 @@ class RangeResult:
 class TaskResult:
     """The result of a successful task. The registry has no schemas with the ids `unknown_schema_ids`.
 
-    For a group, `route_files` has the files of each table, and `row_files` is empty.
+    For a group, `route_files` has the files of each table, and `row_files` is empty. For a table that follows keys,
+    `followed` is about each row of `row_files`, and `deletes` about each record that deletes an identity.
     """
 
     ranges: tuple[RangeResult, ...]
@@ -178,3 +201,5 @@ class TaskResult:
     truncated_nanos: int = 0
     undeclared_fields: int = 0
     route_files: tuple[tuple[WrittenFile, ...], ...] = ()
+    followed: tuple[FollowedRows, ...] = ()
+    deletes: tuple[FollowedRecords, ...] = ()

@@ -69,11 +69,15 @@ class OffsetSums:
     def __add__(self, other: OffsetSums) -> OffsetSums:
         return OffsetSums((self.offsets + other.offsets) % MODULUS, (self.squares + other.squares) % MODULUS)
 
+    def __sub__(self, other: OffsetSums) -> OffsetSums:
+        return OffsetSums((self.offsets - other.offsets) % MODULUS, (self.squares - other.squares) % MODULUS)
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
     """One partition since the table's creation: `[origin, next)` has been read; the last batch began at `start`.
 
+    `sums` are those of the rows that are in the table: all that were counted but those that were `replaced`.
     `record_bytes` is the mean size of key and value in the most recently read records; None before the first record.
     """
 
@@ -84,6 +88,11 @@ class PartitionProgress:
     sums: OffsetSums = field(default_factory=OffsetSums)
     leader_epoch: int | None = None
     record_bytes: int | None = None
+    replaced: int = 0
+
+    @property
+    def live_rows(self) -> int:
+        return self.counts.rows - self.replaced
 
     @staticmethod
     def beginning_at(offset: int) -> PartitionProgress:

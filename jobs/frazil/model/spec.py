@@ -21,9 +21,9 @@ WireFormat = Literal["confluent", "confluent_headers", "glue"]
 """Where records have the id of their writer schema: before the payload, in a header, or before it as AWS Glue does."""
 CONFLUENT: WireFormat = "confluent"
 StringFormats = Literal["typed", "text"]
-WriteMode = Literal["append"]
+WriteMode = Literal["append", "upsert"]
 OnBadRecord = Literal["dead_letter", "skip", "stop"]
-OnTombstone = Literal["row", "skip", "dead_letter"]
+OnTombstone = Literal["row", "skip", "dead_letter", "delete"]
 OnIncompatibleSchema = Literal["pause", "dead_letter", "new_column"]
 SchemaEvolution = Literal["lenient", "strict"]
 Reader = Literal["snowflake", "athena", "duckdb", "spark"]
@@ -265,6 +265,11 @@ class TableSpec:
     def key_type(self) -> SchemaType | None:
         """The schema type that keys must have in the registry; None if no schema decodes them."""
         return SCHEMA_TYPES.get(self.key)
+
+    @property
+    def follows_keys(self) -> bool:
+        """Return whether the table has at most one row for each identity (docs/decisions/0036)."""
+        return self.write != "append"
 
     @property
     def needs_registry(self) -> bool:

@@ -26,12 +26,15 @@ from decimal import Context
 
 import pyarrow as pa
 
-from frazil.formats.arrow import arrow_schema
+from frazil.formats.arrow import arrow_schema, type_of
 from frazil.formats.native import native_available
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
 
 FIRST, SECOND = "frazil_identity_1", "frazil_identity_2"
-COLUMNS = (Column(FIRST, Scalar("long")), Column(SECOND, Scalar("long")))
+COLUMNS = (
+    Column(FIRST, Scalar("long"), doc="The first half of the hash of the row's identity."),
+    Column(SECOND, Scalar("long"), doc="The second half of the hash of the row's identity."),
+)
 
 _NUMBER, _TEXT, _BYTES, _BOOLEAN, _UUID, _DATE, _TIME, _TIMESTAMP, _TIMESTAMPTZ, _STRUCT = range(1, 11)
 _EXACT = Context(prec=38)
@@ -55,21 +58,21 @@ def without_identity(column: Column, path: str = "") -> Iterator[tuple[str, Colu
             yield here, column.type
 
 
-def identities(rows: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
+def identities(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Return the columns `FIRST` and `SECOND` of rows that have these columns only; both are null if any value is null.
 
     No column may have a type of `without_identity`.
     """
     if not native_available():
-        return identities_in_python(rows, columns)
+        return identities_in_python(rows)
     import frazil_native  # noqa: PLC0415 - it may not be built
 
     return frazil_native.identities(rows, (FIRST, SECOND))
 
 
-def identities_in_python(rows: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
+def identities_in_python(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Return what the native module returns."""
-    types = [column.type for column in columns]
+    types = [type_of(field.type) for field in rows.schema]
     values = zip(*(_listed(array, type_) for array, type_ in zip(rows.columns, types, strict=True)), strict=True)
     halves = [_halves(_encoded_row(row, types)) for row in values]
     arrays = [pa.array(half, pa.int64()) for half in zip(*halves, strict=True)] or [pa.array([], pa.int64())] * 2

@@ -3,21 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
 
-from frazil.model.ingested import WrittenFile
-from frazil.model.progress import Counts
-from frazil.model.snapshot import TableView
+from frazil.model.ingested import DeletedRows, FollowedRecords, FollowedRows, WrittenFile
+from frazil.model.probe import FoundRows
+from frazil.model.progress import OffsetSums
 from frazil.model.spec import WriteMode
+from frazil.modes.wanted import Numbers
 from frazil.proof.rows import Expected, ProvenRows
 from frazil.proof.tally import Tallies, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """What the tasks of a batch wrote: data files with `rows` rows in all.
+
+    Of a table that follows keys, `followed` is about each row, and `deletes` about each record that deletes an
+    identity.
+    """
+
+    files: Sequence[WrittenFile]
+    rows: int
+    followed: Sequence[FollowedRows] = ()
+    deletes: Sequence[FollowedRecords] = ()
+
+
+Find = Callable[[Numbers, Numbers], Sequence[FoundRows]]
+"""Finds the rows at the head of the table that have one of these distinct identities, given as their two halves."""
+
+
+def find_none(first: Numbers, second: Numbers) -> Sequence[FoundRows]:
+    """Raise AssertionError: for places where rows are added only."""
+    raise AssertionError(f"{len(first)} identities of a table to which rows are added only")
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfTable:
+    """Rows of one partition that are not in a table: how many, and the sums of their offsets."""
+
+    rows: int = 0
+    sums: OffsetSums = field(default_factory=OffsetSums)
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Records of one partition of a batch that were older than a stored row: rows, and deletes."""
+
+    rows: OutOfTable
+    deletes: int
+
+
+@dataclass(frozen=True, slots=True)
 class BatchChange:
-    """The changes that a batch makes to its table, on one head of `main`: the files that it adds.
+    """The changes that a batch makes to its table, on one head of `main`.
+
+    `files` are added, and the rows `deletes` of these and of other files are taken out. By partition, `late` are
+    records of the batch that are duplicates, and `replaced` are rows, of the batch or of the table, that are not there
+    any more.
 
     `figures` must be in the summary of the staged snapshot before it becomes visible: counts by their key (Iceberg
     specification, "Optional Snapshot Summary Fields"). A key that the summary lacks counts as 0.
@@ -25,17 +69,20 @@ class BatchChange:
 
     files: Sequence[WrittenFile]
     figures: Mapping[str, int]
+    deletes: Sequence[DeletedRows] = ()
+    late: Mapping[int, Late] = field(default_factory=dict)
+    replaced: Mapping[int, OutOfTable] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
     """One value of `write` in a table spec.
 
-    `change` shapes what the tasks of a batch returned, their data files and their counts, for the table as it is. It is
-    called again for each head that the batch is staged on. `prove_rows` compares the rows that were counted in the
-    table with what its state says; the bitmaps are the offsets of its dead letters.
+    `change` shapes what the tasks of a batch wrote for the table as it is, in which it finds rows. It is called again
+    for each head that the batch is staged on. `prove_rows` compares the rows that were counted in the table with what
+    its state says; the bitmaps are the offsets of its dead letters.
     """
 
     name: WriteMode
-    change: Callable[[Sequence[WrittenFile], Counts, TableView], BatchChange]
+    change: Callable[[Written, Find], BatchChange]
     prove_rows: Callable[[Expected, Tallies, Mapping[TopicPartition, BitMap64]], ProvenRows]

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from frazil.model.spec import WriteMode
 from frazil.modes.append import APPEND
 from frazil.modes.mode import Mode
+from frazil.modes.upsert import UPSERT
 
-MODES: Mapping[WriteMode, Mode] = {each.name: each for each in (APPEND,)}
+MODES: Mapping[WriteMode, Mode] = {each.name: each for each in (APPEND, UPSERT)}
 
 
 def open_mode(write: WriteMode) -> Mode:

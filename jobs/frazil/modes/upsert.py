@@ -1,4 +1,4 @@
-"""Which rows a batch leaves in a table with one row for each identity (docs/decisions/0036).
+"""`write: upsert`: which rows a batch leaves in a table with one row for each identity (docs/decisions/0036).
 
 The newest record of an identity wins. If it is a row, it takes the place of the stored one; if it is a delete, the
 identity has no row. A record that is not newer than the stored row of its identity is late, and changes nothing.
@@ -6,14 +6,19 @@ identity has no row. A record that is not newer than the stored row of its ident
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.model.ingested import DeletedRows
-from frazil.modes.wanted import Numbers
+from frazil.model.probe import FoundRows
+from frazil.modes.mode import BatchChange, Find, Late, Mode, OutOfTable, Written
+from frazil.modes.wanted import Numbers, as_numbers
+from frazil.proof.rows import prove_rows
+from frazil.proof.tally import each_partition, sums_of
 
 Order = tuple[Numbers, ...]
 """Columns of longs, one value for each record: compared from the first column on, a greater one is newer."""
@@ -70,6 +75,98 @@ class Settled:
     live: Numbers
     late: Numbers
     replaced: Numbers
+
+
+def keep_the_newest(written: Written, find: Find) -> BatchChange:
+    """Return the change after which each identity has the row of its newest record, or none if that is a delete."""
+    changes, offset, partition = _changes_of(written)
+    identities = grouped(changes)
+    found = find(identities.first, identities.second) if len(changes) else ()
+    stored = _stored_of(found, first_file=len(written.followed))
+    settled = settle(changes, identities, stored)
+    ours, theirs = taken_out(changes, settled), settled.replaced
+    late = settled.late
+    late_rows, late_deletes = late[changes.file[late] != DELETE], late[changes.file[late] == DELETE]
+    replaced = np.setdiff1d(ours, late_rows, assume_unique=True)
+    deletes = deleted_rows(
+        [*(each.path for each in written.followed), *(each.path for each in found)],
+        np.concatenate([changes.file[ours], stored.file[theirs]]),
+        np.concatenate([changes.position[ours], stored.position[theirs]]),
+    )
+    figures = {
+        "added-records": written.rows,
+        "deleted-records": 0,
+        "added-position-deletes": len(ours) + len(theirs),
+        "removed-position-deletes": 0,
+    }
+    offset_of_stored, partition_of_stored = stored.order
+    return BatchChange(
+        written.files,
+        figures,
+        tuple(deletes),
+        late=_late(partition, offset, late_rows, late_deletes),
+        replaced=_out_of_table(
+            np.concatenate([partition[replaced], partition_of_stored[theirs]]),
+            np.concatenate([offset[replaced], offset_of_stored[theirs]]),
+        ),
+    )
+
+
+UPSERT = Mode("upsert", change=keep_the_newest, prove_rows=prove_rows)
+
+
+def _changes_of(written: Written) -> tuple[Changes, Numbers, Numbers]:
+    """Return the records of a batch with their offsets and partitions."""
+    rows = [each.records for each in written.followed]
+    records = [*rows, *written.deletes]
+    places = [np.arange(len(each)) for each in rows]
+    offset, partition = _joined(each.offset for each in records), _joined(each.partition for each in records)
+    return (
+        Changes(
+            first=_joined(each.first for each in records),
+            second=_joined(each.second for each in records),
+            order=(offset, partition),
+            file=_numbered([*map(len, rows)], total=len(offset)),
+            position=np.concatenate([*places, np.full(sum(map(len, written.deletes)), DELETE)]).astype(np.int64),
+        ),
+        offset,
+        partition,
+    )
+
+
+def _stored_of(found: Sequence[FoundRows], *, first_file: int) -> StoredRows:
+    counts = [len(each.place) for each in found]
+    return StoredRows(
+        place=_joined(each.place for each in found),
+        order=(_joined(each.offset for each in found), _joined(each.partition for each in found)),
+        file=_numbered(counts, total=sum(counts), first=first_file),
+        position=_joined(each.position for each in found),
+    )
+
+
+def _joined(parts: Iterable[array[int]]) -> Numbers:
+    return np.concatenate([np.empty(0, np.int64), *map(as_numbers, parts)])
+
+
+def _numbered(counts: Sequence[int], *, total: int, first: int = 0) -> Numbers:
+    """Return the number of the file of each row, and `DELETE` for what follows them."""
+    numbers = np.full(total, DELETE, np.int64)
+    numbers[: sum(counts)] = np.repeat(np.arange(first, first + len(counts)), counts)
+    return numbers
+
+
+def _late(partition: Numbers, offset: Numbers, rows: Numbers, deletes: Numbers) -> dict[int, Late]:
+    of_rows, of_deletes = (_out_of_table(partition[which], offset[which]) for which in (rows, deletes))
+    nothing = OutOfTable()
+    return {
+        number: Late(of_rows.get(number, nothing), of_deletes.get(number, nothing).rows)
+        for number in sorted({*of_rows, *of_deletes})
+    }
+
+
+def _out_of_table(partition: Numbers, offset: Numbers) -> dict[int, OutOfTable]:
+    parts = ((number, offset if where is None else offset[where]) for number, where in each_partition(partition))
+    return {number: OutOfTable(len(offsets), sums_of(offsets)) for number, offsets in parts if len(offsets)}
 
 
 def grouped(changes: Changes) -> Grouped:

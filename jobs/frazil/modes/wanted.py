@@ -6,6 +6,8 @@ it, which leaves out most rows that are not wanted, then by a search. Only those
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +16,15 @@ Numbers = npt.NDArray[np.int64]
 SLOTS_OF_EACH = 16
 """At least so many slots of the table for each identity: less than 1 row in 16 gets past it by chance."""
 LEAST_BITS, MOST_BITS = 12, 24
+
+
+def as_array(values: npt.NDArray[np.integer]) -> array[int]:
+    """Return whole numbers as an array of 64 bits each, as they are kept in tasks and their results."""
+    return array("q", values.astype(np.int64, copy=False).tobytes())
+
+
+def as_numbers(values: array[int]) -> Numbers:
+    return np.frombuffer(values, np.int64)
 
 
 class Wanted:

@@ -22,7 +22,7 @@ class Expected:
 
     @property
     def ours(self) -> int:
-        return sum(progress.counts.rows for progress in self.progress.values())
+        return sum(progress.live_rows for progress in self.progress.values())
 
     @property
     def rows(self) -> int:
@@ -102,8 +102,8 @@ def _beyond_others(expected: Expected, found: Tallies) -> Iterator[Discrepancy]:
 
 
 def lost_rows(progress: Mapping[TopicPartition, PartitionProgress], found: Tallies) -> dict[TopicPartition, int]:
-    """Return how many of the rows that were written each partition lacks."""
-    return {at: max(each.counts.rows - len(found.by_source[at].seen), 0) for at, each in progress.items()}
+    """Return how many of the rows that should be there each partition lacks."""
+    return {at: max(each.live_rows - len(found.by_source[at].seen), 0) for at, each in progress.items()}
 
 
 def _partly_sourced(expected: Expected, found: Tallies) -> Iterator[Discrepancy]:
@@ -153,7 +153,7 @@ class _Judged:
     @property
     def lost(self) -> int:
         """Rows that should be there and are not; negative where there are more."""
-        return self.progress.counts.rows - len(self.tally.seen)
+        return self.progress.live_rows - len(self.tally.seen)
 
     def surplus(self) -> list[Discrepancy]:
         """Return findings that foreign removals never explain: doubled, foreign, surplus and altered offsets."""
@@ -188,12 +188,12 @@ class _Judged:
 
     def _extra(self) -> Iterator[Discrepancy]:
         if self.lost < 0:
-            what = f"{-self.lost:,} rows more than were written ({self.progress.counts.rows:,})"
+            what = f"{-self.lost:,} rows more than were written ({self.progress.live_rows:,})"
             yield Discrepancy(FindingKind.EXTRA_ROWS, self.name, what)
 
     def _lost(self) -> Discrepancy:
         offsets, all_of, certain = self._which()
-        what = f"missing: {self.lost:,} of {plural(self.progress.counts.rows, 'row')}: "
+        what = f"missing: {self.lost:,} of {plural(self.progress.live_rows, 'row')}: "
         if certain:
             return Discrepancy(FindingKind.LOST_ROWS, self.name, what + listed_offsets(offsets, self.lost), offsets)
         what += f"among {listed_offsets(offsets, all_of)}, which are neither rows nor dead letters"

@@ -16,7 +16,6 @@ from frazil.model.spec import (
     MetadataColumns,
     OnBadRecord,
     OnIncompatibleSchema,
-    OnTombstone,
     Reader,
     SchemaEvolution,
     Start,
@@ -30,7 +29,6 @@ from frazil.model.spec import (
     Trigger,
     ValueFormat,
     WireFormat,
-    WriteMode,
 )
 from frazil.specs.declared_fields import DECLARED_FIELDS, PARTS, POSSIBLE
 from frazil.specs.keys import Built, Derived, Key, Required, Section, Values, WordOr
@@ -94,7 +92,7 @@ WIRE_FORMAT = Key(
 )
 WRITE = Key(
     "write",
-    Choice(get_args(WriteMode), planned("use append: every record becomes a row", "upsert", "deduplicate", "history")),
+    Choice(("append",), planned("use append: every record becomes a row", "upsert", "deduplicate", "history")),
     "How records change the table: with append, every record becomes a row.",
     "append",
 )
@@ -136,8 +134,12 @@ LIMIT = Key(
     "Pause the table when a batch exceeds both limits; off disables the limit.",
     defaults_of(SHARE_KEY, AT_LEAST),
 )
-ON_TOMBSTONE = Key("on_tombstone", Choice(get_args(OnTombstone)),
-                   "What happens to a record without a value.", "row")  # fmt: skip
+ON_TOMBSTONE = Key(
+    "on_tombstone",
+    Choice(("row", "skip", "dead_letter")),
+    "What happens to a record without a value.",
+    "row",
+)
 ON_SCHEMA = Key(
     "on_incompatible_schema",
     Choice(get_args(OnIncompatibleSchema)),

@@ -36,6 +36,7 @@ from frazil.model.spec import (
     WriteMode,
 )
 from frazil.specs import table_keys as keys
+from frazil.specs.keyed import keyed_problems
 from frazil.specs.keys import Key, Values
 from frazil.specs.names import safe_name
 from frazil.specs.policies import kept_under, policies_of, policy_problems
@@ -83,7 +84,7 @@ def spec_of(values: Values, source_file: str, database: str) -> TableSpec:
         readers=cast("tuple[Reader, ...]", values[keys.READERS]),
         on_bad_record=cast("OnBadRecord", values[keys.ON_BAD_RECORD]),
         bad_record_limit=values[keys.LIMIT],
-        on_tombstone=cast("OnTombstone", values[keys.ON_TOMBSTONE]),
+        on_tombstone=on_tombstone_of(values),
         on_incompatible_schema=cast("OnIncompatibleSchema", values[keys.ON_SCHEMA]),
         evolution=cast("SchemaEvolution", values[keys.EVOLUTION]),
         sort_by=tuple(str(field) for field in values.get(keys.SORT_BY) or ()),
@@ -99,6 +100,12 @@ def spec_of(values: Values, source_file: str, database: str) -> TableSpec:
         wire_format=cast("WireFormat", values[keys.WIRE_FORMAT]),
     )
     return policed(spec, policies, hash_key=None, dead_letter_key=None)
+
+
+def on_tombstone_of(values: Values) -> OnTombstone:
+    if values[keys.WRITE] != "append":
+        return "delete"
+    return cast("OnTombstone", values.get(keys.ON_TOMBSTONE) or "row")
 
 
 def subject_of(values: Values, key: Key[SubjectSettings]) -> SubjectSettings:
@@ -159,6 +166,7 @@ def _table_problems(values: Values) -> Iterator[Problem]:
     yield from _retention_problems(values)
     yield from _key_problems(values)
     yield from _field_problems(values)
+    yield from keyed_problems(values, metadata_of(values))
     yield from policy_problems(values, metadata_of(values))
     if "iceberg" not in values[keys.FORMATS]:
         what = "delta is only supported together with iceberg, which holds the offsets"

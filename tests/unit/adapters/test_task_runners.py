@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,11 +14,13 @@ import pytest
 from frazil.adapters.spark import runner as spark_runner
 from frazil.adapters.spark import worker
 from frazil.adapters.spark.runner import SparkRunner, TaskFailedError
-from frazil.model.errors import BrokerError, FrazilError, IncompatibleSchemaError
+from frazil.model.errors import BrokerError, CatalogError, FrazilError, IncompatibleSchemaError
 from frazil.model.ingested import IngestTask, TaskResult
+from frazil.model.probe import FoundRows, IdentityColumns, ProbeTask
 from frazil.ports import TaskRunner
 from tests.fakes.in_process import InProcessRunner
 
+NONE = array("q")
 NAME = "lake.orders batch"
 Work = Callable[[IngestTask], TaskResult | FrazilError]
 
@@ -25,7 +28,7 @@ Work = Callable[[IngestTask], TaskResult | FrazilError]
 class Collected(list[Any]):
     """As much of an RDD as the runner uses."""
 
-    def map(self, work: Work) -> Collected:
+    def map(self, work: Callable[[Any], Any]) -> Collected:
         return Collected(map(work, self))
 
     def collect(self) -> list[Any]:
@@ -81,6 +84,21 @@ def test_results_come_in_the_order_of_the_tasks(runner: TaskRunner, works: Calla
     assert results == [result_of(task) for task in tasks_of(3)]
     assert runner.parallelism == 2
     runner.stop()
+
+
+def test_what_tasks_find_comes_in_the_order_of_the_tasks(runner: TaskRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(task: ProbeTask) -> list[FoundRows] | FrazilError:
+        if task.table == "2":
+            return CatalogError("a file is gone", hint="")
+        return [FoundRows(f"{task.table}{letter}", NONE, NONE, NONE, NONE) for letter in "ab"]
+
+    monkeypatch.setattr(worker, "find", found)
+    monkeypatch.setattr(spark_runner, "find", found)
+    tasks = [ProbeTask(str(n), "", (), IdentityColumns(1, 2, 3, 4), NONE, NONE, {}, {}) for n in range(3)]
+
+    assert [each.path for each in runner.find(tasks[:2], name=NAME)] == ["0a", "0b", "1a", "1b"]
+    with pytest.raises(CatalogError, match="a file is gone"):
+        runner.find(tasks, name=NAME)
 
 
 def test_of_the_errors_that_tasks_return_the_first_is_raised_after_every_task_ran(

@@ -14,9 +14,10 @@ from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.materialize.verdicts import Done, OvertakenError, PlanAgain, Ready, StageAgain, judge
 from frazil.model.errors import CatalogError, CountMismatchError, FencedError, ForeignOwnerError, StateLostError
 from frazil.model.plan import BatchPlan, WriterSchemas
-from frazil.model.progress import Counts, TableState
+from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.modes.append import add_every_row
+from frazil.modes.mode import Written, find_none
 from frazil.ports import Lake
 
 BEFORE = state({0: progress(0, 7)}, epoch=3, batch_id="batch3")
@@ -29,7 +30,7 @@ BRANCH = {"frazil_stage_w1_1": 2}
 
 
 def staged_with(rows: int, attempt: Staged = ATTEMPT) -> Staged:
-    return replace(attempt, figures=add_every_row((), Counts(read=rows, rows=rows), view()).figures)
+    return replace(attempt, figures=add_every_row(Written((), rows), find_none).figures)
 
 
 class LakeOfTables:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import cast
 
+import numpy as np
 import pytest
 from values_of_tables import NOW, SPEC, progress, snapshot, state, view
 
@@ -15,10 +17,10 @@ from frazil.materialize.stage import ReadBatch
 from frazil.materialize.state import standing
 from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan, WriterSchemas
-from frazil.model.progress import Counts
+from frazil.model.probe import FoundRows
 from frazil.model.snapshot import TableView
 from frazil.modes.append import APPEND
-from frazil.modes.mode import BatchChange, Mode
+from frazil.modes.mode import BatchChange, Find, Mode, Written
 from frazil.ports import Lake
 
 BEFORE = state({0: progress(0, 7)})
@@ -37,16 +39,22 @@ class LakeThatStages:
         return 99 + len(self.files)
 
 
-def replace_every_row(_: Sequence[WrittenFile], __: Counts, head: TableView) -> BatchChange:
-    """Take out all rows of the head, and add one file that is named after it."""
+def replace_what_is_found(_: Written, find: Find) -> BatchChange:
+    """Add one file that is named after the file in which rows are found."""
+    (found,) = find(np.array([1]), np.array([2]))
+    file = WrittenFile(f"for-{found.path}", rows=2, size=1, partition=(), spec_id=0)
+    return BatchChange([file], {"added-records": 2, "added-position-deletes": len(found.place)})
+
+
+def every_row_of(head: TableView, _: object, __: object) -> list[FoundRows]:
     snapshot = head.head_snapshot()
     assert snapshot is not None
-    file = WrittenFile(f"for-{snapshot.id}", rows=2, size=1, partition=(), spec_id=0)
-    return BatchChange([file], {"added-records": 2, "deleted-records": snapshot.figure("total-records")})
+    rows = array("q", range(snapshot.figure("total-records")))
+    return [FoundRows(str(snapshot.id), rows, rows, rows, rows)]
 
 
 def test_the_write_mode_is_asked_again_for_each_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    mode = Mode("append", change=replace_every_row, prove_rows=APPEND.prove_rows)
+    mode = Mode("append", change=replace_what_is_found, prove_rows=APPEND.prove_rows)
     monkeypatch.setattr(stage, "open_mode", {SPEC.write: mode}.__getitem__)
     lake = LakeThatStages()
     batch = ReadBatch(
@@ -58,12 +66,13 @@ def test_the_write_mode_is_asked_again_for_each_head(monkeypatch: pytest.MonkeyP
         got=Ingested((), (), (), (), 0),
         planned_at=NOW,
         seconds={},
+        find=every_row_of,
     )
 
     staged = [batch.stage_on(standing(view(*chain), pipeline=SPEC.pipeline)) for chain in ([BASE], [BASE, THEIRS])]
 
     assert lake.files == [["for-1"], ["for-2"]]
     assert staged == [
-        Staged("stage_w1_1", 100, base=1, figures={"added-records": 2, "deleted-records": 7}),
-        Staged("stage_w1_2", 101, base=2, figures={"added-records": 2, "deleted-records": 4}),
+        Staged("stage_w1_1", 100, base=1, figures={"added-records": 2, "added-position-deletes": 7}),
+        Staged("stage_w1_2", 101, base=2, figures={"added-records": 2, "added-position-deletes": 4}),
     ]

@@ -14,6 +14,7 @@ import fastavro
 from values_of_tables import NOW, topic
 
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.iceberg.probe import probe
 from frazil.materialize.clients import Clients
 from frazil.materialize.ingest.task import ingest
 from frazil.materialize.outcome import Published
@@ -22,6 +23,7 @@ from frazil.materialize.run import TableRun
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
 from frazil.model.plan import NothingToDo, OffsetRange
+from frazil.model.probe import FoundRows, ProbeTask
 from frazil.model.spec import RegistrySettings, TableSpec
 from frazil.ports import TaskRunner
 from frazil.records import OptionalFields, Records
@@ -67,6 +69,10 @@ class World:
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
         del name
         return [ingest(task, reader=cast(Any, self), registry=self.registry) for task in tasks]
+
+    def find(self, tasks: Sequence[ProbeTask], *, name: str) -> list[FoundRows]:
+        del name
+        return [found for task in tasks for found in probe(task)]
 
     @property
     def topics(self) -> TopicsInMemory:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import cast, get_args
+from typing import get_args
 
 from frazil.model.ingested import WrittenFile
-from frazil.model.progress import Counts
-from frazil.model.snapshot import TableView
 from frazil.model.spec import WriteMode
-from frazil.modes.mode import BatchChange
+from frazil.modes.mode import BatchChange, Written, find_none
 from frazil.modes.open import MODES, open_mode
-
-A_TABLE = cast(TableView, None)
-"""Which `append` does not look at."""
 
 
 def test_every_word_that_a_spec_may_have_is_a_mode_of_that_name() -> None:
@@ -23,6 +18,6 @@ def test_every_word_that_a_spec_may_have_is_a_mode_of_that_name() -> None:
 def test_append_adds_every_file_and_as_many_rows_as_were_counted() -> None:
     files = [WrittenFile(f"f{n}", rows=n, size=1, partition=(), spec_id=0) for n in (2, 3)]
 
-    change = open_mode("append").change(files, Counts(read=6, rows=5, dead_letters=1), A_TABLE)
+    change = open_mode("append").change(Written(files, rows=5), find_none)
 
     assert change == BatchChange(files, {"added-records": 5, "deleted-records": 0})

@@ -38,6 +38,7 @@ from frazil.adapters.iceberg.commits import QuickCommits, commit_time, local_clo
 from frazil.adapters.iceberg.expiry import delete_unreachable, expiry_commit, same_snapshots
 from frazil.adapters.iceberg.live_rows import LiveRows
 from frazil.adapters.iceberg.null_lists import keep_nulls
+from frazil.adapters.iceberg.probe import stored_files
 from frazil.adapters.iceberg.recent import Recent
 from frazil.adapters.iceberg.refs import added, point_to
 from frazil.adapters.iceberg.refusals import hint_for, is_lasting
@@ -52,6 +53,7 @@ from frazil.model.columns import Column
 from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError, FrazilError, Misuse
 from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import DeletedRows, WrittenFile
+from frazil.model.probe import StoredFile
 from frazil.model.secret import SettingValue, revealed
 from frazil.model.snapshot import MAIN, TableView
 from frazil.model.spec import CatalogSettings
@@ -173,6 +175,9 @@ class IcebergLake:
         # The library's own commit_transaction retries, and deletes manifests after a failure that may have landed.
         self._commit(_table(view), requirements, (*updates, *added(staged, branch)))
         return int(staged.snapshot_id)
+
+    def stored_files(self, view: TableView) -> Sequence[StoredFile]:
+        return stored_files(view)
 
     def added_files(self, view: TableView, snapshot_id: int) -> Sequence[WrittenFile]:
         return added_files(_table(view), snapshot_id)

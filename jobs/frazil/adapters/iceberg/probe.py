@@ -20,18 +20,20 @@ from frazil.adapters.iceberg.source_nulls import names_of
 from frazil.adapters.iceberg.undecodable import decoding
 from frazil.materialize.ingest.storage import open_storage
 from frazil.model.errors import CatalogError
+from frazil.model.probe import FoundRows, IdentityColumns, ProbeTask, StoredFile
 from frazil.model.snapshot import TableView
-from frazil.modes.probe import PLACE, POSITION, FoundRows, IdentityColumns, ProbeTask, StoredFile
-from frazil.modes.wanted import Numbers, Wanted
+from frazil.modes.wanted import Numbers, Wanted, as_array, as_numbers
 
 BUFFER_BYTES = 1 << 20
 NAME_MAPPING = "schema.name-mapping.default"
+_FOUND = ("position", "place", "partition", "offset")
+"""The columns of found rows."""
 
 
-def stored_files(view: TableView, snapshot_id: int) -> tuple[StoredFile, ...]:
-    """Return the data files of a snapshot. Raises CatalogError, also if rows are deleted by equality."""
+def stored_files(view: TableView) -> tuple[StoredFile, ...]:
+    """Return the data files of a view's head. Raises CatalogError, also if rows are deleted by equality."""
     with reading(view.identifier):
-        tasks = planned(view.current.scan(snapshot_id=snapshot_id))
+        tasks = planned(view.current.scan(snapshot_id=view.head))
     for task in tasks:
         for file in task.delete_files:
             if file.content is not DataFileContent.POSITION_DELETES:
@@ -52,7 +54,7 @@ def stored_files(view: TableView, snapshot_id: int) -> tuple[StoredFile, ...]:
 def probe(task: ProbeTask) -> list[FoundRows]:
     """Return the live rows that are wanted, for each file that has any. Raises CatalogError."""
     io = open_storage(task.storage, task.location, table_properties=task.properties)
-    wanted = Wanted(task.first.to_numpy(), task.second.to_numpy())
+    wanted = Wanted(as_numbers(task.first), as_numbers(task.second))
     mapping = task.properties.get(NAME_MAPPING)
     names = None if mapping is None else parse_mapping_from_json(mapping)
     found = []
@@ -61,8 +63,12 @@ def probe(task: ProbeTask) -> list[FoundRows]:
             with decoding(io, file.path):
                 parts = list(_found_in(io, file, task.columns, wanted, names))
             if parts:
-                found.append(FoundRows(file.path, pa.Table.from_batches(parts).combine_chunks().to_batches()[0]))
+                found.append(_found_rows(file.path, pa.Table.from_batches(parts)))
     return found
+
+
+def _found_rows(path: str, rows: pa.Table) -> FoundRows:
+    return FoundRows(path, *(as_array(rows.column(name).to_numpy()) for name in _FOUND))
 
 
 def _found_in(
@@ -71,10 +77,10 @@ def _found_in(
     deleted: Positions | None = None
     with io.new_input(file.path).open() as stream:
         parquet = pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER_BYTES)
-        ids = {columns.first, columns.second, *columns.returned.values()}
+        ids = {columns.first, columns.second, columns.partition, columns.offset}
         names = names_of(parquet.schema_arrow, mapping, ids)
-        if not {columns.first, columns.second} <= names.keys():
-            return  # written before the table followed keys, or by another writer: its rows have no identity
+        if not ids <= names.keys():
+            return  # another writer's: its rows have no identity, or come from no record
         start = 0
         for group in range(parquet.metadata.num_row_groups):
             rows = _rows_of(parquet, group, columns, names, wanted)
@@ -99,12 +105,8 @@ def _rows_of(
         if half.null_count:
             places[half.is_null().to_numpy(zero_copy_only=False)] = -1
     at = pa.array(likely[places >= 0])
-    returned = {
-        name: _column(parquet, group, names[number]).take(at)
-        for name, number in columns.returned.items()
-        if number in names
-    }
-    return pa.RecordBatch.from_pydict({POSITION: at, PLACE: pa.array(places[places >= 0]), **returned})
+    source = [_column(parquet, group, names[number]).take(at) for number in (columns.partition, columns.offset)]
+    return pa.RecordBatch.from_arrays([at, pa.array(places[places >= 0]), *source], names=_FOUND).drop_null()
 
 
 def _column(parquet: pq.ParquetFile, group: int, name: str) -> pa.Array:
@@ -118,8 +120,8 @@ def _longs(values: pa.Array) -> Numbers:
 
 def _live(rows: pa.RecordBatch, start: int, deleted: Positions) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a row group that begins at `start`, at their positions in the file, if any is not deleted."""
-    positions = rows.column(POSITION).to_numpy() + start
-    here = rows.set_column(0, POSITION, pa.array(positions))
+    positions = rows.column(0).to_numpy() + start
+    here = rows.set_column(0, _FOUND[0], pa.array(positions))
     kept = ~np.isin(positions, deleted, assume_unique=True)
     if kept.any():
         yield here if kept.all() else here.filter(pa.array(kept))

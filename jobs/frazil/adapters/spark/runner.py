@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 from frazil.adapters.kafka.reader import warn_if_fetching_in_python
 from frazil.adapters.spark import application
 from frazil.adapters.spark.cluster import SparkCluster, cause_in
 from frazil.adapters.spark.task_progress import FOLDER_PROPERTY, offsets_read
-from frazil.adapters.spark.worker import run
+from frazil.adapters.spark.worker import find, run
 from frazil.model.errors import FrazilError, ServiceError
 from frazil.model.ingested import ATTEMPTS_OF_A_TASK, IngestTask, TaskResult
+from frazil.model.probe import FoundRows, ProbeTask
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class TaskFailedError(ServiceError):
@@ -41,12 +45,18 @@ class SparkRunner:
         return self._parallelism
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
+        return self._collected(run, tasks, name)
+
+    def find(self, tasks: Sequence[ProbeTask], *, name: str) -> list[FoundRows]:
+        return [found for each in self._collected(find, tasks, name) for found in each]
+
+    def _collected(self, work: Callable[[T], R | FrazilError], tasks: Sequence[T], name: str) -> list[R]:
         context = self.start()
         context.setLocalProperty("spark.scheduler.pool", name.split(" ", 1)[0])
         context.setJobDescription(name)
         try:
             with self._progress_kept(context, name):
-                results = context.parallelize(tasks, len(tasks)).map(run).collect()
+                results = context.parallelize(tasks, len(tasks)).map(work).collect()
         except Exception as problem:
             raise TaskFailedError(
                 f"{name}: a Spark task failed {ATTEMPTS_OF_A_TASK} times: {cause_in(str(problem))}",

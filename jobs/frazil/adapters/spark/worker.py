@@ -1,4 +1,4 @@
-"""The process of an ingest task, with clients that are opened once and kept for later tasks."""
+"""The process of a task, with clients that are opened once and kept for later tasks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark import TaskContext as SparkTask
 
+from frazil.adapters.iceberg.probe import probe
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.registry import Registry, open_registry
 from frazil.adapters.spark.task_progress import FOLDER_PROPERTY, CountingReader
@@ -17,6 +18,7 @@ from frazil.formats.native import native_available
 from frazil.materialize.ingest.task import ingest
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
+from frazil.model.probe import FoundRows, ProbeTask
 from frazil.model.secret import SettingValue
 from frazil.model.spec import RegistrySettings
 from frazil.ports import RecordReader
@@ -40,6 +42,15 @@ def run(task: IngestTask) -> TaskResult | FrazilError:
         return ingest(task, reader=_counted(reader), registry=_registry(context.registry))
     except FrazilError as failure:
         _close_all(_readers)
+        return failure
+
+
+def find(task: ProbeTask) -> list[FoundRows] | FrazilError:
+    """Search files for rows. A named failure is a value, as in `run`."""
+    trim()
+    try:
+        return probe(task)
+    except FrazilError as failure:
         return failure
 
 

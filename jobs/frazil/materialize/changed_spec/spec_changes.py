@@ -118,6 +118,10 @@ def _topics(judged: Judged) -> Iterator[SpecChange]:
     """Yield what becomes of the topics. A spec that shares none with the table is another pipeline, refused before."""
     before, now = set(judged.applied.keys["topics"].split(", ")), set(judged.spec.topics)
     told = []
+    if judged.spec.follows_keys and before != now:
+        how = "the offset orders the records of a key, and those of another topic have offsets of their own"
+        yield judged.change("topics", Fate.REFUSED, how)
+        return
     if now - before:
         told.append(f"{listed_topics(now - before)}: added, from where `start` points or where an earlier batch ended")
     if before - now:
@@ -157,6 +161,9 @@ def _fields(judged: Judged) -> Iterator[SpecChange]:
 def _key(judged: Judged) -> Iterator[SpecChange]:
     before, now = judged.applied.keys["key"], judged.spec.key
     if before == now:
+        return
+    if judged.spec.follows_keys:
+        yield judged.change("key", Fate.REFUSED, "the key is the identity of the table's rows")
         return
     there = judged.holds(f"{judged.spec.metadata.prefix}key")
     ours = before != "none" or "key" in judged.applied.sometimes_kept

@@ -15,11 +15,10 @@ from frazil.materialize.state import CHECKPOINT_TAG, Standing, standing
 from frazil.materialize.verdicts import OvertakenError, loaded
 from frazil.model.errors import CountMismatchError, FencedError, GroupApartError
 from frazil.model.plan import BatchPlan
-from frazil.model.progress import Counts
 from frazil.model.snapshot import Snapshot
 from frazil.model.spec import TableSpec
 from frazil.model.summary import BATCH_ID, receipt_in, state_in, store
-from frazil.modes.mode import BatchChange
+from frazil.modes.mode import BatchChange, Written, find_none
 from frazil.modes.open import open_mode
 from frazil.ports import Lake
 
@@ -135,7 +134,7 @@ def _share(lake: Lake, spec: TableSpec, ledger: Standing, behind: Standing) -> S
 def _change(lake: Lake, spec: TableSpec, at: Standing, staged: Snapshot) -> BatchChange:
     rows = state_in(staged).total().rows - at.state.total().rows
     files = lake.added_files(at.view, staged.id)
-    return open_mode(spec.write).change(files, Counts(read=rows, rows=rows), at.view)
+    return open_mode(spec.write).change(Written(files, rows), find_none)
 
 
 def _staged_again(lake: Lake, spec: TableSpec, branch: str, staged: Snapshot, now: Standing) -> Staged:

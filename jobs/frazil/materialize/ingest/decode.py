@@ -24,7 +24,7 @@ from frazil.materialize.ingest.table_rows import Chunk, TableDecoder
 from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import BadRecordLimitError
-from frazil.model.ingested import TaskContext
+from frazil.model.ingested import FollowedRecords, TaskContext
 from frazil.records import OptionalFields, Records
 
 TOMBSTONE = "tombstone"
@@ -43,10 +43,14 @@ class NewRows:
 
 @dataclass(frozen=True, slots=True)
 class DecodedRecords:
-    """What became of the first `read` records of a chunk. `dead_letters` are in their table's schema."""
+    """What became of the first `read` records of a chunk. `dead_letters` are in their table's schema.
+
+    `deletes` are the records that delete an identity, in a table that follows keys; None if there is none.
+    """
 
     read: int
     tables: tuple[NewRows, ...]
+    deletes: FollowedRecords | None
     dead_letters: pa.RecordBatch | None
     dead_letters_by_reason: Mapping[str, int]
     skipped_by_reason: Mapping[str, int]
@@ -159,6 +163,7 @@ class RecordDecoder:
             tables=tuple(
                 NewRows(each.rows, offsets if each.accepted is None else offsets[each.accepted]) for each in decoded
             ),
+            deletes=next((each.deletes for each in decoded if each.deletes is not None), None),
             dead_letters=dead_rows(
                 self._context,
                 schema=self._dead_letter_schema,

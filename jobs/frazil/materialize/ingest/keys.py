@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from frazil.formats.decoder import Decoder, accepted
 from frazil.formats.mapped import VALUE
-from frazil.materialize.ingest.payloads import Part
+from frazil.materialize.ingest.payloads import Part, narrow
 from frazil.model.dead_letter import Reason, Reject
+from frazil.modes.identity import identities
 
 
 def plain_keys(keys: pa.LargeBinaryArray, field: pa.Field, plain: Decoder) -> Part:
@@ -35,6 +38,27 @@ def decoded_keys(part: Part, field: pa.Field, keys: pa.LargeBinaryArray) -> Part
     return Part(
         [column], part.accepted, bad_keys(part.rejects, field.name), part.writers, part.truncated_nanos, part.undeclared
     )
+
+
+def with_identities(keys: Part, column: str, records: int) -> Part:
+    """Return the keys with two further columns, the halves of their identity. Those without one are refused.
+
+    `column` is the name of the key column, and `records` the number of records of the chunk.
+    """
+    found = identities(pa.RecordBatch.from_arrays([keys.columns[0]], names=[column]))
+    whole = Part([*keys.columns, *found.columns], keys.accepted, keys.rejects, keys.writers)
+    whole = replace(whole, truncated_nanos=keys.truncated_nanos, undeclared=keys.undeclared)
+    if not found.column(0).null_count:
+        return whole
+    everything = np.arange(records) if keys.accepted is None else keys.accepted
+    has_identity = found.column(0).is_valid().to_numpy(zero_copy_only=False)
+    accepted = everything[has_identity]
+    nulls = tuple(
+        Reject(index, Reason.NULL_IDENTITY, "the identity is null, or a part of it", column)
+        for index in everything[~has_identity].tolist()
+    )
+    columns = narrow(whole.columns, keys.accepted, accepted)
+    return replace(whole, columns=columns, accepted=accepted, rejects=(*keys.rejects, *nulls))
 
 
 def bad_keys(rejects: Sequence[Reject], column: str) -> tuple[Reject, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +13,22 @@ from frazil.formats.open import open_plain
 from frazil.materialize.ingest.dead_rows import timestamps
 from frazil.materialize.ingest.decoders import TaskDecoders, TaskSchemas
 from frazil.materialize.ingest.isolate import Refused
-from frazil.materialize.ingest.keys import bad_keys, decoded_keys, former_key_names, key_schema, plain_keys
+from frazil.materialize.ingest.keys import (
+    bad_keys,
+    decoded_keys,
+    former_key_names,
+    key_schema,
+    plain_keys,
+    with_identities,
+)
 from frazil.materialize.ingest.payloads import Indexes, Part, Stop, both, decode_framed, first_stop, narrow
 from frazil.materialize.ingest.placing import ByName, Place, nowhere
 from frazil.materialize.layout import reads_keys_by_schema
-from frazil.model.dead_letter import Reject
+from frazil.model.dead_letter import Reason, Reject
+from frazil.model.ingested import FollowedRecords
 from frazil.model.spec import TableSpec
+from frazil.modes.followed import followed_records
+from frazil.modes.identity import COLUMNS
 from frazil.records import Records
 
 
@@ -46,6 +56,7 @@ class TableRows:
     rejects: Mapping[int, Reject]
     truncated_nanos: int
     undeclared: int
+    deletes: FollowedRecords | None = None
 
 
 class TableDecoder:
@@ -67,7 +78,9 @@ class TableDecoder:
         self._keys = TaskDecoders(schemas.keys, spec.key_settings, spec.wire_format)
         kept, prefix = spec.metadata.keep, spec.metadata.prefix
         self._metadata = {prefix + name: name for name in kept if prefix + name in row_schema.names}
-        self._record_schema = pa.schema([f for f in row_schema if f.name not in self._metadata])
+        self._follows_keys = spec.follows_keys
+        apart = {*self._metadata, *(column.name for column in COLUMNS if spec.follows_keys)}
+        self._record_schema = pa.schema([f for f in row_schema if f.name not in apart])
         self._key_column = prefix + "key"
         self._reads_keys_by_schema = reads_keys_by_schema(spec)
         self._plain_keys = open_plain(spec.key, spec.key_settings)
@@ -89,6 +102,10 @@ class TableDecoder:
     def decode(self, chunk: Chunk, refused: Refused) -> TableRows:
         """Decode all records but those that are refused. Raises CrowdedError and IncompatibleSchemaError."""
         values, keys = self._decode_values(chunk), self._decode_keys(chunk)
+        deletes = None
+        if self._follows_keys:
+            keys = with_identities(keys, self._key_column, len(chunk.records))
+            values, deletes = self._without_deletes(chunk, values, keys, refused)
         accepted = _except(refused, both(values.accepted, keys.accepted), len(chunk.records))
         return TableRows(
             rows=self._rows(chunk, values, keys, accepted),
@@ -96,7 +113,23 @@ class TableDecoder:
             rejects={r.index: r for r in (*_of_route(keys.rejects, chunk.route), *values.rejects)},
             truncated_nanos=values.truncated_nanos + keys.truncated_nanos,
             undeclared=values.undeclared + keys.undeclared,
+            deletes=deletes,
         )
+
+    def _without_deletes(
+        self, chunk: Chunk, values: Part, keys: Part, refused: Refused
+    ) -> tuple[Part, FollowedRecords | None]:
+        """Return the values without the tombstones that delete an identity, and these."""
+        if self._spec.on_tombstone != "delete":
+            return values, None
+        tombstones = [r.index for r in values.rejects if r.reason is Reason.NULL_VALUE]
+        if not tombstones:
+            return values, None
+        rejects = tuple(r for r in values.rejects if r.reason is not Reason.NULL_VALUE)
+        found = _except(refused, both(np.array(sorted(tombstones), np.int64), keys.accepted), len(chunk.records))
+        identities = narrow(keys.columns[1:], keys.accepted, found)
+        offsets = chunk.records.offsets.take(pa.array(found))
+        return replace(values, rejects=rejects), followed_records(identities, chunk.partition, offsets)
 
     def _keys_by_name(self, table: str, known_as: Mapping[str, tuple[str, ...]]) -> Place:
         if not self._reads_keys_by_schema or self._key_column not in self._metadata:
@@ -140,6 +173,9 @@ class TableDecoder:
     def _rows(self, chunk: Chunk, values: Part, keys: Part, accepted: Indexes | None) -> pa.RecordBatch:
         decoded = narrow(values.columns, values.accepted, accepted)
         by_name = dict(zip(self._record_schema.names, decoded, strict=True))
+        if self._follows_keys:
+            identities = narrow(keys.columns[1:], keys.accepted, accepted)
+            by_name |= {column.name: half for column, half in zip(COLUMNS, identities, strict=True)}
         for column, name in self._metadata.items():
             arrow_type = self._row_schema.field(column).type
             match name:

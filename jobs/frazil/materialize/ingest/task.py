@@ -11,6 +11,7 @@ from frazil.materialize.ingest.decoders import TaskSchemas, UnknownIds
 from frazil.materialize.ingest.payloads import Stop
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.ingested import (
+    FollowedRecords,
     IngestTask,
     RangeResult,
     RouteRows,
@@ -22,6 +23,7 @@ from frazil.model.ingested import (
 from frazil.model.plan import OffsetRange
 from frazil.model.progress import Counts, OffsetSums
 from frazil.model.schemas import in_order
+from frazil.modes.followed import FollowedColumns
 from frazil.ports import RecordReader, SchemaRegistry
 from frazil.proof.tally import sums_of
 from frazil.records import Records
@@ -30,7 +32,8 @@ from frazil.records import Records
 def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) -> TaskResult:
     """Run one task. A failure leaves files that no table refers to; Frazil does not delete them."""
     context = task.context
-    rows = [_files(context, table.rows) for table in context.tables]
+    following = FollowedColumns.of(context.spec) if context.spec.follows_keys else None
+    rows = [_files(context, table.rows, following) for table in context.tables]
     dead_letters = _files(context, context.dead_letters)
     unknown = UnknownIds(registry)
     schemas = TaskSchemas.of(context.spec, context.schemas, unknown, context.excluded)
@@ -47,15 +50,18 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         truncated_nanos=work.truncated_nanos,
         undeclared_fields=work.undeclared_fields,
         route_files=tuple(each.close() for each in rows) if context.routes else (),
+        followed=tuple(rows[0].followed),
+        deletes=tuple(work.deletes),
     )
 
 
-def _files(context: TaskContext, target: WriteTarget) -> DataFileWriter:
+def _files(context: TaskContext, target: WriteTarget, following: FollowedColumns | None = None) -> DataFileWriter:
     return DataFileWriter(
         target,
         storage=context.storage,
         prefix=context.file_prefix,
         target_bytes=context.spec.maintain.target_file_bytes,
+        following=following,
     )
 
 
@@ -69,6 +75,7 @@ class _Work:
     is_group: bool
     truncated_nanos: int = 0
     undeclared_fields: int = 0
+    deletes: list[FollowedRecords] = field(default_factory=list)
 
     def write(self, wanted: OffsetRange, chunks: Iterator[Records]) -> RangeResult:
         tally = _Tally(wanted, [RouteRows() for _ in self.rows])
@@ -79,6 +86,8 @@ class _Work:
                         files.add(new.rows)
                     if decoded.dead_letters is not None:
                         self.dead_letters.add(decoded.dead_letters)
+                if decoded.deletes is not None:
+                    self.deletes.append(decoded.deletes)
                 self.truncated_nanos += decoded.truncated_nanos
                 self.undeclared_fields += decoded.undeclared_fields
                 tally.add(records, decoded)
@@ -124,6 +133,7 @@ class _Tally:
         self.counts = self.counts + Counts(
             read=decoded.read,
             rows=sum(new.rows.num_rows for new in decoded.tables),
+            deletes=0 if decoded.deletes is None else len(decoded.deletes),
             dead_letters=sum(decoded.dead_letters_by_reason.values()),
             skipped=sum(decoded.skipped_by_reason.values()),
         )

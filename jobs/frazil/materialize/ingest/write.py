@@ -27,8 +27,9 @@ from frazil.materialize.ingest.sorting import in_order, possible_order
 from frazil.materialize.ingest.statistics import NanCounts, file_statistics
 from frazil.materialize.ingest.storage import open_storage
 from frazil.materialize.ingest.transformed import transformed
-from frazil.model.ingested import WriteTarget, WrittenFile
+from frazil.model.ingested import FollowedRows, WriteTarget, WrittenFile
 from frazil.model.secret import SettingValue
+from frazil.modes.followed import FollowedColumns
 
 ROW_GROUP_ROWS = 262_144
 """Rows of a row group: each write of one costs about the same, so small ones are gathered first."""
@@ -64,11 +65,19 @@ class DataFileWriter:
     """Writes the files of one table for one task. `close` returns them; do not use them before."""
 
     def __init__(
-        self, target: WriteTarget, *, storage: Mapping[str, SettingValue], prefix: str, target_bytes: int
+        self,
+        target: WriteTarget,
+        *,
+        storage: Mapping[str, SettingValue],
+        prefix: str,
+        target_bytes: int,
+        following: FollowedColumns | None = None,
     ) -> None:
+        """Open no file yet. With `following`, `followed` has what these columns hold of each row."""
         self._schema = Schema.model_validate_json(target.schema_json)
         self._spec = PartitionSpec.model_validate_json(target.partition_spec_json)
-        self._out = _Output(target, self._schema, self._spec.spec_id, storage, prefix, target_bytes)
+        self._out = _Output(target, self._schema, self._spec.spec_id, storage, prefix, target_bytes, following)
+        self.followed: list[FollowedRows] = []
         self._open: dict[tuple[object, ...], _OpenFile] = {}
         self._files: list[WrittenFile] = []
         self.arrow_schema = schema_to_pyarrow(self._schema)
@@ -82,7 +91,7 @@ class DataFileWriter:
             file = self._open[identity]
             file.add(part)
             if file.full:
-                self._files.append(file.close())
+                self._end(file)
                 del self._open[identity]
         while len(self._open) > 1 and self._holds_too_much():
             max(self._open.values(), key=lambda file: file.buffered_bytes).flush()
@@ -93,7 +102,7 @@ class DataFileWriter:
         writing = [(identity, file) for identity, file in self._open.items() if file.writing]
         if len(writing) > FILES_OPEN:
             identity, _ = max(writing, key=lambda each: each[1].written_bytes)
-            self._files.append(self._open.pop(identity).close())
+            self._end(self._open.pop(identity))
 
     def _holds_too_much(self) -> bool:
         files = self._open.values()
@@ -101,9 +110,14 @@ class DataFileWriter:
         return too_many or sum(file.buffered_bytes for file in files) > BUFFERED_BYTES
 
     def close(self) -> tuple[WrittenFile, ...]:
-        self._files += [file.close() for file in self._open.values()]
+        for file in self._open.values():
+            self._end(file)
         self._open = {}
         return tuple(self._files)
+
+    def _end(self, file: _OpenFile) -> None:
+        self._files.append(file.close())
+        self.followed += file.followed()
 
     def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple[object, ...], pa.RecordBatch]]:
         if batch.num_rows == 0:
@@ -186,6 +200,7 @@ class _Output:
     storage: Mapping[str, SettingValue]
     prefix: str
     target_bytes: int
+    following: FollowedColumns | None
     io: FileIO = field(init=False)
     locations: LocationProvider = field(init=False)
     order: SortOrder = field(init=False)
@@ -221,6 +236,7 @@ class _OpenFile:
         self._values = values
         self._path = out.new_path(key)
         self._batches: list[pa.RecordBatch] = []
+        self._followed: list[pa.RecordBatch] = []
         self._stream: Any = None
         self._writer: pq.ParquetWriter | None = None
         self._nans = NanCounts(out.schema)
@@ -257,12 +273,20 @@ class _OpenFile:
         if self._writer is None:
             self._stream = self._out.io.new_output(self._path).create(overwrite=True)
             self._writer = self._out.parquet(self._stream)
-        parts = [part for batch in self._out.in_order(self._batches) for part in _page_sized(batch)]
+        ordered = self._out.in_order(self._batches)
+        if self._out.following is not None:
+            self._followed += [self._out.following.of_rows(batch) for batch in ordered]
+        parts = [part for batch in ordered for part in _page_sized(batch)]
         self._batches = []
         self._writer.write_table(pa.Table.from_batches(parts), row_group_size=self._out.row_group_rows(self.buffered))
         self._written_bytes = int(self._stream.tell())
         self._flushes += 1
         self.buffered = self.buffered_bytes = 0
+
+    def followed(self) -> Iterator[FollowedRows]:
+        """Yield what is followed of the rows that are written."""
+        if self._out.following is not None:
+            yield FollowedRows(self._path, self._out.following.joined(self._followed))
 
     def close(self) -> WrittenFile:
         self.flush()

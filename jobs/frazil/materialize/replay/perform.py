@@ -35,7 +35,7 @@ from frazil.materialize.replay.doubled import check_no_rows
 from frazil.materialize.replay.letters import LETTERS_AT_ONCE, Letters, Waiting, chosen_letters, without
 from frazil.materialize.replay.redecode import NewSchemaError, Redecoder, SchemaUse
 from frazil.materialize.replay.replayed_state import ReplayedRows, check, of_group, receipt_of, state_after
-from frazil.materialize.replay.request import ReplayRequest, ReplayResult
+from frazil.materialize.replay.request import ReplayRequest, ReplayResult, check_replayable
 from frazil.materialize.schema.fitted import fitted
 from frazil.materialize.state import Standing
 from frazil.materialize.verdicts import OvertakenError
@@ -43,12 +43,13 @@ from frazil.model.errors import CountMismatchError, FrazilError, IncompatibleSch
 from frazil.model.expired_letters import deleted_in
 from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan, WriterSchemas
-from frazil.model.progress import BatchRef, Counts
+from frazil.model.progress import BatchRef
 from frazil.model.receipt import Receipt
 from frazil.model.schemas import SchemaId, in_order
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import store
+from frazil.modes.mode import Written, find_none
 from frazil.modes.open import open_mode
 
 LOG = logging.getLogger(__name__)
@@ -87,8 +88,9 @@ class Replay:
         """Replay what is chosen, a portion at a time, each in a snapshot of its own, until nothing is left to try.
 
         Raises PausedError, ContendedError if others keep publishing, and what a batch raises. What is visible by then
-        is right.
+        is right. Raises ReplayError for a table that follows keys.
         """
+        check_replayable(self.spec)
         overtaken = 0
         while overtaken < ATTEMPTS:
             here, dead_letters = self.made_ready()
@@ -264,14 +266,13 @@ class Replay:
         state = state_after(planned, rows, writer=self.writer, fitted=of_schemas, is_grouped=is_grouped)
         state = state if entry is None else entry.added_to(plan.state.group, state)
         stored = store(state, receipt_of(planned, rows, state, seconds=self.seconds))
-        counts = Counts(read=rows.rows, rows=rows.rows)
         try:
             return stage_on_branch(
                 self.clients.lake,
                 here.view,
                 base=here.view.head,
                 names=table.stage_names,
-                change=open_mode(spec.write).change(rows.files, counts, here.view),
+                change=open_mode(spec.write).change(Written(rows.files, rows.rows), find_none),
                 summary=stored.summary,
                 document=stored.document,
             )

@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from uuid import UUID
 
+from frazil.model.errors import ReplayError
 from frazil.model.moments import rfc3339
 from frazil.model.schemas import SchemaId
+from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 
 REQUEST_PREFIX = "frazil.replay-request."
@@ -17,6 +19,16 @@ REQUEST_PREFIX = "frazil.replay-request."
 
 Record = tuple[str, int, int]
 """A topic, a partition and an offset."""
+
+
+def check_replayable(spec: TableSpec) -> None:
+    """Raise ReplayError for a table that follows keys: a delete leaves no trace, and a dead letter may be older."""
+    if spec.follows_keys:
+        raise ReplayError(
+            f"{spec.dead_letters_identifier}: the dead letters of a table with write: {spec.write} cannot be replayed"
+            " yet: one could bring back a key that was deleted since",
+            hint="fix the cause and produce the current values of these keys again",
+        )
 
 
 @dataclass(frozen=True, slots=True)

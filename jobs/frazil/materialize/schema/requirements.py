@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from frazil.materialize.layout import impossible_columns, metadata_columns, name_clashes, newly_unreadable
+from frazil.materialize.layout import (
+    identity_findings,
+    impossible_columns,
+    metadata_columns,
+    name_clashes,
+    newly_unreadable,
+)
 from frazil.materialize.schema.columns_of import given_columns, key_column, record_columns
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
 from frazil.materialize.schema.former_names import FormerNames
 from frazil.materialize.schema.notices import notes_of_keys, notes_of_values
 from frazil.materialize.schema.succession import NONE_ACCEPTED, Accepted, OtherMessage, other_message, refused_if_strict
+from frazil.model.changes import AddColumn
 from frazil.model.columns import Column
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import RegisteredSchema, SchemaFinding, SchemaId
 from frazil.model.spec import OnIncompatibleSchema, TableSpec
+from frazil.modes.identity import FIRST, SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +102,21 @@ def required_by(
     return of_keys(spec, schema, accepted) if of_key else of_values(spec, schema, accepted)
 
 
+def _identity_findings(spec: TableSpec, wanted: RequiredColumns, evolution: Evolution) -> Iterator[SchemaFinding]:
+    """Yield the changes after which a table that follows keys would not find the rows that it has."""
+    if not spec.follows_keys or wanted.of_record:
+        return
+    key = spec.metadata.prefix + "key"
+    for column in wanted.columns:
+        yield from identity_findings(spec, column) if column.name == key else ()
+    for change in evolution.changes:
+        if isinstance(change, AddColumn) and change.path.startswith(f"{key}."):
+            what = "is new in the key, and would change the identity of every row"
+            yield SchemaFinding(change.path, what)
+        if isinstance(change, AddColumn) and change.path in (FIRST, SECOND):
+            yield SchemaFinding(change.path, "was dropped by another tool: the rows before have no identity any more")
+
+
 def needed(
     spec: TableSpec,
     wanted: RequiredColumns,
@@ -112,5 +135,6 @@ def needed(
         SchemaFinding(n, "a partition field has this name, now or earlier") for n in sorted(after & partition_names)
     )
     found = () if wanted.other_message is None else (wanted.other_message.finding,)
-    unable = (*impossible_columns(spec, changed, evolution.changes), *newly_unreadable(have, changed, spec))
+    identity = _identity_findings(spec, wanted, evolution)
+    unable = (*identity, *impossible_columns(spec, changed, evolution.changes), *newly_unreadable(have, changed, spec))
     return replace(evolution, findings=(*found, *evolution.findings, *wanted.if_strict, *clashes, *taken, *unable))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from frazil.model.secret import SettingValue
-
-POSITION, PLACE = "position", "place"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +20,24 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class IdentityColumns:
-    """Columns by their field ids: the halves of the identity, and by name those that are returned of found rows."""
+    """Columns by their field ids: the halves of the identity, and where a row came from."""
 
     first: int
     second: int
-    returned: Mapping[str, int]
+    partition: int
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeTask:
-    """Files of one table, to be searched for distinct identities: the longs `first` and `second`, without nulls."""
+    """Files of one table, to be searched for distinct identities, whose halves are `first` and `second`."""
 
     table: str
     location: str
     files: Sequence[StoredFile]
     columns: IdentityColumns
-    first: pa.Int64Array
-    second: pa.Int64Array
+    first: array[int]
+    second: array[int]
     storage: Mapping[str, SettingValue]
     properties: Mapping[str, str]
 
@@ -48,8 +46,12 @@ class ProbeTask:
 class FoundRows:
     """The rows of a data file that have one of the identities, without those that are deleted.
 
-    `rows` has the columns `POSITION` in the file, ascending, `PLACE` of the identity in the task, and those returned.
+    By column: the `position` in the file, ascending, the `place` of the identity in the task, and the partition and
+    offset of the row's record. Rows without these are left out: they are another writer's.
     """
 
     path: str
-    rows: pa.RecordBatch
+    position: array[int]
+    place: array[int]
+    partition: array[int]
+    offset: array[int]

@@ -1,0 +1,236 @@
+"""Tables that follow keys: whole batches, held against a model of the topic in plain Python."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from values_of_tables import SPEC
+from whole_batches import World, drained
+
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.materialize.replay.request import ReplayError, ReplayRequest
+from frazil.model.dead_letter import Reason
+from frazil.model.errors import IncompatibleSchemaError, SpecChangeError, SpecError
+from frazil.model.ingested import DeletedRows
+from frazil.model.progress import Counts
+from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.modes.identity import FIRST
+from frazil.verify.table import verify_table
+from tests.fakes.clients_in_memory import a_field, record
+
+UPSERT = replace(SPEC, write="upsert", on_tombstone="delete", value="json")
+NAMES = count()
+Sent = tuple[str | None, int | None]
+"""A key and a value; None is a null."""
+
+
+@dataclass
+class Changelog:
+    """A topic of one partition, its table, and what the table should have."""
+
+    world: World
+    spec: TableSpec
+    state: dict[str, int] = field(default_factory=dict)
+    """The offset of the newest record of each key that was not deleted."""
+    counts: Counts = field(default_factory=Counts)
+
+    @classmethod
+    def at(cls, folder: Path, **changes: object) -> Changelog:
+        spec = replace(UPSERT, table=f"t{next(NAMES)}", **changes)  # type: ignore[arg-type]
+        return cls(World(IcebergLake(CatalogSettings("jdbc", str(folder)))), spec)
+
+    def send(self, *records: Sent) -> None:
+        for key, value in records:
+            offset = len(self.world.values)
+            self.world.values.append(None if value is None else json.dumps({"n": value}).encode())  # type: ignore[arg-type]
+            if key is None:
+                self.counts += Counts(read=1, dead_letters=1)
+                continue
+            self.world.keys[offset] = key.encode()
+            if value is None:
+                self.counts += Counts(read=1, deletes=1)
+                self.state.pop(key, None)
+            else:
+                self.counts += Counts(read=1, rows=1)
+                self.state[key] = offset
+
+    def catch_up(self) -> None:
+        drained(self.world, self.spec)
+
+    def rows(self) -> dict[str, int]:
+        view = self.world.lake.load(self.spec.identifier)
+        assert view is not None
+        found: dict[str, int] = {}
+        for batch in self.world.lake.read(view, columns=["kafka_key", "kafka_offset"], equal={}):
+            for row in batch.to_pylist():
+                assert row["kafka_key"] not in found
+                found[row["kafka_key"]] = row["kafka_offset"]
+        return found
+
+    def check(self) -> None:
+        assert self.rows() == self.state
+        verification = verify_table(self.world.lake, self.spec)
+        assert verification.findings == ()
+        assert verification.counts == self.counts
+
+    def others(self, files: Sequence[object] = (), deletes: Sequence[DeletedRows] = ()) -> None:
+        """Commit as another engine does."""
+        lake, view = self.world.lake, self.world.lake.load(self.spec.identifier)
+        assert view is not None and view.head is not None
+        lake.stage(view, base=view.head, branch="theirs", files=files, summary={}, deletes=deletes)  # type: ignore[arg-type]
+        view = lake.load(self.spec.identifier)
+        assert view is not None
+        lake.publish(view, branch="theirs", tag="theirs", drop=["theirs"])
+
+
+@pytest.fixture
+def changelog(tmp_path: Path) -> Changelog:
+    return Changelog.at(tmp_path)
+
+
+def test_the_newest_record_of_a_key_is_its_row_and_a_tombstone_deletes_it(changelog: Changelog) -> None:
+    changelog.send(("a", 1), ("b", 2), ("a", 3), ("c", 4))
+    changelog.catch_up()
+    changelog.send(("b", None), ("c", 5), ("d", None))
+    changelog.catch_up()
+
+    changelog.check()
+    assert changelog.rows() == {"a": 2, "c": 5}
+
+
+def test_a_key_that_was_deleted_can_come_back(changelog: Changelog) -> None:
+    for value in (1, None, 2):
+        changelog.send(("a", value))
+        changelog.catch_up()
+        changelog.check()
+
+
+def test_a_record_without_a_key_is_a_dead_letter(changelog: Changelog) -> None:
+    changelog.send((None, 1), ("a", 1), (None, None))
+    changelog.catch_up()
+
+    changelog.check()
+    view = changelog.world.lake.load(changelog.spec.dead_letters_identifier)
+    assert view is not None
+    letters = [
+        row
+        for part in changelog.world.lake.read(view, columns=["offset", "reason"], equal={})
+        for row in part.to_pylist()
+    ]
+    assert letters == [{"offset": n, "reason": Reason.NULL_IDENTITY.value} for n in (0, 2)]
+
+
+def test_a_batch_is_one_snapshot_and_readers_see_no_state_in_between(changelog: Changelog) -> None:
+    changelog.send(("a", 1), ("b", 1))
+    changelog.catch_up()
+    before = changelog.world.lake.load(changelog.spec.identifier)
+    changelog.send(("a", 2), ("b", None))
+    changelog.catch_up()
+
+    after = changelog.world.lake.load(changelog.spec.identifier)
+    assert before is not None and after is not None
+    head = after.head_snapshot()
+    assert head is not None and head.parent_id == before.head
+    assert head.operation == "overwrite"
+    assert (head.figure("added-records"), head.figure("added-position-deletes")) == (1, 2)
+
+
+def test_a_row_that_another_engine_has_deleted_is_not_looked_for(changelog: Changelog) -> None:
+    changelog.send(("a", 1), ("b", 1))
+    changelog.catch_up()
+    view = changelog.world.lake.load(changelog.spec.identifier)
+    assert view is not None
+    (file,) = changelog.world.lake.stored_files(view)
+    changelog.others(deletes=[DeletedRows(file.path, [0])])
+    changelog.send(("a", 2))
+    changelog.catch_up()
+
+    changelog.check()
+
+
+@pytest.mark.parametrize("sort_by", [(), ("kafka_offset desc nulls last",)])
+@pytest.mark.parametrize("partition_by", [(), ("bucket(3, kafka_key)",), ("truncate(4, kafka_offset)",)])
+def test_rows_are_found_however_they_are_laid_out(
+    tmp_path: Path, partition_by: tuple[str, ...], sort_by: tuple[str, ...]
+) -> None:
+    changelog = Changelog.at(tmp_path, partition_by=partition_by, sort_by=sort_by)
+    for value in range(3):
+        changelog.send(*((key, value) for key in "abcdcba"), ("b", None))
+        changelog.catch_up()
+
+        changelog.check()
+
+
+SENT = st.tuples(st.sampled_from("abcde") | st.none(), st.integers(0, 9) | st.none())
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(SENT, min_size=1, max_size=8), max_size=5))
+def test_any_changelog_in_any_batches_is_the_model(tmp_path: Path, batches: list[list[Sent]]) -> None:
+    changelog = Changelog.at(tmp_path)
+    for batch in batches:
+        changelog.send(*batch)
+        changelog.catch_up()
+
+        changelog.check()
+
+
+def test_dead_letters_are_not_replayed_into_it(changelog: Changelog) -> None:
+    changelog.send((None, 1), ("a", 1))
+    changelog.catch_up()
+
+    with pytest.raises(ReplayError, match="could bring back a key that was deleted"):
+        changelog.world.table(changelog.spec).replay(ReplayRequest("r", "test", "now"))
+
+
+@pytest.mark.parametrize(("changes", "key"), [({"key": "bytes"}, "key"), ({"topics": ("orders", "more")}, "topics")])
+def test_the_identity_and_the_order_stay(changelog: Changelog, changes: dict[str, object], key: str) -> None:
+    changelog.send(("a", 1))
+    changelog.catch_up()
+    changelog.spec = replace(changelog.spec, **changes)  # type: ignore[arg-type]
+    changelog.world.names = changelog.spec.topics
+
+    with pytest.raises(SpecChangeError, match=f"{key}:"):
+        changelog.catch_up()
+
+
+def in_keys(*fields: dict[str, object]) -> str:
+    return record(*fields, name="Key")
+
+
+def test_a_key_with_another_part_pauses_the_table(changelog: Changelog) -> None:
+    changelog.spec = replace(changelog.spec, key="avro")
+    changelog.world.registry.register("orders-key", in_keys(a_field("id")))
+    changelog.catch_up()
+    changelog.world.registry.register("orders-key", in_keys(a_field("id"), a_field("region", ["null", "string"])))
+
+    with pytest.raises(IncompatibleSchemaError, match=r"region.*would change the identity of every row"):
+        changelog.catch_up()
+
+
+def test_a_key_with_a_float_is_refused(changelog: Changelog) -> None:
+    changelog.spec = replace(changelog.spec, key="avro")
+    changelog.world.registry.register("orders-key", in_keys(a_field("id", "double")))
+
+    with pytest.raises(SpecError, match=r"kafka_key\.id: is double, and cannot be a part of the identity"):
+        changelog.catch_up()
+
+
+def test_a_dropped_identity_pauses_the_table(changelog: Changelog) -> None:
+    changelog.send(("a", 1))
+    changelog.catch_up()
+    view = changelog.world.lake.load(changelog.spec.identifier)
+    assert view is not None
+    with view.current.update_schema() as update:
+        update.delete_column(FIRST)
+    changelog.send(("a", 2))
+
+    with pytest.raises(IncompatibleSchemaError, match=f"{FIRST}.*was dropped by another tool"):
+        changelog.catch_up()
