@@ -10,6 +10,7 @@ from typing import Any
 from frazil.delta.in_snowflake import Look, Looks
 from frazil.delta.standing import LogStanding, log_standing
 from frazil.materialize.foreign import count_foreign
+from frazil.materialize.group.complete import published_since, why_apart
 from frazil.materialize.pause.pausing import Pause, excluded_schemas, pause_of, under_ledger
 from frazil.materialize.plan import source_problems
 from frazil.materialize.replay.request import open_requests
@@ -19,7 +20,7 @@ from frazil.materialize.state import Standing, standing
 from frazil.model.errors import CatalogError, ServiceError, TableError
 from frazil.model.moments import rfc3339
 from frazil.model.plan import TopicFacts
-from frazil.model.progress import Counts, ForeignChanges
+from frazil.model.progress import BatchRef, Counts, ForeignChanges
 from frazil.model.schemas import SchemaId, in_order, stored_id
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -84,6 +85,8 @@ class TableStatus:
     removed_topics: tuple[str, ...] = ()
     replay_requests: tuple[str, ...] = ()
     """The requests to replay dead letters that wait for a driver."""
+    lacks_batch: BatchRef | None = None
+    """The last batch of the group, if its ledger has it and this table does not: the next run completes it."""
     delta: LogStanding | None = None
     delta_in_snowflake: Look | None = None
 
@@ -140,10 +143,12 @@ def table_statuses(
     """
     ends, looks = _Ends(topics), None if snowflake is None else Looks(snowflake)
     for spec in specs:
+        group = spec.group  # its ledger is loaded first, because it gets each batch first
+        ledger = None if group is None or group.ledger == spec.identifier else lake.load(group.ledger)
         view = lake.load(spec.identifier)
-        if view is not None and spec.group is not None:
-            view = under_ledger(view, lake.load(spec.group.ledger))
-        status = _status(view, ends, spec, now)
+        status = _status(view if view is None else under_ledger(view, ledger), ends, spec, now)
+        if view is not None and ledger is not None:
+            status = _beside_ledger(status, spec, view, ledger)
         if view is not None and "delta" in spec.formats:
             log = log_standing(view, delta_logs())
             look = looks.of(spec, view, log, now=now) if looks is not None and "snowflake" in spec.readers else None
@@ -199,6 +204,24 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         removed_topics=tuple(source.topic for source in at.state.sources if source.topic not in spec.topics),
         replay_requests=tuple(map(str, open_requests(view.properties))),
     )
+
+
+def _beside_ledger(status: TableStatus, spec: TableSpec, view: TableView, ledger: TableView) -> TableStatus:
+    """Return the status with what the table of a group lacks, if its state and that of the ledger can be read."""
+    try:
+        at, first = (standing(each, pipeline=spec.pipeline) for each in (view, ledger))
+    except (TableError, CatalogError):
+        return status
+    group = first.state.group
+    if at.state.itself == first.state.itself or group is None or not group.has(spec.table):
+        return status
+    if published_since(first, at):
+        return status
+    why = why_apart(first, at)
+    if not why:
+        return replace(status, lacks_batch=first.state.itself)
+    problem = f"the tables of {spec.pipeline.name} are not at one batch: {why}; see docs/operate.md, GroupApartError"
+    return replace(status, problem=status.problem or problem)
 
 
 def _problem(spec: TableSpec, at: Standing, ends: _Ends) -> str | None:

@@ -170,6 +170,12 @@ def remarks(found: Sequence[TableStatus]) -> Iterator[str]:
             yield f"{each.table}: {each.delta_in_snowflake}"
         if each.problem is not None:
             yield f"{each.table}: {each.problem}"
+        if each.lacks_batch is not None:
+            batch = f"batch {each.lacks_batch.batch_id} (epoch {each.lacks_batch.epoch})"
+            yield (
+                f"{each.table}: lacks {batch}, which the first table of its group has; the next run of"
+                " `frazil materialize` completes it first"
+            )
         if each.pause is not None:
             hint = each.pause.hint or f"resume it with `frazil resume {each.table}`"
             yield f"{each.table}: paused {each.pause}"
