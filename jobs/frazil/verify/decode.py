@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
 from frazil.adapters.iceberg.scan import schemas_of
+from frazil.formats.open import record_name
 from frazil.materialize.ingest.dead_rows import named_writers
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from frazil.materialize.ingest.decoders import NewSchemaError, SchemasById, TaskSchemas, UnknownIds
@@ -34,6 +35,8 @@ from frazil.ports import SchemaRegistry
 from frazil.records import Headers, OptionalFields, Records
 from frazil.verify.placement import ByFieldId
 
+Routes = Sequence[tuple[Route, TableSpec]]
+
 
 @dataclass(slots=True)
 class _AnyNumber(UnknownIds):
@@ -44,13 +47,18 @@ class _AnyNumber(UnknownIds):
 
 
 class _PossibleSchemas(SchemasById):
-    """Schemas that can become columns; the table was never able to hold any other, so its records are dead letters."""
+    """Schemas that can become columns; no table was ever able to hold any other, so its records are dead letters.
 
-    def __init__(self, spec: TableSpec, unknown: UnknownIds, excluded: ExcludedSchemas, *, of_key: bool) -> None:
+    `routes` are those of a group, with the specs of their tables. All that can get a record must be able to hold it.
+    """
+
+    def __init__(
+        self, spec: TableSpec, unknown: UnknownIds, excluded: ExcludedSchemas, routes: Routes, *, of_key: bool
+    ) -> None:
         self.known: dict[SchemaId, RegisteredSchema] = {}
         word, ids = (spec.key, excluded.keys) if of_key else (spec.value, excluded.values)
         super().__init__(word, self.known, unknown, ids)
-        self._spec, self._of_key = spec, of_key
+        self._spec, self._routes, self._of_key = spec, routes, of_key
         self._possible: dict[SchemaId, bool] = {}
 
     def schema(self, schema_id: SchemaId) -> RegisteredSchema | Reason:
@@ -63,10 +71,16 @@ class _PossibleSchemas(SchemasById):
 
     def _can_become_columns(self, schema: RegisteredSchema) -> bool:
         try:
-            record_columns(self._spec, schema, of_key=self._of_key)
+            for spec in self._takers(schema):
+                record_columns(spec, schema, of_key=self._of_key)
         except IncompatibleSchemaError:
             return False
         return True
+
+    def _takers(self, schema: RegisteredSchema) -> Iterable[TableSpec]:
+        if not self._routes:
+            return (self._spec,)
+        return (own for route, own in self._routes if self._of_key or route.schema in (None, record_name(schema)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +91,11 @@ class KnownSchemas:
     keys: _PossibleSchemas
 
     @staticmethod
-    def none_yet(spec: TableSpec, registry: SchemaRegistry, excluded: ExcludedSchemas = NONE_EXCLUDED) -> KnownSchemas:
+    def none_yet(
+        spec: TableSpec, registry: SchemaRegistry, excluded: ExcludedSchemas = NONE_EXCLUDED, routes: Routes = ()
+    ) -> KnownSchemas:
         unknown = _AnyNumber(registry)
-        values, keys = (_PossibleSchemas(spec, unknown, excluded, of_key=of_key) for of_key in (False, True))
+        values, keys = (_PossibleSchemas(spec, unknown, excluded, routes, of_key=of_key) for of_key in (False, True))
         return KnownSchemas(values, keys)
 
     def of_task(self) -> TaskSchemas:
@@ -183,9 +199,10 @@ def open_judge(
     """
     spec, at = tables[0]
     spec = replace(spec, on_bad_record=on_bad_record, on_tombstone=on_tombstone, dead_letter_key=None)
-    known, routes = KnownSchemas.none_yet(spec, registry, excluded), routes_of(at.state)
-    by_name = {own.table: (own, standing) for own, standing in tables}
+    routes, by_name = routes_of(at.state), {own.table: (own, standing) for own, standing in tables}
     own_of_each = [by_name.get(route.table, tables[0]) for route in routes] or [tables[0]]
+    specs = [(route, own) for route, (own, _) in zip(routes, own_of_each, strict=False)]
+    known = KnownSchemas.none_yet(spec, registry, excluded, specs)
     decoders = [
         TableDecoder(
             replace(own, on_bad_record=on_bad_record, on_tombstone=on_tombstone),

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from grouped_tables import DEAD_LETTERS, GroupWorld, specs
-from policed_tables import HASH, HASH_KEY, LETTER_KEY, NO_KEY
+from policed_tables import HASH, HASH_KEY, LETTER_KEY, NO_KEY, truncate
+from whole_batches import framed
 
 from frazil.materialize.letter_retention import delete_old_letters
 from frazil.model.plan import OffsetRange
@@ -27,6 +28,7 @@ from frazil.proof.verification import FindingKind, Verification
 from frazil.records import Headers, Records
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.group import verify_together
+from tests.fakes.clients_in_memory import a_field, record
 
 SENT = ("order", "refund", "order", "other", "refund", "order", "order", "other")
 """In two batches: the first has six records."""
@@ -405,6 +407,27 @@ def test_a_group_that_masks_columns_is_proven_and_no_finding_quotes_a_value(worl
     (finding,) = verified(world, *tables)[-1].findings
 
     assert str(finding) == "events-0@0: column n: one value in lake.orders, one value in Kafka"
+
+
+def test_a_mask_of_one_table_refuses_no_schema_of_another_one(world: GroupWorld) -> None:
+    """The text `why` of refunds is cut; orders have a number of that name, which could not be."""
+    order = record(a_field("n", "int"), a_field("why", "int"), name="shop.Order")
+    order_id = int(str(world.registry.register("events-value", order).id))
+    world.values[:] = [world.values[1], framed(order_id, order, {"n": 1, "why": 5})]
+    refunds, orders = specs(Route("refunds", "shop.Refund"), Route("orders", "shop.Order"))
+    refunds = policed(
+        replace(refunds, metadata=NO_KEY),
+        Policies((("why", truncate(2)),)),
+        hash_key=HASH_KEY,
+        dead_letter_key=LETTER_KEY,
+    )
+    assert orders.group is not None
+    group = replace(orders.group, masked=True)
+    tables = [replace(each, group=group, dead_letter_key=LETTER_KEY) for each in (refunds, orders)]
+    world.catch_up(world.driver(*tables))
+
+    assert (world.offsets("lake.refunds"), world.offsets("lake.orders")) == ([0], [1])
+    assert findings(verified(world, *tables)) == []
 
 
 def test_a_table_of_a_removed_route_is_not_verified_and_noted(published: GroupWorld) -> None:
