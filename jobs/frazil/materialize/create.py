@@ -230,8 +230,11 @@ def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Colum
         found = _initial_columns(spec, latest)
         _check_policies(spec, latest)
     except IncompatibleSchemaError as refused:
+        of_policies = f"if a finding is about a policy, correct it in {spec.source_file}; otherwise " * bool(
+            spec.policies
+        )
         raise IncompatibleSchemaError(
-            refused.what, hint=NOT_MADE, schema_id=refused.schema_id, of_key=refused.of_key
+            refused.what, hint=f"{of_policies}{NOT_MADE}", schema_id=refused.schema_id, of_key=refused.of_key
         ) from refused
     return found
 

@@ -37,6 +37,13 @@ def with_keys_read(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
     """
     if not spec.masked:
         return spec
+    if spec.policies.hashes and spec.value_settings.hash_key is None:
+        raise SettingError(
+            f"{spec.identifier}: the table's hashes were made with the hash_key {spec.policies.hash_key}, which is not"
+            " configured",
+            hint=f"set `hash_key: {{id: {spec.policies.hash_key}, …}}` below `policies` in frazil.yaml, with the key"
+            " that had this id",
+        )
     values, keys, letters = spec.value_settings, spec.key_settings, spec.dead_letter_key
     return replace(
         spec,

@@ -96,9 +96,9 @@ class LetterCipher:
 
     def _spoiled(self, letter: Letter, column: str) -> SettingError:
         return SettingError(
-            f"the {column} of the dead letter {_named(letter)} cannot be decrypted with the key {self.key_id}:"
-            " the key has changed, or the letter has",
-            hint=f"configure the key that had the id {self.key_id} when the letter was written",
+            f"the column `{column}` of the dead letter {_named(letter)} cannot be decrypted with the dead_letter_key"
+            f" {self.key_id}: another key has this id now, or the dead letter was changed",
+            hint=f"configure the dead_letter_key that had the id {self.key_id} when the dead letter was written",
         )
 
 

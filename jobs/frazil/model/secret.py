@@ -39,14 +39,18 @@ class DeferredSecret:
 
 @dataclass(frozen=True, slots=True)
 class NamedKey:
-    """A key of 32 bytes, in base64, and the id by which tables name it. Only the id is ever written."""
+    """A key of 32 bytes, in base64, and the id by which tables name it. Only the id is ever written.
+
+    `place` is the position in `frazil.yaml` that errors name.
+    """
 
     id: str
     secret: Secret | DeferredSecret = field(compare=False)
+    place: str = field(default="frazil.yaml", compare=False)
 
     def read(self) -> NamedKey:
         """Return the key with its value looked up, to hand it to other processes. Raises as `DeferredSecret.read`."""
-        return NamedKey(self.id, self.secret.read()) if isinstance(self.secret, DeferredSecret) else self
+        return NamedKey(self.id, self.secret.read(), self.place) if isinstance(self.secret, DeferredSecret) else self
 
 
 SettingValue = str | Secret

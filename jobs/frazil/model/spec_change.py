@@ -22,6 +22,7 @@ class SpecChange:
     """One key whose value in the spec differs from the table's. `how` says what is done, or what to do instead.
 
     If the change is applied, `columns`, `partition_by`, `sort_by` and `properties` are the changes to the table.
+    `given_in` is what to restore if the change is refused; empty for the key in the table's spec.
     """
 
     key: str
@@ -33,6 +34,7 @@ class SpecChange:
     partition_by: tuple[str, ...] | None = None
     sort_by: tuple[str, ...] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    given_in: str = ""
 
     @property
     def lays_out(self) -> bool:

@@ -78,7 +78,10 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A mapping with declared keys. Exactly one of the keys in `exactly_one` must be given."""
+    """A mapping with declared keys. Exactly one of the keys in `exactly_one` must be given.
+
+    `example` is shown where something else than a mapping is given.
+    """
 
     keys: tuple[Key[object], ...]
     not_yet: tuple[NotYet, ...] = ()
@@ -86,10 +89,11 @@ class Section:
     handed_on: tuple[str, ...] = ()
     exactly_one: tuple[str, ...] = ()
     label: str = "a mapping of keys"
+    example: str = "`name: value` lines, with a space after the colon"
 
     def read(self, node: Node, at: At) -> Values:
         if not isinstance(node, MapNode):
-            hint = "write `name: value` lines, with a space after the colon"
+            hint = f"write {self.example}"
             raise at.reject(node.mark, f"expected {self.label}, found {describe(node)}", hint=hint)
         before = len(at.problems.found)
         self._check_names(node, at)

@@ -143,7 +143,9 @@ class _Loading:
         hash_key = None if given is None else given.get(HASH_KEY)
         with_theirs = with_keys(specs, hash_key, None if given is None else given.get(DEAD_LETTER_KEY))
         for name, why in missing_keys(with_theirs):
-            hint = f"add `policies: {{{name}: {{id: …, secret: …}}}}`; `openssl rand -base64 32` generates a key"
+            hint = (
+                f"add `{name}: {{id: …, file: …}}` below `policies:` (docs/policies.md, Keys, shows how to make a key)"
+            )
             here = at.under(settings_keys.POLICIES_KEY.name).under(name)
             here.reject(root.mark, f"required key is missing: {why}", hint=hint)
         return with_theirs

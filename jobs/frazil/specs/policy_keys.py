@@ -60,9 +60,13 @@ def column_policy_of(values: Values) -> Policy:
     return replace(policy_of(values), may_be_missing=values.get(MAY_BE_MISSING) is not None)
 
 
-POLICY = Built(Section((MASK, LENGTH, DROP), exactly_one=("mask", "drop"), label="a policy"), policy_of)
+_EXAMPLE = "`{mask: hash}` or `{drop: true}`"
+POLICY = Built(
+    Section((MASK, LENGTH, DROP), exactly_one=("mask", "drop"), label="a policy", example=_EXAMPLE), policy_of
+)
 COLUMN_POLICY = Built(
-    Section((MASK, LENGTH, DROP, MAY_BE_MISSING), exactly_one=("mask", "drop"), label="a policy"), column_policy_of
+    Section((MASK, LENGTH, DROP, MAY_BE_MISSING), exactly_one=("mask", "drop"), label="a policy", example=_EXAMPLE),
+    column_policy_of,
 )
 COLUMNS = Key(
     "columns",
@@ -89,7 +93,7 @@ FILE = Key("file", SecretFile(), "A file with the key, read when used.", Derived
 def named_key_of(values: Values) -> NamedKey:
     given: DeferredSecret | Secret | None = values.get(SECRET) or values.get(FILE)
     assert given is not None  # noqa: S101 - exactly one is given
-    return NamedKey(values[KEY_ID], given)
+    return NamedKey(values[KEY_ID], given, str(values.place))
 
 
 NAMED_KEY = Built(Section((KEY_ID, SECRET, FILE), exactly_one=("secret", "file"), label="a key"), named_key_of)

@@ -53,7 +53,7 @@ ROUTE = Section(
 )
 ROUTES = Key(
     "routes",
-    ListOf(ROUTE, at_least_one=True),
+    ListOf(ROUTE, at_least_one=True, example="a list: `- {table: orders, schema: shop.Order}`"),
     "Several tables from one reading of the topics: the first route whose conditions all hold takes a record.",
     Derived("none: one table"),
 )

@@ -282,6 +282,7 @@ class ListOf(Generic[T]):
 
     element: Shape[T]
     at_least_one: bool = False
+    example: str = "[first, second]"
 
     @property
     def label(self) -> str:
@@ -289,7 +290,7 @@ class ListOf(Generic[T]):
 
     def read(self, node: Node, at: At) -> tuple[T, ...]:
         if not isinstance(node, ListNode):
-            hint = f"write [{node.text}]" if isinstance(node, ScalarNode) and node.text else "write [first, second]"
+            hint = f"write [{node.text}]" if isinstance(node, ScalarNode) and node.text else f"write {self.example}"
             raise at.reject(node.mark, f"expected {self.label}, found {describe(node)}", hint=hint)
         if self.at_least_one and not node.items:
             raise at.reject(node.mark, "the list is empty", hint="give at least one")

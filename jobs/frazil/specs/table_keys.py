@@ -31,7 +31,7 @@ from frazil.model.spec import (
     WireFormat,
 )
 from frazil.specs.declared_fields import DECLARED_FIELDS, PARTS, POSSIBLE
-from frazil.specs.keys import Built, Derived, Key, Required, Section, Values, WordOr
+from frazil.specs.keys import Built, Derived, Key, Refused, Required, Section, Values, WordOr
 from frazil.specs.partitions import PARTITIONS, SORT_FIELDS
 from frazil.specs.policy_keys import COLUMNS, TAGS
 from frazil.specs.route_keys import ROUTES
@@ -303,5 +303,6 @@ TABLE_SECTION = Section(
         STRING_FORMATS,
     ),
     not_yet=(NotYet("identity", "write: append needs no identity; remove the key"),),
+    refused=(Refused("policies", "the keys of policies belong in frazil.yaml", "move the key there"),),
     exactly_one=("topic", "topics"),
 )

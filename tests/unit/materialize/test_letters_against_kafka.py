@@ -149,4 +149,7 @@ def test_a_letter_that_was_altered_under_its_encryption_is_a_finding(world: Worl
     rewrite(world, wanted, lambda letter: {**letter, "value": letter["value"][:-1] + b"\0"})
 
     assert [each.partition(":")[0] for each in found(world, wanted)] == ["orders-0@0", "orders-0@1"]
-    assert "the value of the dead letter orders-0@0 cannot be decrypted with the key d1" in found(world, wanted)[0]
+    assert (
+        "the column `value` of the dead letter orders-0@0 cannot be decrypted with the dead_letter_key d1"
+        in found(world, wanted)[0]
+    )

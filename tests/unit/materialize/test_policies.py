@@ -295,6 +295,18 @@ def test_another_hash_key_under_the_same_id_is_refused_and_changes_nothing(world
     assert [each["email"] for each in rows(world, table)] == [hashed("anna@example.com")] * 2
 
 
+def test_another_id_of_the_hash_key_is_refused_by_batches_and_by_verify(world: World) -> None:
+    world.registry.register("orders-value", PERSON)
+    table = published(world, masked({"email": HASH}), framed(1, PERSON, ANNA))
+    changed = with_hash_key(table, NamedKey("h2", OTHER_KEY.secret))
+
+    with pytest.raises(SpecChangeError, match="existing rows, made with the key h1") as refused:
+        world.table(changed).batch()
+    assert refused.value.hint == "restore `policies.hash_key` in frazil.yaml, or materialize into another `table`"
+    with pytest.raises(SettingError, match="were made with the hash_key h1, which is not configured"):
+        verified(world, changed)
+
+
 def test_a_table_of_before_records_its_hash_key_with_the_next_batch(world: World) -> None:
     world.registry.register("orders-value", PERSON)
     table = published(world, masked({"email": HASH}), framed(1, PERSON, ANNA))
@@ -340,8 +352,9 @@ def test_another_key_opens_no_dead_letter(world: World) -> None:
     for key, why in (
         (None, "is encrypted with the key d1, and no dead_letter_key is configured"),
         (NamedKey("d2", other), "the configured dead_letter_key is d2"),
-        (NamedKey("d1", other), "cannot be decrypted with the key d1"),
-        (NamedKey("d1", Secret("short")), "the key d1 is not 32 bytes in base64"),
+        (NamedKey("d1", other), "the column `value` of .* cannot be decrypted with the dead_letter_key d1"),
+        (NamedKey("d1", Secret("short")), "the key d1 is not 32 bytes in base64: it is not base64"),
+        (NamedKey("d1", Secret("c2hvcnQ=")), "the key d1 is not 32 bytes in base64: it has 5 bytes"),
     ):
         with pytest.raises(SettingError, match=why):
             decrypted_letter(letter, key)

@@ -243,7 +243,7 @@ GROUP = Group("lake", "orders", (Route("orders", "shop.Order"), Route("refunds",
         (GROUP.routes[:1], Fate.APPLIED, "existing rows stay in their tables"),
         ((GROUP.routes[0], Route("refunds", "shop.Refund")), Fate.APPLIED, "from the next batch on"),
         (GROUP.routes[::-1], Fate.REFUSED, "holds the state of the group, so orders stays first"),
-        (None, Fate.REFUSED, "the table's offsets are its own, or those of a group for ever"),
+        (None, Fate.REFUSED, "a table cannot leave its group, because"),
     ],
 )
 def test_routes_change_but_for_the_first_table(

@@ -21,6 +21,7 @@ import pyarrow as pa
 from frazil.formats.native import native_available
 from frazil.model.errors import SettingError
 from frazil.model.secret import NamedKey, Secret
+from frazil.model.spelling import plural
 
 DIGITS = 32
 KEY_BYTES = 32
@@ -33,11 +34,15 @@ def key_bytes(key: NamedKey) -> bytes:
     assert isinstance(secret, Secret)  # noqa: S101 - it was read
     try:
         found = base64.b64decode(secret.reveal().strip(), validate=True)
-    except (binascii.Error, ValueError):
-        found = b""
+    except (binascii.Error, ValueError) as problem:
+        raise _unfit(key, "it is not base64") from problem
     if len(found) != KEY_BYTES:
-        raise SettingError(f"the key {key.id} is not {KEY_BYTES} bytes in base64", hint=_KEY_HINT)
+        raise _unfit(key, f"it has {plural(len(found), 'byte')}")
     return found
+
+
+def _unfit(key: NamedKey, found: str) -> SettingError:
+    return SettingError(f"{key.place}: the key {key.id} is not {KEY_BYTES} bytes in base64: {found}", hint=_KEY_HINT)
 
 
 def fingerprint(key: NamedKey) -> str:

@@ -34,6 +34,9 @@ def policies_rule(judged: Judged) -> Iterator[SpecChange]:
     if followed is not None:
         yield replace(change, fate=Fate.APPLIED, how=f"{NEXT_BATCH}; {followed}")
         return
+    if had.columns == judged.spec.policies.columns:
+        how = f"equal values would get other hashes than in existing rows, made with the key {had.hash_key}"
+        change = replace(change, how=how, given_in="`policies.hash_key` in frazil.yaml")
     if before != judged.applied.keys["columns"]:
         change = replace(change, how=f"the new metadata.prefix is also that of policies; {KEPT_MASKS}")
     yield replace(change, table_has=before or "none", spec_says=now or "none")

@@ -53,10 +53,11 @@ def refused_changes(spec: TableSpec, changes: Sequence[SpecChange]) -> tuple[Spe
 
 
 def _refusal(spec: TableSpec, change: SpecChange) -> SpecChangeError:
+    given_in = change.given_in or f"`{change.key}` in {spec.source_file}"
     return SpecChangeError(
         f"{spec.identifier}: the table cannot follow a change of its spec: {change.key}:"
         f" {change.table_has} -> {change.spec_says}: {change.how}",
-        hint=f"restore `{change.key}` in {spec.source_file}, or materialize into another `table`",
+        hint=f"restore {given_in}, or materialize into another `table`",
     )
 
 
@@ -135,7 +136,8 @@ def _routes(judged: Judged) -> Iterator[SpecChange]:
     if before == now:
         return
     if not (before and now):
-        change = judged.change("routes", Fate.REFUSED, "the table's offsets are its own, or those of a group for ever")
+        how = "a table cannot leave its group" if before else "a table made without routes cannot join a group"
+        change = judged.change("routes", Fate.REFUSED, f"{how}, because the tables of a group have common offsets")
     elif before[0]["table"] != now[0]["table"]:
         how = f"the table of the first route holds the state of the group, so {before[0]['table']} stays first"
         change = judged.change("routes", Fate.REFUSED, how)
