@@ -143,8 +143,7 @@ def table_statuses(
     """
     ends, looks = _Ends(topics), None if snowflake is None else Looks(snowflake)
     for spec in specs:
-        group = spec.group  # its ledger is loaded first, because it gets each batch first
-        ledger = None if group is None or group.ledger == spec.identifier else lake.load(group.ledger)
+        ledger = None if spec.ledger is None else lake.load(spec.ledger)  # first, because it gets each batch first
         view = lake.load(spec.identifier)
         status = _status(view if view is None else under_ledger(view, ledger), ends, spec, now)
         if view is not None and ledger is not None:

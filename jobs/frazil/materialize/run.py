@@ -74,7 +74,7 @@ class TableRun:
         self.pauser = Pauser(self.spec)
 
     def of_each_table(self) -> list[TableRun]:
-        """Return a run of each table as if it were alone, to preview what happens to it."""
+        """Return a run of each table, to preview what happens to it."""
         return [TableRun(table.spec, self.clients, self.writer, adopt=self.adopt) for table in self.tables]
 
     def batch(self) -> Outcome:

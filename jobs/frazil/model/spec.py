@@ -285,6 +285,11 @@ class TableSpec:
         return f"{self.database}.{self.table}"
 
     @property
+    def ledger(self) -> str | None:
+        """The identifier of its group's ledger, for another table of the group; None for any other table."""
+        return None if self.group is None or self.group.ledger == self.identifier else self.group.ledger
+
+    @property
     def dead_letters_identifier(self) -> str:
         return f"{self.pipeline.name}__dead_letters"
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from frazil.materialize.clients import Step
 from frazil.materialize.group.begin import beginning, ledger_lost
 from frazil.materialize.group.complete import apart_for_good
+from frazil.materialize.pause.pausing import under_ledger
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import FrazilError, StateLostError
 from frazil.model.snapshot import TableView
@@ -18,8 +19,15 @@ OtherTables = Mapping[str, TableView | None]
 """The other tables of a group by name without the database, for the spec of its ledger; empty for any other spec."""
 
 
+def in_group(spec: TableSpec, load: Callable[[str], TableView | None]) -> TableView | None:
+    """Load a table; another table of a group than its ledger has the pause and the excluded schemas of that one."""
+    ledger = None if spec.ledger is None else load(spec.ledger)
+    view = load(spec.identifier)
+    return None if view is None else under_ledger(view, ledger)
+
+
 def other_tables(spec: TableSpec, load: Callable[[str], TableView | None]) -> OtherTables:
-    if spec.group is None or spec.group.ledger != spec.identifier:
+    if spec.group is None or spec.ledger is not None:
         return {}
     return {route.table: load(f"{spec.database}.{route.table}") for route in spec.group.routes[1:]}
 

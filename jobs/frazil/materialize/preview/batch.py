@@ -33,6 +33,8 @@ Decision = TypeVar("Decision")
 class Facts:
     """What was found out about one spec. `topics` and `schemas` are None if their service did not answer.
 
+    `view` has the pause and the excluded schemas of the table's group (`in_group`).
+
     `added` are the topics that the table has never been read from, at their first offsets, if they are known.
     """
 
@@ -57,7 +59,8 @@ class Obstacle:
 class Preview:
     """`obstacles` come in the order of the steps, as `materialize` would meet them.
 
-    `new_columns` are those of a table that is to be made. `changes` and `plan` are of one that exists and is ours.
+    `new_columns` are those of a table that is to be made. `changes` and `plan` are of one that exists and is ours; all
+    tables of a group have the plan of its ledger.
     """
 
     new_columns: tuple[Column, ...] = ()
@@ -122,7 +125,8 @@ def _table(preview: Preview, facts: Facts, here: Standing, batch_id: str) -> Non
     changes = None if paused else preview.changes
     for refusal in () if changes is None else changes.refusals:
         preview.add("follow_spec" if isinstance(refusal, SpecChangeError) else "evolve", [refusal])
-    topics = facts.topics or ()
-    preview.plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=batch_id, added=facts.added)
-    preview.add("plan", [preview.plan.error] if isinstance(preview.plan, Halt) else [])
+    if spec.ledger is None:
+        topics = facts.topics or ()
+        preview.plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=batch_id, added=facts.added)
+        preview.add("plan", [preview.plan.error] if isinstance(preview.plan, Halt) else [])
     preview.add("announce", () if changes is None else delta_problems(spec, changes.columns))

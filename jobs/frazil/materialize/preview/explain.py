@@ -9,7 +9,7 @@ from typing import assert_never
 from frazil.materialize.changed_spec.applied_spec import naming_topics
 from frazil.materialize.create import initial_state, notes_of
 from frazil.materialize.evolve import differences_of_newest
-from frazil.materialize.group.obstacles import other_tables
+from frazil.materialize.group.obstacles import in_group, other_tables
 from frazil.materialize.plan import plan_batch
 from frazil.materialize.preview.batch import Facts, preview_batch
 from frazil.materialize.preview.changes import PreviewedChanges, readable_state, schemas_of_next_batch
@@ -31,18 +31,19 @@ from frazil.model.summary import store
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`new_columns` are those of a new table, as far as they are known; the plan and the notes are of every table, and
-    the rest is of tables that exist.
+    """What the next batch does to one table. `new_columns` are those of a new table, as far as they are known.
+
+    The notes are of every table, and the rest is of tables that exist.
 
     The plan is a Halt wherever `materialize` would not go on. The notes say what the columns hold less exactly than the
     writer schemas say it, which fields have none, and how the newest schema differs from the table.
 
     `ledger` is the first table of the group, for another table of it: the batch of both is the one that is planned
-    for the ledger.
+    for the ledger. Such a table has no plan, unless it is a Halt.
     """
 
     table: str
-    plan: Plan
+    plan: Plan | None
     new_columns: tuple[Column, ...] = ()
     spec_changes: tuple[SpecChange, ...] = ()
     changes: tuple[Change, ...] = ()
@@ -55,7 +56,7 @@ class Explanation:
 def explain(run: TableRun) -> Explanation:
     """Explain the next batch. Raises FrazilError if the table cannot be created or read."""
     clients, spec = run.clients, run.spec
-    view = clients.lake.load(spec.identifier)
+    view = in_group(spec, clients.lake.load)
     dead_letters = clients.lake.load(spec.dead_letters_identifier)
     topics, schemas = describe_topics(clients.topics, spec), schemas_of_next_batch(clients.registry, spec, view)
     state = readable_state(spec, view)
@@ -68,10 +69,9 @@ def explain(run: TableRun) -> Explanation:
     if refusal is not None:
         raise refusal
     obstacle = preview.obstacle_up_to("plan")
-    plan = preview.plan or _first_plan(run, topics, schemas)
-    ledger = None if spec.group is None or spec.group.ledger == spec.identifier else spec.group.ledger
-    plan = plan if obstacle is None else Halt(spec.identifier, obstacle)
-    explained = Explanation(spec.identifier, plan, ledger=ledger)
+    planned = preview.plan or (None if spec.ledger else _first_plan(run, topics, schemas))
+    plan = planned if obstacle is None else Halt(spec.identifier, obstacle)
+    explained = Explanation(spec.identifier, plan, ledger=spec.ledger)
     if view is None:
         return _with_columns(explained, run, preview.new_columns)
     return explained if preview.changes is None else _with_changes(explained, run, preview.changes, schemas)
@@ -156,10 +156,10 @@ def _next(explanation: Explanation) -> Iterator[str]:
     match explanation.plan:
         case Halt(_, error):
             yield f"  halt: {type(error).__name__}"
-        case _ if explanation.ledger is not None:
+        case None:
             yield f"  read together with {explanation.ledger}"
         case NothingToDo(_, state):
-            yield f"  nothing to do: read to the end of every partition, {plural(state.total().rows, 'row')} so far"
+            yield f"  nothing to do: read to the end of every partition, {plural(state.accounted.rows, 'row')} so far"
         case BatchPlan():
             yield from _plan_lines(explanation.plan, new=bool(explanation.new_columns))
         case never:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from frazil.materialize.group.obstacles import other_tables
+from frazil.materialize.group.obstacles import in_group, other_tables
 from frazil.materialize.preview.batch import Facts, preview_batch
 from frazil.materialize.preview.changes import schemas_of_next_batch
 from frazil.materialize.sources import describe_topics
@@ -51,7 +51,7 @@ class _Asking:
     def of_table(self, spec: TableSpec) -> Iterator[FrazilError]:
         found: list[FrazilError] = []
         topics = _note(found, lambda: self.ask("cluster", lambda: describe_topics(self.topics, spec)))
-        view = _note(found, lambda: self.load(spec.identifier))
+        view = _note(found, lambda: in_group(spec, self.load))
         schemas = _note(found, lambda: self.ask("registry", lambda: schemas_of_next_batch(self.registry, spec, view)))
         dead_letters = _note(found, lambda: self.load(spec.dead_letters_identifier))
         yield from found
