@@ -41,6 +41,7 @@ def what_materialize_would_refuse(settings: Settings) -> Iterable[FrazilError]:
         topics=topics,
         registry=open_registry(settings.registry),
         tell=_tell,
+        remark=lambda line: print(f"note: {line}", file=sys.stderr),
     )
 
 

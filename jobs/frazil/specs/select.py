@@ -50,6 +50,7 @@ def _named(settings: Settings, name: str) -> Sequence[TableSpec]:
     tables = [spec for spec in settings.tables if name in {spec.table, spec.identifier}]
     of_groups = [spec for spec in settings.tables if spec.group and name in {spec.group.name, spec.group.identifier}]
     if not tables and not of_groups:
-        known = [spec.table for spec in settings.tables]
+        names = [name for spec in settings.tables for name in (spec.table, spec.group.name if spec.group else "")]
+        known = dict.fromkeys(filter(None, names))
         raise SpecError(f"no table {name} in the specs of {settings.source_file}", hint=suggest(name, known))
     return tables or of_groups

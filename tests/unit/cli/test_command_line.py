@@ -14,6 +14,7 @@ from frazil.cli import app, check, config_name, reference
 from frazil.local.supervisor import LocalServices
 from frazil.model.errors import BrokerError, SpecError
 from frazil.model.spec import Settings
+from tests.routes import EVENTS
 
 ROOT = Path(__file__).parents[3]
 GOOD = "kafka: {bootstrap.servers: localhost:9092}\nschema_registry: {url: http://localhost:8081}\n"
@@ -62,6 +63,16 @@ def test_a_configuration_error_is_misuse(folder: Path, capsys: pytest.CaptureFix
     out, err = capsys.readouterr()
     assert out == ""
     assert err == "SettingError: tables/orders.yaml:1:1: topik: unknown key\n\nhint: did you mean topic?\n"
+
+
+def test_a_schema_is_planned_for_one_table_of_a_group(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "tables/orders.yaml").write_text(EVENTS, encoding="utf-8")
+
+    assert app.run(["plan-schema", "events", "--schema", "order.avsc"]) == 2
+
+    said = capsys.readouterr().err
+    assert "events is a group of tables" in said
+    assert "hint: name one of: orders, refunds" in said
 
 
 def test_the_configuration_may_be_named_by_the_environment(

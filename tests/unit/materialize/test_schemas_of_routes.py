@@ -19,6 +19,7 @@ from frazil.materialize.group.shares import known_to_all
 from frazil.materialize.ingest.distribute import BatchTable, task_context
 from frazil.materialize.preview.candidate import plan_schema
 from frazil.materialize.preview.explain import Explanation, lines
+from frazil.materialize.schema.routed import route_without_schema
 from frazil.materialize.sources import LatestSchemas, latest_schemas
 from frazil.model.changes import AddColumn
 from frazil.model.errors import SpecChangeError, SpecError, SubjectMissingError
@@ -53,6 +54,21 @@ def test_a_table_is_made_for_the_newest_schema_if_its_route_takes_it(specs: tupl
 
     assert ids(latest_schemas(newest_is_a_refund, orders)) == []
     assert ids(latest_schemas(newest_is_a_refund, refunds)) == [2]
+
+
+@pytest.mark.parametrize(("naming", "subject"), [("record", "shop.Order"), ("topic-record", "events-shop.Order")])
+def test_a_schema_of_a_route_that_no_subject_has_is_noted(
+    naming: str, subject: str, specs: tuple[TableSpec, ...]
+) -> None:
+    orders, refunds = (replace(each, value_subject=SubjectSettings(naming)) for each in specs)  # type: ignore[arg-type]
+    found = latest_schemas(registry((subject.lower(), ORDER)), orders).values
+
+    assert str(route_without_schema(orders, found)).startswith(
+        "the registry has no subject of the route's schema shop.Order: correct `schema` in "
+    )
+    assert route_without_schema(orders, latest_schemas(registry((subject, ORDER)), orders).values) is None
+    assert route_without_schema(refunds, found) is None, "a route by header takes any schema"
+    assert route_without_schema(specs[0], ()) is None, "an older version of the topic's subject can have the name"
 
 
 @pytest.mark.parametrize(("naming", "subject"), [("record", "shop.Order"), ("topic-record", "events-shop.Order")])

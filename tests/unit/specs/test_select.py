@@ -52,8 +52,12 @@ def test_tables_are_divided_into_those_that_are_read_together(settings: Settings
 
 
 def test_an_unknown_table_is_named(settings: Settings) -> None:
-    with pytest.raises(SpecError, match="no table order in the specs"):
+    with pytest.raises(SpecError, match="no table order in the specs") as refused:
         select_tables(settings, ["order"])
+    assert refused.value.hint == "did you mean orders?"
+    with pytest.raises(SpecError) as refused:
+        select_tables(settings, ["event"])
+    assert refused.value.hint == "did you mean events?"
 
 
 def test_records_of_a_group_are_shown_with_the_policies_of_all_its_tables(tmp_path: Path) -> None:

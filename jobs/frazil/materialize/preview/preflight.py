@@ -13,6 +13,7 @@ from typing import TypeVar
 from frazil.materialize.group.obstacles import in_group, other_tables
 from frazil.materialize.preview.batch import Facts, preview_batch
 from frazil.materialize.preview.changes import schemas_of_next_batch
+from frazil.materialize.schema.routed import route_without_schema
 from frazil.materialize.sources import describe_topics
 from frazil.model.errors import FrazilError, ServiceError, SubjectMissingError, TopicMissingError
 from frazil.model.snapshot import TableView
@@ -29,12 +30,14 @@ def problems(
     topics: Topics,
     registry: SchemaRegistry,
     tell: Callable[[str], None] = lambda line: None,
+    remark: Callable[[str], None] = lambda line: None,
 ) -> tuple[FrazilError, ...]:
     """Return every problem once. A service that does not answer is asked once for all tables.
 
-    `tell` is given a line before a service is asked for the first time, and one when it does not answer.
+    `tell` is given a line before a service is asked for the first time, and one when it does not answer; `remark` is
+    given what may be a mistake, but prevents nothing.
     """
-    asking = _Asking(lake, topics, registry, tell)
+    asking = _Asking(lake, topics, registry, tell, remark)
     found = [problem for spec in specs for problem in asking.of_table(spec)]
     return tuple({problem.what: problem for problem in found}.values())
 
@@ -45,6 +48,7 @@ class _Asking:
     topics: Topics
     registry: SchemaRegistry
     tell: Callable[[str], None]
+    remark: Callable[[str], None]
     silent: dict[str, ServiceError] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
 
@@ -55,6 +59,9 @@ class _Asking:
         schemas = _note(found, lambda: self.ask("registry", lambda: schemas_of_next_batch(self.registry, spec, view)))
         dead_letters = _note(found, lambda: self.load(spec.dead_letters_identifier))
         yield from found
+        note = None if schemas is None else route_without_schema(spec, schemas.values.values())
+        if note is not None:
+            self.remark(f"{spec.identifier}: {note}")
         if "catalog" not in self.silent:
             facts = Facts(spec, view, dead_letters, topics, schemas, others=other_tables(spec, self.load))
             yield from (obstacle.error for obstacle in preview_batch(facts).obstacles)

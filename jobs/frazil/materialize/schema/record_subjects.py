@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from frazil.formats.open import map_schema
 from frazil.materialize.create import initial_columns, notes_of
-from frazil.materialize.schema.routed import takes
+from frazil.materialize.schema.routed import route_without_schema, takes
 from frazil.materialize.sources import LatestSchemas
 from frazil.model.columns import Column
 from frazil.model.errors import FrazilError
@@ -35,10 +35,13 @@ def preview_columns(
 ) -> PreviewedColumns:
     """Add what the registry has under `TOPIC-RECORD` to the columns that a new table is made with.
 
-    Nothing is added if the route of a table names its subject. The subjects of another naming do not tell their topic.
+    Nothing is added if the route of a table names its schema. The subjects of another naming do not tell their topic.
     What is registered may never be written, so nothing here is a refusal.
     """
     settings = spec.value_subject
+    missing = route_without_schema(spec, known.values)
+    if missing is not None:
+        return PreviewedColumns(columns, (SchemaFinding("", missing),))
     if spec.value_type is None or settings.override is not None or settings.naming == "topic" or known.values:
         return PreviewedColumns(columns, ())
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from frazil.formats.open import record_name
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.spec import TableSpec
@@ -16,3 +18,17 @@ def takes(spec: TableSpec, schema: RegisteredSchema) -> bool:
     """Return whether the table can get records whose values have this writer schema."""
     wanted = schema_of_route(spec)
     return wanted is None or record_name(schema) == wanted
+
+
+def route_without_schema(spec: TableSpec, schemas: Iterable[RegisteredSchema]) -> str | None:
+    """Return a note if the table's route names a schema that is not among these: it may be misspelt.
+
+    A subject of the topic can have an older version with the name, so nothing is said about such a subject.
+    """
+    wanted, of_topic = schema_of_route(spec), all(spec.value_subject.of(topic, "value") for topic in spec.topics)
+    if wanted is None or of_topic or any(takes(spec, schema) for schema in schemas):
+        return None
+    return (
+        f"the registry has no subject of the route's schema {wanted}: correct `schema` in {spec.source_file} if it is"
+        " misspelt; otherwise the table gets its columns from the first such record"
+    )
