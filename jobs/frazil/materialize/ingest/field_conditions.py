@@ -91,4 +91,5 @@ def _text(values: pa.Array) -> pa.Array | None:
     kind = values.type
     if pa.types.is_large_string(kind):
         return values
-    return values.cast(pa.large_string()) if pa.types.is_integer(kind) or pa.types.is_boolean(kind) else None
+    is_whole = pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)  # of uint64
+    return values.cast(pa.large_string()) if is_whole or pa.types.is_boolean(kind) else None
