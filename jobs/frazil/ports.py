@@ -12,7 +12,7 @@ from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.delta import DeltaLog, FileShape, LogWrite, TableFile, TableFiles
 from frazil.model.expiry import Cleaned, Expiry
-from frazil.model.ingested import DeletedRows, IngestTask, TaskResult, WrittenFile
+from frazil.model.ingested import Deletion, IngestTask, TaskResult, WrittenFile
 from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.probe import FoundRows, ProbeTask, StoredFile
 from frazil.model.schemas import RegisteredSchema, SchemaDefinition, SchemaId
@@ -141,14 +141,14 @@ class Lake(Protocol):
         summary: Mapping[str, str],
         document: bytes = b"",
         without: str | None = None,
-        deletes: Sequence[DeletedRows] = (),
+        deletes: Sequence[Deletion] = (),
     ) -> int:
         """Append files on a new branch that begins at the snapshot `base`; the new snapshot's id.
 
         The snapshot keeps `summary` in the table's metadata, and `document` in the header of its manifest list.
         `without` is a condition in Iceberg's filter language: rows that meet it are taken out first. `deletes` are rows
-        of files of `base` or of `files` that the new snapshot does not have. Raises CommitRejectedError if one of
-        these files is no longer in the table.
+        of files of `base` or of `files`, or whole files of `base`, that the new snapshot does not have. Raises
+        CommitRejectedError if one of these files is no longer in the table.
         """
         ...
 

@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.table import Table
 
 from frazil.model.errors import CommitRejectedError
-from frazil.model.ingested import DeletedRows
+from frazil.model.ingested import DeletedRows, DroppedFile
 from tests.table.trades_by_symbol import PATH_ID, ROWS, Trades, new_trades
 
 
@@ -47,6 +47,35 @@ def test_a_file_of_deletes_has_the_spec_and_partition_of_its_data_file(trades: T
     }
     assert all(file.lower_bounds[PATH_ID] == file.upper_bounds[PATH_ID] for file in found.values())
     assert len(trades.by_duckdb()) == len(trades.by_pyiceberg()) == 2 * ROWS - 2
+
+
+def test_files_of_deletes_are_replaced_and_whole_files_dropped(trades: Trades) -> None:
+    (one,), (two,) = trades.files("a", range(ROWS)), trades.files("b", range(ROWS))
+    trades.publish([one, two])
+    trades.publish([], [DeletedRows(one.path, [0]), DeletedRows(two.path, [0])])
+    of = {file.lower_bounds[PATH_ID].decode(): file.file_path for file in trades.delete_files()}
+
+    trades.publish(
+        [],
+        [DeletedRows(one.path, [0, 1], instead_of=(of[one.path],)), DroppedFile(two.path, (of[two.path],))],
+    )
+
+    left = [("a", n) for n in range(2, ROWS)]
+    assert trades.by_duckdb() == trades.by_pyiceberg() == left
+    assert [file.record_count for file in trades.delete_files()] == [2]
+    head = trades.view.snapshots[trades.view.head or 0]
+    named = ("deleted-records", "added-position-deletes", "removed-position-deletes", "total-records",
+             "total-data-files", "total-position-deletes", "total-delete-files")  # fmt: skip
+    assert [head.figure(name) for name in named] == [ROWS, 2, 2, ROWS, 1, 2, 1]
+    assert head.count_live() == len(left)
+
+
+def test_a_file_of_deletes_that_is_gone_is_named(trades: Trades) -> None:
+    (old,) = trades.files("a", range(ROWS))
+    trades.publish([old])
+
+    with pytest.raises(CommitRejectedError, match=r"gone\.parquet is to be removed, and is no file of the table"):
+        trades.publish([], [DeletedRows(old.path, [0], instead_of=("gone.parquet",))])
 
 
 def test_a_file_that_is_no_longer_live_is_named(trades: Trades) -> None:

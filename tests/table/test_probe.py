@@ -77,7 +77,7 @@ class Keyed:
             storage={},
             properties=view.properties,
         )
-        return {each.path: list(zip(each.position, each.place, each.offset, strict=True)) for each in probe(task)}
+        return {each.file.path: list(zip(each.position, each.place, each.offset, strict=True)) for each in probe(task)}
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from frazil.adapters.iceberg.scan import metadata_location
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.columns import Column, Scalar
-from frazil.model.ingested import DeletedRows, WrittenFile
+from frazil.model.ingested import Deletion, WrittenFile
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings
 from tests.fakes.duckdb_once import engine
@@ -50,7 +50,7 @@ class Trades:
         files.add(pa.RecordBatch.from_pydict(rows, schema=files.arrow_schema))
         return files.close()
 
-    def publish(self, files: Sequence[WrittenFile], deletes: Sequence[DeletedRows] = ()) -> int:
+    def publish(self, files: Sequence[WrittenFile], deletes: Sequence[Deletion] = ()) -> int:
         staged = self.lake.stage(
             self.view, base=self.view.head or 0, branch="b", files=files, summary={}, deletes=deletes
         )

@@ -108,10 +108,25 @@ class WrittenFile:
 
 @dataclass(frozen=True, slots=True)
 class DeletedRows:
-    """Rows to take out of the data file `path`: their positions in it, from 0, ascending and distinct."""
+    """Rows to take out of the data file `path`: their positions in it, from 0, ascending and distinct.
+
+    `instead_of` are files of position deletes of this data file alone, whose positions are among these.
+    """
 
     path: str
     positions: Sequence[int]
+    instead_of: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedFile:
+    """A data file of which no row is left, and files of position deletes of this data file alone."""
+
+    path: str
+    deletes: tuple[str, ...] = ()
+
+
+Deletion = DeletedRows | DroppedFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,36 @@ from dataclasses import dataclass
 
 from frazil.model.secret import SettingValue
 
+MERGED_FROM = 5
+"""A data file with so many files of deletes of its own gets one instead, with the next delete."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFile:
+    """A file of position deletes, with its rows. `is_own`: it names rows of one data file only."""
+
+    path: str
+    format: str
+    rows: int
+    is_own: bool
+
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A data file of a snapshot. `deletes` are files of position deletes that may name its rows, by path and format."""
+    """A data file of a snapshot, and the files of position deletes that may name its rows."""
 
     path: str
     rows: int
-    deletes: tuple[tuple[str, str], ...] = ()
+    deletes: tuple[DeleteFile, ...] = ()
+
+    @property
+    def own_deletes(self) -> tuple[DeleteFile, ...]:
+        return tuple(each for each in self.deletes if each.is_own)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Return whether its own files of deletes should become one."""
+        return len(self.own_deletes) >= MERGED_FROM
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +68,14 @@ class ProbeTask:
 class FoundRows:
     """The rows of a data file that have one of the identities, without those that are deleted.
 
-    By column: the `position` in the file, ascending, the `place` of the identity in the task, and the partition and
-    offset of the row's record. Rows without these are left out: they are another writer's.
+    `left` is the number of all its rows that are not deleted. `deleted` are the positions in its own files of deletes,
+    if it is crowded. By column: the `position` in the file, ascending, the `place` of the identity in the task, and the
+    partition and offset of the row's record. Rows without these are left out: they are another writer's.
     """
 
-    path: str
+    file: StoredFile
+    left: int
+    deleted: array[int]
     position: array[int]
     place: array[int]
     partition: array[int]

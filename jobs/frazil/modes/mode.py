@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
 
-from frazil.model.ingested import DeletedRows, FollowedRecords, FollowedRows, WrittenFile
+from frazil.model.ingested import Deletion, FollowedRecords, FollowedRows, WrittenFile
 from frazil.model.probe import FoundRows
 from frazil.model.progress import OffsetSums
 from frazil.model.spec import WriteMode
@@ -59,7 +59,7 @@ class Late:
 class BatchChange:
     """The changes that a batch makes to its table, on one head of `main`.
 
-    `files` are added, and the rows `deletes` of these and of other files are taken out. By partition, `late` are
+    `files` are added, and `deletes` take rows out of these and of other files. By partition, `late` are
     records of the batch that are duplicates, and `replaced` are rows, of the batch or of the table, that are not there
     any more.
 
@@ -69,7 +69,7 @@ class BatchChange:
 
     files: Sequence[WrittenFile]
     figures: Mapping[str, int]
-    deletes: Sequence[DeletedRows] = ()
+    deletes: Sequence[Deletion] = ()
     late: Mapping[int, Late] = field(default_factory=dict)
     replaced: Mapping[int, OutOfTable] = field(default_factory=dict)
 

@@ -7,14 +7,14 @@ identity has no row. A record that is not newer than the stored row of its ident
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from frazil.model.ingested import DeletedRows
 from frazil.model.probe import FoundRows
+from frazil.modes.deletes import deleted_rows, deletions, figures_of
 from frazil.modes.mode import BatchChange, Find, Late, Mode, OutOfTable, Written
 from frazil.modes.wanted import Numbers, as_numbers
 from frazil.proof.rows import prove_rows
@@ -82,28 +82,21 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
     changes, offset, partition = _changes_of(written)
     identities = grouped(changes)
     found = find(identities.first, identities.second) if len(changes) else ()
-    stored = _stored_of(found, first_file=len(written.followed))
+    stored = _stored_of(found)
     settled = settle(changes, identities, stored)
     ours, theirs = taken_out(changes, settled), settled.replaced
     late = settled.late
     late_rows, late_deletes = late[changes.file[late] != DELETE], late[changes.file[late] == DELETE]
     replaced = np.setdiff1d(ours, late_rows, assume_unique=True)
-    deletes = deleted_rows(
-        [*(each.path for each in written.followed), *(each.path for each in found)],
-        np.concatenate([changes.file[ours], stored.file[theirs]]),
-        np.concatenate([changes.position[ours], stored.position[theirs]]),
-    )
-    figures = {
-        "added-records": written.rows,
-        "deleted-records": 0,
-        "added-position-deletes": len(ours) + len(theirs),
-        "removed-position-deletes": 0,
-    }
+    deletes = [
+        *deleted_rows([each.path for each in written.followed], changes.file[ours], changes.position[ours]),
+        *deletions(found, stored.file[theirs], stored.position[theirs]),
+    ]
     offset_of_stored, partition_of_stored = stored.order
     return BatchChange(
         written.files,
-        figures,
-        tuple(deletes),
+        figures_of(written, found, deletes),
+        deletes,
         late=_late(partition, offset, late_rows, late_deletes),
         replaced=_out_of_table(
             np.concatenate([partition[replaced], partition_of_stored[theirs]]),
@@ -134,12 +127,12 @@ def _changes_of(written: Written) -> tuple[Changes, Numbers, Numbers]:
     )
 
 
-def _stored_of(found: Sequence[FoundRows], *, first_file: int) -> StoredRows:
+def _stored_of(found: Sequence[FoundRows]) -> StoredRows:
     counts = [len(each.place) for each in found]
     return StoredRows(
         place=_joined(each.place for each in found),
         order=(_joined(each.offset for each in found), _joined(each.partition for each in found)),
-        file=_numbered(counts, total=sum(counts), first=first_file),
+        file=_numbered(counts, total=sum(counts)),
         position=_joined(each.position for each in found),
     )
 
@@ -148,10 +141,10 @@ def _joined(parts: Iterable[array[int]]) -> Numbers:
     return np.concatenate([np.empty(0, np.int64), *map(as_numbers, parts)])
 
 
-def _numbered(counts: Sequence[int], *, total: int, first: int = 0) -> Numbers:
+def _numbered(counts: Sequence[int], *, total: int) -> Numbers:
     """Return the number of the file of each row, and `DELETE` for what follows them."""
     numbers = np.full(total, DELETE, np.int64)
-    numbers[: sum(counts)] = np.repeat(np.arange(first, first + len(counts)), counts)
+    numbers[: sum(counts)] = np.repeat(np.arange(len(counts)), counts)
     return numbers
 
 
@@ -192,15 +185,6 @@ def settle(changes: Changes, identities: Grouped, stored: StoredRows) -> Settled
         late=np.flatnonzero(late),
         replaced=np.flatnonzero(np.isin(stored.place, won_at)),
     )
-
-
-def deleted_rows(paths: Sequence[str], file: Numbers, position: Numbers) -> Iterator[DeletedRows]:
-    """Yield the rows to take out of each file: `file` has numbers of `paths`, `position` a row for each."""
-    order = np.lexsort((position, file))
-    numbers, starts = np.unique(file[order], return_index=True)
-    ends = [*starts[1:], len(order)]
-    for number, start, end in zip(numbers.tolist(), starts, ends, strict=False):
-        yield DeletedRows(paths[number], position[order[start:end]].tolist())
 
 
 def taken_out(changes: Changes, settled: Settled) -> Numbers:

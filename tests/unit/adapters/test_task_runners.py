@@ -16,7 +16,7 @@ from frazil.adapters.spark import worker
 from frazil.adapters.spark.runner import SparkRunner, TaskFailedError
 from frazil.model.errors import BrokerError, CatalogError, FrazilError, IncompatibleSchemaError
 from frazil.model.ingested import IngestTask, TaskResult
-from frazil.model.probe import FoundRows, IdentityColumns, ProbeTask
+from frazil.model.probe import FoundRows, IdentityColumns, ProbeTask, StoredFile
 from frazil.ports import TaskRunner
 from tests.fakes.in_process import InProcessRunner
 
@@ -90,13 +90,14 @@ def test_what_tasks_find_comes_in_the_order_of_the_tasks(runner: TaskRunner, mon
     def found(task: ProbeTask) -> list[FoundRows] | FrazilError:
         if task.table == "2":
             return CatalogError("a file is gone", hint="")
-        return [FoundRows(f"{task.table}{letter}", NONE, NONE, NONE, NONE) for letter in "ab"]
+        files = [StoredFile(f"{task.table}{letter}", 0) for letter in "ab"]
+        return [FoundRows(file, 0, NONE, NONE, NONE, NONE, NONE) for file in files]
 
     monkeypatch.setattr(worker, "find", found)
     monkeypatch.setattr(spark_runner, "find", found)
     tasks = [ProbeTask(str(n), "", (), IdentityColumns(1, 2, 3, 4), NONE, NONE, {}, {}) for n in range(3)]
 
-    assert [each.path for each in runner.find(tasks[:2], name=NAME)] == ["0a", "0b", "1a", "1b"]
+    assert [each.file.path for each in runner.find(tasks[:2], name=NAME)] == ["0a", "0b", "1a", "1b"]
     with pytest.raises(CatalogError, match="a file is gone"):
         runner.find(tasks, name=NAME)
 

@@ -17,7 +17,7 @@ from frazil.materialize.stage import ReadBatch
 from frazil.materialize.state import standing
 from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan, WriterSchemas
-from frazil.model.probe import FoundRows
+from frazil.model.probe import FoundRows, StoredFile
 from frazil.model.snapshot import TableView
 from frazil.modes.append import APPEND
 from frazil.modes.mode import BatchChange, Find, Mode, Written
@@ -42,7 +42,7 @@ class LakeThatStages:
 def replace_what_is_found(_: Written, find: Find) -> BatchChange:
     """Add one file that is named after the file in which rows are found."""
     (found,) = find(np.array([1]), np.array([2]))
-    file = WrittenFile(f"for-{found.path}", rows=2, size=1, partition=(), spec_id=0)
+    file = WrittenFile(f"for-{found.file.path}", rows=2, size=1, partition=(), spec_id=0)
     return BatchChange([file], {"added-records": 2, "added-position-deletes": len(found.place)})
 
 
@@ -50,7 +50,7 @@ def every_row_of(head: TableView, _: object, __: object) -> list[FoundRows]:
     snapshot = head.head_snapshot()
     assert snapshot is not None
     rows = array("q", range(snapshot.figure("total-records")))
-    return [FoundRows(str(snapshot.id), rows, rows, rows, rows)]
+    return [FoundRows(StoredFile(str(snapshot.id), len(rows)), len(rows), rows, rows, rows, rows, rows)]
 
 
 def test_the_write_mode_is_asked_again_for_each_head(monkeypatch: pytest.MonkeyPatch) -> None:

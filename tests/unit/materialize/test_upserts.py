@@ -19,7 +19,9 @@ from frazil.materialize.replay.request import ReplayError, ReplayRequest
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import IncompatibleSchemaError, SpecChangeError, SpecError
 from frazil.model.ingested import DeletedRows
+from frazil.model.probe import MERGED_FROM, StoredFile
 from frazil.model.progress import Counts
+from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings, TableSpec
 from frazil.modes.identity import FIRST
 from frazil.verify.table import verify_table
@@ -63,6 +65,15 @@ class Changelog:
 
     def catch_up(self) -> None:
         drained(self.world, self.spec)
+
+    @property
+    def view(self) -> TableView:
+        view = self.world.lake.load(self.spec.identifier)
+        assert view is not None
+        return view
+
+    def files(self) -> Sequence[StoredFile]:
+        return self.world.lake.stored_files(self.view)
 
     def rows(self) -> dict[str, int]:
         view = self.world.lake.load(self.spec.identifier)
@@ -128,7 +139,7 @@ def test_a_record_without_a_key_is_a_dead_letter(changelog: Changelog) -> None:
 
 
 def test_a_batch_is_one_snapshot_and_readers_see_no_state_in_between(changelog: Changelog) -> None:
-    changelog.send(("a", 1), ("b", 1))
+    changelog.send(("a", 1), ("b", 1), ("c", 1))
     changelog.catch_up()
     before = changelog.world.lake.load(changelog.spec.identifier)
     changelog.send(("a", 2), ("b", None))
@@ -140,6 +151,34 @@ def test_a_batch_is_one_snapshot_and_readers_see_no_state_in_between(changelog: 
     assert head is not None and head.parent_id == before.head
     assert head.operation == "overwrite"
     assert (head.figure("added-records"), head.figure("added-position-deletes")) == (1, 2)
+
+
+def test_a_file_without_a_row_is_dropped(changelog: Changelog) -> None:
+    changelog.send(("a", 1), ("b", 1))
+    changelog.catch_up()
+    for key in "ab":
+        changelog.send((key, 2))
+        changelog.catch_up()
+        changelog.check()
+
+    assert [file.deletes for file in changelog.files()] == [(), ()]
+
+
+def test_files_of_deletes_become_one_before_a_data_file_has_many(changelog: Changelog) -> None:
+    keys = "abcdefghijklmn"
+    changelog.send(*((key, 1) for key in keys))
+    changelog.catch_up()
+    most = 0
+    for key in keys[1:]:
+        changelog.send((key, 2))
+        changelog.catch_up()
+        changelog.check()
+        most = max(most, *(len(file.deletes) for file in changelog.files()))
+
+    assert most == MERGED_FROM
+    head = changelog.view.head_snapshot()
+    assert head is not None
+    assert head.figure("total-position-deletes") == len(keys) - 1
 
 
 def test_a_row_that_another_engine_has_deleted_is_not_looked_for(changelog: Changelog) -> None:

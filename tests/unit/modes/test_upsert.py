@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.modes.upsert import DELETE, Changes, StoredRows, deleted_rows, grouped, settle, taken_out
+from frazil.modes.deletes import deleted_rows
+from frazil.modes.upsert import DELETE, Changes, StoredRows, grouped, settle, taken_out
 
 Identity = tuple[int, int]
 Order = tuple[int, int]

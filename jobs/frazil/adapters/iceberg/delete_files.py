@@ -47,6 +47,12 @@ class DeleteManifestWriter(ManifestWriterV2):
         return {**super()._meta, "content": "deletes"}
 
 
+def names_one_file(deletes: DataFile) -> bool:
+    """Return whether a file of position deletes names rows of one data file only, by its bounds."""
+    lower, upper = ((bounds or {}).get(PATH_ID) for bounds in (deletes.lower_bounds, deletes.upper_bounds))
+    return lower is not None and lower == upper
+
+
 def files_named(
     io: FileIO, deletes: Sequence[DeletedRows], added: Iterable[DataFile], manifests: Iterable[ManifestFile]
 ) -> dict[str, DataFile]:

@@ -52,7 +52,7 @@ from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError, FrazilError, Misuse
 from frazil.model.expiry import Cleaned, Expiry
-from frazil.model.ingested import DeletedRows, WrittenFile
+from frazil.model.ingested import Deletion, WrittenFile
 from frazil.model.probe import StoredFile
 from frazil.model.secret import SettingValue, revealed
 from frazil.model.snapshot import MAIN, TableView
@@ -156,7 +156,7 @@ class IcebergLake:
         summary: Mapping[str, str],
         document: bytes = b"",
         without: str | None = None,
-        deletes: Sequence[DeletedRows] = (),
+        deletes: Sequence[Deletion] = (),
     ) -> int:
         table = _table(view)
         parent = base
@@ -299,7 +299,7 @@ class IcebergLake:
         parent: int | None,
         summary: Mapping[str, str],
         document: bytes,
-        deletes: Sequence[DeletedRows] = (),
+        deletes: Sequence[Deletion] = (),
     ) -> RawSnapshot:
         stamp = commit_time(table.metadata, self._now_ms())
         return SnapshotWriter(table.metadata, table.io).write(

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from pyiceberg.manifest import ManifestContent, ManifestFile
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
+
+from frazil.model.errors import CommitRejectedError
+from frazil.model.ingested import DeletedRows, Deletion, DroppedFile
 
 AT_MOST_ALIKE = 100
 """Manifests of one partition spec and size class in a manifest list, before they are merged."""
@@ -22,19 +27,20 @@ SIZE_CLASSES = (64 << 10, 512 << 10, 4 << 20)
 
 
 def to_merge(manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
-    """Return manifests that one commit should merge into one: none as long as there are few of each size class."""
-    alike: dict[tuple[int, int], list[ManifestFile]] = defaultdict(list)
+    """Return manifests that one commit should merge into one: none as long as there are few of each size class.
+
+    They are all of data files, or all of files of deletes.
+    """
+    alike: dict[tuple[int, ManifestContent, int], list[ManifestFile]] = defaultdict(list)
     for manifest in manifests:
         size_class = _size_class(manifest)
         if size_class is not None:
-            alike[manifest.partition_spec_id, size_class].append(manifest)
+            alike[manifest.partition_spec_id, manifest.content, size_class].append(manifest)
     crowded = [group for group in alike.values() if len(group) > AT_MOST_ALIKE]
     return list(_up_to_the_target(max(crowded, key=len))) if crowded else []
 
 
 def _size_class(manifest: ManifestFile) -> int | None:
-    if manifest.content != ManifestContent.DATA:
-        return None
     return next((n for n, bound in enumerate(SIZE_CLASSES) if manifest.manifest_length < bound), None)
 
 
@@ -46,3 +52,39 @@ def _up_to_the_target(manifests: Sequence[ManifestFile]) -> Iterator[ManifestFil
         if total > MERGED_BYTES:
             return
         yield manifest
+
+
+def removed_by(deletion: Deletion) -> tuple[str, ...]:
+    """Return the files that a snapshot with this deletion does not have any more."""
+    match deletion:
+        case DeletedRows():
+            return deletion.instead_of
+        case DroppedFile(path, deletes):
+            return (path, *deletes)
+
+
+@dataclass(slots=True)
+class Removal:
+    """Files that a snapshot removes from a table, by path: data files, and files of deletes.
+
+    `touched` are the manifests that name them, and `removed` what these say about them, once `left_of` was called.
+    """
+
+    paths: set[str]
+    touched: list[ManifestFile] = field(default_factory=list)
+    removed: list[DataFile] = field(default_factory=list)
+
+    def left_of(self, io: FileIO, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
+        """Return the manifests that name none of the files. Raises CommitRejectedError if a file is in no manifest."""
+        if not self.paths:
+            return list(manifests)
+        left: list[ManifestFile] = []
+        for manifest in manifests:
+            files = [entry.data_file for entry in manifest.fetch_manifest_entry(io)]
+            here = [file for file in files if file.file_path in self.paths]
+            self.removed += here
+            (self.touched if here else left).append(manifest)
+        missing = sorted(self.paths - {file.file_path for file in self.removed})
+        if missing:
+            raise CommitRejectedError(f"{missing[0]} is to be removed, and is no file of the table any more")
+        return left

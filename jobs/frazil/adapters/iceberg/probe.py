@@ -6,6 +6,7 @@ The first half of the identity is read of every row, what else is wanted only in
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +15,14 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
 
+from frazil.adapters.iceberg.delete_files import names_one_file
 from frazil.adapters.iceberg.position_deletes import Positions, positions_in
 from frazil.adapters.iceberg.scan import planned, reading
 from frazil.adapters.iceberg.source_nulls import names_of
 from frazil.adapters.iceberg.undecodable import decoding
 from frazil.materialize.ingest.storage import open_storage
 from frazil.model.errors import CatalogError
-from frazil.model.probe import FoundRows, IdentityColumns, ProbeTask, StoredFile
+from frazil.model.probe import DeleteFile, FoundRows, IdentityColumns, ProbeTask, StoredFile
 from frazil.model.snapshot import TableView
 from frazil.modes.wanted import Numbers, Wanted, as_array, as_numbers
 
@@ -45,10 +47,14 @@ def stored_files(view: TableView) -> tuple[StoredFile, ...]:
         StoredFile(
             task.file.file_path,
             task.file.record_count,
-            tuple(sorted((file.file_path, file.file_format.value) for file in task.delete_files)),
+            tuple(sorted(map(_delete_file, task.delete_files), key=lambda each: each.path)),
         )
         for task in tasks
     )
+
+
+def _delete_file(file: DataFile) -> DeleteFile:
+    return DeleteFile(file.file_path, file.file_format.value, file.record_count, names_one_file(file))
 
 
 def probe(task: ProbeTask) -> list[FoundRows]:
@@ -60,21 +66,50 @@ def probe(task: ProbeTask) -> list[FoundRows]:
     found = []
     with reading(task.table):
         for file in task.files:
+            deleted = _Deleted(io, file)
             with decoding(io, file.path):
-                parts = list(_found_in(io, file, task.columns, wanted, names))
+                parts = list(_found_in(io, file, task.columns, wanted, names, deleted))
             if parts:
-                found.append(_found_rows(file.path, pa.Table.from_batches(parts)))
+                found.append(_found_rows(deleted, pa.Table.from_batches(parts)))
     return found
 
 
-def _found_rows(path: str, rows: pa.Table) -> FoundRows:
-    return FoundRows(path, *(as_array(rows.column(name).to_numpy()) for name in _FOUND))
+class _Deleted:
+    """The positions of deleted rows of a data file, read when they are needed."""
+
+    def __init__(self, io: FileIO, file: StoredFile) -> None:
+        self.file = file
+        self._io = io
+
+    @cached_property
+    def all(self) -> Positions:
+        return self._in(self.file.deletes)
+
+    @property
+    def own(self) -> Positions:
+        """Those of its own files of deletes."""
+        return self.all if len(self.file.own_deletes) == len(self.file.deletes) else self._in(self.file.own_deletes)
+
+    def _in(self, files: Sequence[DeleteFile]) -> Positions:
+        named = [DataFile.from_args(file_path=f.path, file_format=FileFormat(f.format)) for f in files]
+        return positions_in(self._io, named, self.file.path)
+
+
+def _found_rows(deleted: _Deleted, rows: pa.Table) -> FoundRows:
+    file = deleted.file
+    own = deleted.own if file.is_crowded else np.empty(0, np.int64)
+    columns = (as_array(rows.column(name).to_numpy()) for name in _FOUND)
+    return FoundRows(file, file.rows - len(deleted.all), as_array(own), *columns)
 
 
 def _found_in(
-    io: FileIO, file: StoredFile, columns: IdentityColumns, wanted: Wanted, mapping: NameMapping | None
+    io: FileIO,
+    file: StoredFile,
+    columns: IdentityColumns,
+    wanted: Wanted,
+    mapping: NameMapping | None,
+    deleted: _Deleted,
 ) -> Iterator[pa.RecordBatch]:
-    deleted: Positions | None = None
     with io.new_input(file.path).open() as stream:
         parquet = pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER_BYTES)
         ids = {columns.first, columns.second, columns.partition, columns.offset}
@@ -85,9 +120,7 @@ def _found_in(
         for group in range(parquet.metadata.num_row_groups):
             rows = _rows_of(parquet, group, columns, names, wanted)
             if rows is not None and rows.num_rows:
-                if deleted is None:
-                    deleted = positions_in(io, _deletes_of(file), file.path)
-                yield from _live(rows, start, deleted)
+                yield from _live(rows, start, deleted.all)
             start += parquet.metadata.row_group(group).num_rows
 
 
@@ -125,7 +158,3 @@ def _live(rows: pa.RecordBatch, start: int, deleted: Positions) -> Iterator[pa.R
     kept = ~np.isin(positions, deleted, assume_unique=True)
     if kept.any():
         yield here if kept.all() else here.filter(pa.array(kept))
-
-
-def _deletes_of(file: StoredFile) -> Sequence[DataFile]:
-    return [DataFile.from_args(file_path=path, file_format=FileFormat(kind)) for path, kind in file.deletes]

@@ -10,6 +10,7 @@ import base64
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
 from typing import cast
@@ -35,12 +36,15 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetric
 from pyiceberg.typedef import Record
 
 from frazil.adapters.iceberg.delete_files import DeleteManifestWriter, files_named, write_deletes
-from frazil.adapters.iceberg.manifests import to_merge
+from frazil.adapters.iceberg.manifests import Removal, removed_by, to_merge
 from frazil.model.errors import CommitRejectedError
-from frazil.model.ingested import DeletedRows, WrittenFile
+from frazil.model.ingested import DeletedRows, Deletion, WrittenFile
 
 DOCUMENT_KEY = "frazil.state"
 """The key of a manifest list's header that holds the state document, in Base64: PyIceberg reads headers as text."""
+
+WRITTEN_AT_ONCE = 16
+"""Files of deletes are small: what they cost on S3 is the wait for its answers."""
 
 DELETES_VERSION = 2
 """The format version whose deletes are written. Version 3 has deletion vectors instead of new files of positions."""
@@ -69,7 +73,7 @@ class SnapshotWriter:
         summary: Mapping[str, str],
         document: bytes,
         timestamp_ms: int,
-        deletes: Sequence[DeletedRows] = (),
+        deletes: Sequence[Deletion] = (),
     ) -> Snapshot:
         """Append `files` to the snapshot `parent`, and take rows out of its data files and out of these.
 
@@ -78,8 +82,15 @@ class SnapshotWriter:
         data_files = [data_file(file) for file in files]
         before = None if parent is None else self.metadata.snapshot_by_id(parent)
         existing = [] if before is None else before.manifests(self.io)
-        delete_files = self._delete_files(deletes, data_files, existing)
-        manifests = [*self._manifests(delete_files), *self._manifests(data_files), *self._merged(existing)]
+        delete_files = self._delete_files([d for d in deletes if isinstance(d, DeletedRows)], data_files, existing)
+        removal = Removal({path for each in deletes for path in removed_by(each)})
+        left = removal.left_of(self.io, existing)
+        manifests = [
+            *self._manifests(delete_files),
+            *self._manifests(data_files),
+            *(self._rewritten(manifest, removal) for manifest in removal.touched),
+            *self._merged(left),
+        ]
         sequence_number = self.metadata.next_sequence_number()
         return Snapshot(
             snapshot_id=self.snapshot_id,
@@ -87,7 +98,7 @@ class SnapshotWriter:
             sequence_number=sequence_number,
             timestamp_ms=timestamp_ms,
             manifest_list=self._manifest_list(manifests, parent, sequence_number, document),
-            summary=_summary([*data_files, *delete_files], before, summary),
+            summary=_summary([*data_files, *delete_files], removal.removed, before, summary),
             schema_id=self.metadata.current_schema_id,
         )
 
@@ -103,7 +114,9 @@ class SnapshotWriter:
                 f"rows are deleted in format version {DELETES_VERSION} only, the table has {found}"
             )
         named = files_named(self.io, deletes, added, existing)
-        return [write_deletes(self.io, self._delete_path(), each, named[each.path]) for each in deletes]
+        with ThreadPoolExecutor(WRITTEN_AT_ONCE) as pool:
+            written = [pool.submit(write_deletes, self.io, self._delete_path(), d, named[d.path]) for d in deletes]
+            return [each.result() for each in written]
 
     def _delete_path(self) -> str:
         return self._locations.new_data_location(f"{self._attempt}-d{next(self._numbers)}-deletes.parquet")
@@ -124,6 +137,13 @@ class SnapshotWriter:
                 writer.add(entry)
         return writer.to_manifest_file()
 
+    def _rewritten(self, manifest: ManifestFile, removal: Removal) -> ManifestFile:
+        """Write a manifest without the files that are removed, which it names as deleted."""
+        with self._manifest_writer(manifest.partition_spec_id, _content_of(manifest)) as writer:
+            for entry in manifest.fetch_manifest_entry(self.io):
+                (writer.delete if entry.data_file.file_path in removal.paths else writer.existing)(entry)
+        return writer.to_manifest_file()
+
     def _merged(self, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
         """Return manifests with the same entries. Entries keep the snapshot that added them, as EXISTING ones."""
         small = to_merge(manifests)
@@ -133,7 +153,7 @@ class SnapshotWriter:
         others = [manifest for manifest in manifests if manifest not in small]
         if not entries:
             return others
-        with self._manifest_writer(small[0].partition_spec_id) as writer:
+        with self._manifest_writer(small[0].partition_spec_id, _content_of(small[0])) as writer:
             for entry in entries:
                 writer.existing(entry)
         return [*others, writer.to_manifest_file()]
@@ -170,12 +190,21 @@ class SnapshotWriter:
         return cast(AvroCompressionCodec, self.metadata.properties.get(name, default))
 
 
-def _summary(files: Sequence[DataFile], before: Snapshot | None, ours: Mapping[str, str]) -> Summary:
+def _content_of(manifest: ManifestFile) -> DataFileContent:
+    is_data = manifest.content == ManifestContent.DATA
+    return DataFileContent.DATA if is_data else DataFileContent.POSITION_DELETES
+
+
+def _summary(
+    files: Sequence[DataFile], removed: Sequence[DataFile], before: Snapshot | None, ours: Mapping[str, str]
+) -> Summary:
     """Count files and rows, and name no partitions: Python's datetimes end with the year 9999."""
     metrics = UpdateMetrics()
     for file in files:
         metrics.add_file(file)
-    deletes = any(file.content != DataFileContent.DATA for file in files)
+    for file in removed:
+        metrics.remove_file(file)
+    deletes = bool(removed) or any(file.content != DataFileContent.DATA for file in files)
     return update_snapshot_summaries(
         Summary(Operation.OVERWRITE if deletes else Operation.APPEND, **metrics.to_dict(), **ours),
         None if before is None or before.summary is None else before.summary.additional_properties,

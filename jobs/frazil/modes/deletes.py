@@ -1,0 +1,58 @@
+"""Rows that a batch takes out of data files, as few files of position deletes for readers to open.
+
+A data file of which no row is left is dropped. One that has several files of deletes of its own gets one instead of
+them, so that a reader opens at most `MERGED_FROM`, and what is written again is a fraction of each batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from frazil.model.ingested import DeletedRows, Deletion, DroppedFile
+from frazil.model.probe import FoundRows
+from frazil.modes.mode import Written
+from frazil.modes.wanted import Numbers, as_numbers
+
+
+def deleted_rows(paths: Sequence[str], file: Numbers, position: Numbers) -> Iterator[DeletedRows]:
+    """Yield the rows to take out of each file: `file` has numbers of `paths`, `position` a row for each."""
+    order = np.lexsort((position, file))
+    numbers, starts = np.unique(file[order], return_index=True)
+    ends = [*starts[1:], len(order)]
+    for number, start, end in zip(numbers.tolist(), starts, ends, strict=False):
+        yield DeletedRows(paths[number], position[order[start:end]].tolist())
+
+
+def deletions(found: Sequence[FoundRows], file: Numbers, position: Numbers) -> Iterator[Deletion]:
+    """Yield what becomes of stored files that lose these rows: `file` has numbers of `found`."""
+    by_path = {each.file.path: each for each in found}
+    for new in deleted_rows([*by_path], file, position):
+        here = by_path[new.path]
+        own = tuple(each.path for each in here.file.own_deletes)
+        if len(new.positions) == here.left:
+            yield DroppedFile(new.path, own)
+        elif here.file.is_crowded:
+            positions = np.union1d(as_numbers(here.deleted), np.asarray(new.positions, np.int64))
+            yield DeletedRows(new.path, positions.tolist(), instead_of=own)
+        else:
+            yield new
+
+
+def figures_of(written: Written, found: Sequence[FoundRows], deletes: Sequence[Deletion]) -> Mapping[str, int]:
+    """Return what the summary of a snapshot must say that adds these files and takes these rows out."""
+    by_path = {each.file.path: each.file for each in found}
+    rows = {each.path: each.rows for file in by_path.values() for each in file.deletes}
+    dropped = [each for each in deletes if isinstance(each, DroppedFile)]
+    of_rows = [each for each in deletes if isinstance(each, DeletedRows)]
+    gone = [
+        *(path for each in dropped for path in each.deletes),
+        *(path for each in of_rows for path in each.instead_of),
+    ]
+    return {
+        "added-records": written.rows,
+        "deleted-records": sum(by_path[each.path].rows for each in dropped),
+        "added-position-deletes": sum(len(each.positions) for each in of_rows),
+        "removed-position-deletes": sum(rows[path] for path in gone),
+    }
