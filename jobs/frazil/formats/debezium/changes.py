@@ -100,7 +100,9 @@ class _Parts:
         return pc.struct_field(self.fields[first], rest) if rest else self.fields[first]
 
     def are(self, *words: str) -> Flags:
-        return np.isin(self.words, [_WORDS.index(word) for word in words])
+        is_one = np.zeros(len(_WORDS) + 1, np.bool_)  # the last one is at -1
+        is_one[[_WORDS.index(word) for word in words]] = True
+        return is_one[self.words]
 
     def __len__(self) -> int:
         return len(self.words)

@@ -35,7 +35,8 @@ Conversion: TypeAlias = Callable[[pa.Array], Converted]
 
 def flags(booleans: pa.BooleanArray) -> Flags:
     """Return booleans as numpy's, with False for null."""
-    known: Flags = booleans.fill_null(False).to_numpy(zero_copy_only=False)
+    whole = booleans.fill_null(False) if booleans.null_count else booleans
+    known: Flags = whole.to_numpy(zero_copy_only=False)
     return known
 
 

@@ -68,7 +68,8 @@ def _with_infinity(nanos: _Longs, micros: _Longs, lost: Flags) -> tuple[_Longs, 
 def _longs(given: pa.Array) -> tuple[_Longs, Flags]:
     """Return the numbers, with 0 for null, and which are not null."""
     is_there: Flags = given.is_valid().to_numpy(zero_copy_only=False)
-    return given.fill_null(0).to_numpy().astype(np.int64), is_there
+    whole = given.fill_null(0) if given.null_count else given
+    return whole.to_numpy().astype(np.int64, copy=False), is_there
 
 
 def _micros(numbers: _Longs, unit_nanos: int) -> tuple[_Longs, Flags]:
@@ -82,7 +83,8 @@ def _micros(numbers: _Longs, unit_nanos: int) -> tuple[_Longs, Flags]:
 def _converted(
     given: pa.Array, micros: _Longs, wanted: pa.DataType, is_bad: Flags, lost: Flags, detail: str
 ) -> Converted:
-    values = pa.array(micros, mask=given.is_null().to_numpy(zero_copy_only=False)).view(wanted)
+    mask = given.is_null().to_numpy(zero_copy_only=False) if given.null_count else None
+    values = pa.array(micros, mask=mask).view(wanted)
     return Converted(
         without_bad(values, is_bad), is_bad if is_bad.any() else None, Reason.OUT_OF_RANGE, detail, int(lost.sum())
     )

@@ -31,7 +31,8 @@ def unavailable(values: pa.Array, placeholder: bytes) -> Flags:
 
 def _equal(values: pa.Array, wanted: bytes) -> Flags:
     text = pa.types.is_large_string(values.type)
-    return flags(pc.equal(values, pa.scalar(wanted.decode(errors="replace") if text else wanted, values.type)))
+    found = pc.equal(values, pa.scalar(wanted.decode(errors="replace") if text else wanted, values.type))
+    return flags(found) if pc.any(found).as_py() else np.zeros(len(values), np.bool_)
 
 
 def _lists(lists: pa.LargeListArray, placeholder: bytes) -> Flags:
