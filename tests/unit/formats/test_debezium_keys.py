@@ -1,0 +1,59 @@
+"""Keys of change events have the columns of their named types, and indexes of the payloads."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any
+from uuid import UUID
+
+from connect_samples import INT, STRING, avro_payload, avro_schema, json_record, json_value, named, struct
+
+from frazil.formats.avro.schema import parse_schema
+from frazil.formats.connect_json.records import by_schema
+from frazil.formats.connect_json.schema import read_schema
+from frazil.formats.debezium.keys import avro_keys, json_keys
+from frazil.model.dead_letter import Reason
+from frazil.records import binary
+
+KEY = struct(
+    "shop.public.orders.Key",
+    ref=named("io.debezium.data.Uuid", STRING),
+    day=named("io.debezium.time.Date", INT),
+)
+A_UUID = "6c84fb90-12c4-11e1-840d-7b25c5ee775a"
+GIVEN = [{"ref": A_UUID, "day": 19_675}, {"ref": "x", "day": 1}, {"ref": A_UUID, "day": 1}]
+KEPT = [
+    {"ref": UUID(A_UUID), "day": dt.date(2023, 11, 14)},
+    {"ref": UUID(A_UUID), "day": dt.date(1970, 1, 2)},
+]
+
+
+def test_keys_in_avro_are_converted(engine: Any) -> None:
+    decoder = avro_keys(parse_schema(avro_schema(KEY)), engine)
+
+    decoded = decoder.decode(binary([b"\xff", *(avro_payload(KEY, each) for each in GIVEN)]))
+
+    assert decoded.rows.to_pylist() == KEPT
+    assert [(each.index, each.reason) for each in decoded.rejects] == [(0, Reason.TRUNCATED), (2, Reason.BAD_FORMAT)]
+    assert (decoded.rows.schema, decoded.taken) == (decoder.schema, 4)
+
+
+def test_keys_in_json_are_converted(engine: Any) -> None:
+    (same,) = by_schema(binary([json_record(KEY, each) for each in GIVEN]))
+    assert same.schema is not None
+
+    decoded = json_keys(read_schema(same.schema), engine).decode(same.payloads)
+
+    assert decoded.rows.to_pylist() == KEPT
+    assert [(each.index, each.reason) for each in decoded.rejects] == [(1, Reason.BAD_FORMAT)]
+
+
+def test_keys_in_json_begin_where_they_are_said_to(engine: Any) -> None:
+    (same,) = by_schema(binary([json_record(KEY, GIVEN[0])]))
+    assert same.schema is not None
+    payload = b"12345" + json.dumps(json_value(KEY, GIVEN[0])).encode()
+
+    decoded = json_keys(read_schema(same.schema), engine).decode(binary([payload]), skip=5)
+
+    assert decoded.rows.to_pylist() == KEPT[:1]
