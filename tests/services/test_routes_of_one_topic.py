@@ -52,7 +52,7 @@ def test_the_walk_through_prints_what_its_page_shows(
                 assert _pattern(text).search(" ".join(printed.split())), f"{text}\n{printed}"
                 shown.append(text)
 
-    assert len(shown) == 4
+    assert len(shown) == 5
     assert _run("frazil status web_refunds", place, script, spec, capsys)
     assert "read together with" in _run("frazil explain web_refunds", place, script, spec, capsys)
 
