@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
@@ -29,6 +29,7 @@ from frazil.adapters.spark import worker
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
+from frazil.model.probe import FoundRows, ProbeTask
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.fakes.watched_logs import WatchedLogs
 from tests.faults.world import WAIT_SECONDS, Setting
@@ -60,17 +61,25 @@ class WorkerProcess:
         del name
         return [self._carried_out(task) for task in tasks]
 
+    def find(self, tasks: Sequence[ProbeTask], *, name: str) -> list[FoundRows]:
+        del name
+        return [found for task in tasks for found in self._answer(task, "during search")]
+
     def stop(self) -> None:
         self._pipe.close()
 
     def _carried_out(self, task: IngestTask) -> TaskResult:
+        result = self._answer(task, "during ingest")
+        assert isinstance(result, TaskResult)
+        return result
+
+    def _answer(self, task: IngestTask | ProbeTask, moment: str) -> Any:
         self._pipe.send(task)
-        self._reach("during ingest")
+        self._reach(moment)
         assert self._pipe.poll(WAIT_SECONDS)
         result = self._pipe.recv()
         if isinstance(result, FrazilError):
             raise result
-        assert isinstance(result, TaskResult)
         return result
 
 
@@ -81,7 +90,8 @@ def _forked_worker() -> Connection:
         signal.alarm(TRIAL_SECONDS)
         with suppress(EOFError, OSError):
             while True:
-                theirs.send(worker.run(theirs.recv()))
+                task = theirs.recv()
+                theirs.send(worker.run(task) if isinstance(task, IngestTask) else worker.find(task))
         os._exit(0)
     theirs.close()
     return ours
