@@ -101,9 +101,10 @@ def _placed(spec: TableSpec, at: Standing, ledger: Standing) -> _Table:
     """Return a table that is at another batch than the ledger, at the ledger's batch if it has it or can get it."""
     batch, view = ledger.state.itself, at.view
     then = None if left_ahead(ledger, at) else _before_next_batch(view, batch.batch_id)
+    takes_part = ledger.state.group is not None and ledger.state.group.has(spec.table)
     if then is not None:
-        return _Table(spec, standing(replace(view, head=then.id), pipeline=spec.pipeline))
-    if ledger.state.group is None or not ledger.state.group.has(spec.table):
+        return _Table(spec, standing(replace(view, head=then.id), pipeline=spec.pipeline), takes_part=takes_part)
+    if not takes_part:
         return _Table(spec, at, takes_part=False)
     branch = staged_branch(at, batch.batch_id)
     if branch is None or why_apart(ledger, at):

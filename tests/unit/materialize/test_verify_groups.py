@@ -319,6 +319,26 @@ def test_a_table_ahead_is_read_at_the_epoch_of_the_ledger(
     assert published.stands("refunds").state.epoch == 3
 
 
+def test_a_table_that_joins_while_the_tables_are_loaded_takes_no_part_yet(
+    published: GroupWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch with the new route is published after the ledger was loaded."""
+    more = specs(Route("orders", "shop.Order"), Route("refunds", "shop.Refund"), Route("others", "shop.Other"))
+    published.send("other", "order")
+    load, waiting = type(published.lake).load, [1]
+
+    def load_late(lake: Any, identifier: str) -> Any:
+        view = load(lake, identifier)
+        if identifier == DEAD_LETTERS and waiting:
+            waiting.clear()
+            published.catch_up(published.driver(*more))
+        return view
+
+    monkeypatch.setattr(type(published.lake), "load", load_late)
+
+    assert findings(verified(published, *more, kafka=False)) == []
+
+
 @pytest.mark.parametrize("table", ["orders", "refunds"])
 def test_a_table_that_was_rolled_back_alone_is_a_finding(published: GroupWorld, table: str) -> None:
     view = published.stands(table).view
