@@ -52,7 +52,7 @@ class FindingKind(StrEnum):
     LEDGER_LINE = "ledger_line"
     """A table of a group took another number of records than the ledger of the group says."""
     GROUP_APART = "group_apart"
-    """A table of a group does not have the batch of the group's ledger, and cannot get it."""
+    """A table of a group cannot be brought to the batch of the group's ledger."""
     WRONG_TABLE = "wrong_table"
     """A record is in a table of its group whose route does not take it."""
     REPLAYED_WITHOUT_ROW = "replayed_without_row"
