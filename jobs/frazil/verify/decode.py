@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.schema import Schema
 
-from frazil.adapters.iceberg.scan import schemas_of
+from frazil.adapters.iceberg.scan import arrow_schema_of, schemas_of
 from frazil.formats.open import record_name
 from frazil.materialize.ingest.dead_rows import named_writers
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
@@ -172,7 +170,7 @@ def open_rows(spec: TableSpec, at: Standing, dead_letters: TableView, registry: 
     A schema may have been excluded after records with it became rows.
     """
     spec = replace(spec, on_bad_record="dead_letter", on_tombstone="row", dead_letter_key=None)
-    row_schema, placed, known = _arrow_schema(at.view), _placed(spec, at), KnownSchemas.none_yet(spec, registry)
+    row_schema, placed, known = arrow_schema_of(at.view), _placed(spec, at), KnownSchemas.none_yet(spec, registry)
     table = TableDecoder(
         spec,
         table=at.view.identifier,
@@ -207,7 +205,7 @@ def open_judge(
         TableDecoder(
             replace(own, on_bad_record=on_bad_record, on_tombstone=on_tombstone),
             table=own.identifier,
-            row_schema=_without_record(own, _arrow_schema(standing.view)),
+            row_schema=_without_record(own, arrow_schema_of(standing.view)),
             schemas=known.of_task(),
             former_names={},
             place_values=nowhere,
@@ -239,12 +237,8 @@ def _decoder(
         storage={},
         source_ids={source.topic: (source.topic_id, source.generation) for source in at.state.sources},
     )
-    schema = _arrow_schema(dead_letters)
+    schema = arrow_schema_of(dead_letters)
     return RecordDecoder(context, tables=tables, dead_letter_schema=schema, now=now_utc, router=router)
-
-
-def _arrow_schema(view: TableView) -> pa.Schema:
-    return schema_to_pyarrow(Schema.model_validate_json(view.schema_json))
 
 
 def _without_record(spec: TableSpec, row_schema: pa.Schema) -> pa.Schema:
@@ -261,4 +255,4 @@ def _placed(spec: TableSpec, at: Standing) -> ByFieldId:
         return pa.schema([each for each in schema if each.name not in about])
 
     history = tuple(map(of_record, schemas_of(at.view)))
-    return ByFieldId(history, of_record(_arrow_schema(at.view)), former_names_of(at.view.properties))
+    return ByFieldId(history, of_record(arrow_schema_of(at.view)), former_names_of(at.view.properties))

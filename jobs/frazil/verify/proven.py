@@ -21,6 +21,7 @@ from frazil.proof.tally import Tallies, TopicPartition
 from frazil.proof.verification import Check, Discrepancy, FindingKind
 from frazil.verify.changed_columns import columns_made_again, columns_of_other_types
 from frazil.verify.files import CheckedFiles, check_files
+from frazil.verify.identities import check_identities
 from frazil.verify.scan import Watch, tally_rows
 
 
@@ -84,7 +85,7 @@ def count_table(spec: TableSpec, at: Standing, *, watch: Watch) -> CountedTable:
     """Check the state and the files of a table, and count its rows."""
     foreign, head = count_foreign(at), at.view.head_snapshot() or at.carrier
     files = check_files(at.view, head, name="files", watch=watch)
-    checks = (_check_state(at), files.check)
+    checks: tuple[Check, ...] = (_check_state(at), files.check)
     unprovable = tuple(_unprovable(spec, at, files))
     if unprovable:
         return CountedTable(spec, at, (*checks, Check("rows", "", unprovable)), foreign)
@@ -92,6 +93,8 @@ def count_table(spec: TableSpec, at: Standing, *, watch: Watch) -> CountedTable:
     untraced = tuple(_untraced(spec, at, head, files.unreadable)) if rows.unsourced else ()
     if untraced:
         return CountedTable(spec, at, (*checks, Check("rows", "", untraced)), foreign)
+    if spec.follows_keys:
+        checks = (*checks, check_identities(spec, at, without=files.unreadable, watch=watch))
     return CountedTable(spec, at, checks, foreign, rows)
 
 

@@ -2,103 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from itertools import count
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from changelogs import Changelog, Sent
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from values_of_tables import SPEC
-from whole_batches import World, drained
 
-from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.replay.request import ReplayError, ReplayRequest
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import IncompatibleSchemaError, SpecChangeError, SpecError
 from frazil.model.ingested import DeletedRows
-from frazil.model.probe import MERGED_FROM, StoredFile
-from frazil.model.progress import Counts
-from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.model.probe import MERGED_FROM
 from frazil.modes.identity import FIRST
-from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import a_field, record
-
-UPSERT = replace(SPEC, write="upsert", on_tombstone="delete", value="json")
-NAMES = count()
-Sent = tuple[str | None, int | None]
-"""A key and a value; None is a null."""
-
-
-@dataclass
-class Changelog:
-    """A topic of one partition, its table, and what the table should have."""
-
-    world: World
-    spec: TableSpec
-    state: dict[str, int] = field(default_factory=dict)
-    """The offset of the newest record of each key that was not deleted."""
-    counts: Counts = field(default_factory=Counts)
-
-    @classmethod
-    def at(cls, folder: Path, **changes: object) -> Changelog:
-        spec = replace(UPSERT, table=f"t{next(NAMES)}", **changes)  # type: ignore[arg-type]
-        return cls(World(IcebergLake(CatalogSettings("jdbc", str(folder)))), spec)
-
-    def send(self, *records: Sent) -> None:
-        for key, value in records:
-            offset = len(self.world.values)
-            self.world.values.append(None if value is None else json.dumps({"n": value}).encode())  # type: ignore[arg-type]
-            if key is None:
-                self.counts += Counts(read=1, dead_letters=1)
-                continue
-            self.world.keys[offset] = key.encode()
-            if value is None:
-                self.counts += Counts(read=1, deletes=1)
-                self.state.pop(key, None)
-            else:
-                self.counts += Counts(read=1, rows=1)
-                self.state[key] = offset
-
-    def catch_up(self) -> None:
-        drained(self.world, self.spec)
-
-    @property
-    def view(self) -> TableView:
-        view = self.world.lake.load(self.spec.identifier)
-        assert view is not None
-        return view
-
-    def files(self) -> Sequence[StoredFile]:
-        return self.world.lake.stored_files(self.view)
-
-    def rows(self) -> dict[str, int]:
-        view = self.world.lake.load(self.spec.identifier)
-        assert view is not None
-        found: dict[str, int] = {}
-        for batch in self.world.lake.read(view, columns=["kafka_key", "kafka_offset"], equal={}):
-            for row in batch.to_pylist():
-                assert row["kafka_key"] not in found
-                found[row["kafka_key"]] = row["kafka_offset"]
-        return found
-
-    def check(self) -> None:
-        assert self.rows() == self.state
-        verification = verify_table(self.world.lake, self.spec)
-        assert verification.findings == ()
-        assert verification.counts == self.counts
-
-    def others(self, files: Sequence[object] = (), deletes: Sequence[DeletedRows] = ()) -> None:
-        """Commit as another engine does."""
-        lake, view = self.world.lake, self.world.lake.load(self.spec.identifier)
-        assert view is not None and view.head is not None
-        lake.stage(view, base=view.head, branch="theirs", files=files, summary={}, deletes=deletes)  # type: ignore[arg-type]
-        view = lake.load(self.spec.identifier)
-        assert view is not None
-        lake.publish(view, branch="theirs", tag="theirs", drop=["theirs"])
 
 
 @pytest.fixture

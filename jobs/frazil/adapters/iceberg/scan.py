@@ -24,6 +24,7 @@ from pyiceberg.expressions import (
 )
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent
+from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import DataScan, FileScanTask, Table
 from pyiceberg.types import PrimitiveType
@@ -269,6 +270,11 @@ def _all_of(conditions: Sequence[BooleanExpression]) -> BooleanExpression:
 def _table(view: TableView) -> Table:
     table: Table = view.current
     return table
+
+
+def arrow_schema_of(view: TableView) -> pa.Schema:
+    """Return the view's schema, with field ids."""
+    return schema_to_pyarrow(Schema.model_validate_json(view.schema_json))
 
 
 def schemas_of(view: TableView) -> Iterator[pa.Schema]:

@@ -1,0 +1,172 @@
+"""Has each row the identity of its key, and no two rows the same one? For tables that follow keys (decision 0036)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.adapters.iceberg.scan import TableScan, arrow_schema_of
+from frazil.formats.arrow import project
+from frazil.materialize.state import Standing
+from frazil.model.columns import retyped
+from frazil.model.spec import TableSpec
+from frazil.model.spelling import plural
+from frazil.modes.identity import COLUMNS, FIRST, SECOND, identities
+from frazil.modes.wanted import Wanted
+from frazil.proof.sources import SourceColumns, progress_by_source, source_columns
+from frazil.proof.tally import Tallies, Tally
+from frazil.proof.verification import NAMED, Check, Discrepancy, FindingKind, first_named, listed_offsets
+from frazil.verify.by_identity import ByIdentity, Identity, Numbers
+from frazil.verify.changed_columns import columns_of_other_types
+from frazil.verify.quoting import Quoting
+from frazil.verify.scan import Watch, add_batch
+
+HALVES = (FIRST, SECOND)
+
+
+def check_identities(spec: TableSpec, at: Standing, *, without: Collection[str], watch: Watch) -> Check:
+    """Check the rows of the head, except those in the files `without`, which cannot be read.
+
+    Of a table with more identities than fit in memory, it reads the two columns several times.
+    """
+    key = spec.metadata.prefix + "key"
+    lacking = {*HALVES, key} - {column.name for column in at.view.columns}
+    if lacking or retyped(COLUMNS, tuple(at.view.columns)):
+        return Check("identities", "0 rows", tuple(_unprovable(at, sorted(lacking))))
+    columns = source_columns(spec, at.state)
+    judged = _Judged.of_none(at, columns, key)
+    rows = TableScan(at.view, columns=[*HALVES, key, *columns.names], without=without)
+    halves = TableScan(at.view, columns=HALVES, without=without)
+    doubled, counted, done = _Doubled(), ByIdentity(np.add), 0
+    for batch in rows.slices():
+        judged.add(batch)
+        _count(counted, batch)
+        done += batch.num_rows
+        watch("identities", done, rows.rows)
+    while True:
+        doubled.add(counted)
+        if counted.end is None:
+            break
+        counted = ByIdentity(np.add, start=counted.end)
+        for batch in halves.batches():
+            _count(counted, batch)
+    findings = (*judged.findings(), *_doubled_findings(doubled, rows, columns, key, Quoting(not spec.masked)))
+    return Check(
+        "identities", f"{plural(done, 'row')}: each has the identity of its key, and no other row has", findings
+    )
+
+
+def halves_of(rows: pa.RecordBatch) -> tuple[Numbers, Numbers, pa.RecordBatch]:
+    """Return the two halves of the rows that have an identity, and these rows."""
+    if rows.column(FIRST).null_count or rows.column(SECOND).null_count:
+        rows = rows.filter(pc.and_(*(rows.column(half).is_valid() for half in HALVES)))
+    first, second = (rows.column(half).to_numpy() for half in HALVES)
+    return first, second, rows
+
+
+def _unprovable(at: Standing, lacking: Sequence[str]) -> Iterator[Discrepancy]:
+    """Yield what another writer did to the columns. The key has a column once its schema is known."""
+    if lacking and any(progress.live_rows for progress in progress_by_source(at.state).values()):
+        what = f"the table has no column {' and no column '.join(lacking)}: rows have no identity without it"
+        yield Discrepancy(FindingKind.UNPROVABLE, at.view.identifier, what)
+    yield from columns_of_other_types(at.view, COLUMNS)
+
+
+def _count(counted: ByIdentity, rows: pa.RecordBatch) -> None:
+    first, second, _ = halves_of(rows)
+    counted.add(first, second, np.ones(len(first), np.int64))
+
+
+@dataclass(slots=True)
+class _Judged:
+    """Rows of records without an identity, and with another one than that of their key."""
+
+    columns: SourceColumns
+    key: str
+    key_schema: pa.Schema
+    lacking: Tallies
+    other: Tallies
+
+    @classmethod
+    def of_none(cls, at: Standing, columns: SourceColumns, key: str) -> _Judged:
+        lacking, other = (
+            Tallies({source: Tally(p.origin, p.next) for source, p in progress_by_source(at.state).items()})
+            for _ in range(2)
+        )
+        return cls(columns, key, pa.schema([arrow_schema_of(at.view).field(key)]), lacking, other)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Rows that others inserted without a source may lack an identity, too."""
+        stored = [rows.column(half) for half in HALVES]
+        expected = identities(project(rows.select([self.key]), self.key_schema)).columns
+        lacks = pc.or_(*(half.is_null() for half in stored))
+        equal = [pc.fill_null(pc.equal(one, other), False) for one, other in zip(stored, expected, strict=True)]
+        differs = pc.and_(pc.invert(pc.and_(*equal)), pc.invert(lacks))
+        for tallies, which in ((self.lacking, lacks), (self.other, differs)):
+            if which.true_count:
+                add_batch(tallies, self.columns, rows.filter(which))
+
+    def findings(self) -> Iterator[Discrepancy]:
+        for kind, tallies, what in (
+            (FindingKind.NO_IDENTITY, self.lacking, "without an identity"),
+            (FindingKind.CHANGED_IDENTITY, self.other, f"with another identity than that of {self.key}"),
+        ):
+            for (topic, partition), tally in tallies.by_source.items():
+                if tally.rows:
+                    named = listed_offsets(offsets := first_named(tally.seen), len(tally.seen))
+                    says = f"{plural(tally.rows, 'row')} {what}: {named}"
+                    yield Discrepancy(kind, f"{topic}-{partition}", says, offsets)
+
+
+@dataclass(slots=True)
+class _Doubled:
+    """Identities with several rows: how many there are, and the first ones with their number of rows."""
+
+    count: int = 0
+    named: dict[Identity, int] = field(default_factory=dict)
+
+    def add(self, counted: ByIdentity) -> None:
+        found = counted.combined()
+        several = np.flatnonzero(found.number > 1)
+        self.count += len(several)
+        some = several[: NAMED - len(self.named)]
+        identities_ = zip(found.first[some].tolist(), found.second[some].tolist(), strict=True)
+        self.named |= dict(zip(identities_, found.number[some].tolist(), strict=True))
+
+
+def _doubled_findings(
+    doubled: _Doubled, rows: TableScan, columns: SourceColumns, key: str, quoting: Quoting
+) -> Iterator[Discrepancy]:
+    """Read the rows again, to name those of the first few identities."""
+    if not doubled.count:
+        return
+    first, second = (np.array(half, np.int64) for half in zip(*doubled.named, strict=True))
+    wanted, found = Wanted(first, second), [_RowsOfOne() for _ in doubled.named]
+    for batch in rows.slices():
+        *halves, whole = halves_of(batch)
+        places = wanted.find(*halves)
+        for index in np.flatnonzero(places >= 0).tolist():
+            found[places[index]].add(whole.column(key)[index], whole.column(columns.offset)[index].as_py())
+    for count, each in zip(doubled.named.values(), found, strict=True):
+        what = f"{count:,} rows of one identity: {listed_offsets(each.offsets, count)}"
+        yield Discrepancy(FindingKind.DOUBLED_IDENTITY, f"{key} {quoting.value(each.key)}", what, tuple(each.offsets))
+    if doubled.count > len(found):
+        what = f"{doubled.count - len(found):,} more identities have several rows"
+        yield Discrepancy(FindingKind.DOUBLED_IDENTITY, "table", what)
+
+
+@dataclass(slots=True)
+class _RowsOfOne:
+    """The rows of one identity: a key, and the offsets of the first few rows."""
+
+    key: pa.Scalar = field(default_factory=lambda: pa.scalar(None))
+    offsets: Sequence[int] = ()
+
+    def add(self, key: pa.Scalar, offset: int | None) -> None:
+        self.key = key
+        if offset is not None and len(self.offsets) < NAMED:
+            self.offsets = (*self.offsets, offset)
