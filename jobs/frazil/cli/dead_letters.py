@@ -15,6 +15,7 @@ from frazil.cli.dead_letter_choice import reason_named
 from frazil.cli.dead_letter_replay import replay
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, schema_id_from, settings_from
 from frazil.cli.screen import print_lines
+from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
     from frazil.dead_letters import Chosen, DeadLetter, DeadLetterList
@@ -83,7 +84,11 @@ def list_newest(
         print(json.dumps(value, indent=2))
         return
     if not found.total:
-        more = f"; {found.replayed:,} were replayed and are rows" if found.replayed else ""
+        more = (
+            f"; {plural(found.replayed, 'was replayed and is a row', 'were replayed and are rows')}"
+            if found.replayed
+            else ""
+        )
         none = f"{found.table} has no {'pending ' * pending}dead letters{_with(reason, schema_id)}"
         print(none + more, file=sys.stderr)
         return
@@ -150,7 +155,7 @@ def _lines(found: DeadLetterList) -> Iterator[str]:
     ]
     yield from aligned(columns, counts, numeric=(True, False, True))
     if found.replayed:
-        yield f"{found.replayed:,} more were replayed and are rows"
+        yield plural(found.replayed, "more was replayed and is a row", "more were replayed and are rows")
     if found.newest:
         yield f"\nthe newest {len(found.newest)} of {found.total:,}:"
     for letter in found.newest:

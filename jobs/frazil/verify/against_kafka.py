@@ -78,11 +78,11 @@ def check_against_kafka(
     for table in tables:
         result.findings += lacking_metadata(table.spec, table.at)
     judge(tables, result, TableProof.of(tables, clean=clean), expired_by_source(dead_letters, ledger.at))
+    letters = plural(result.total("dead_letters"), "is a dead letter", "are dead letters")
     says = (
-        f"{plural(result.total('records'), 'record')} in Kafka: {result.total('rows'):,} are rows,"
-        f" equal in every column; {result.total('dead_letters'):,} are dead letters, equal in key, value,"
-        f" headers, timestamp, schema and reason;"
-        f" {result.total('skipped'):,} were skipped according to the spec"
+        f"{plural(result.total('records'), 'record')} in Kafka: {plural(result.total('rows'), 'is a row', 'are rows')},"
+        f" equal in every column; {letters}, equal in key, value, headers, timestamp, schema and reason;"
+        f" {plural(result.total('skipped'), 'was', 'were')} skipped according to the spec"
     )
     return Check("kafka", says, tuple(result.findings), tuple(result.notes))
 

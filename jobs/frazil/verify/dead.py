@@ -221,7 +221,7 @@ def check_dead_letters(
         says += f"; {expired:,} of them were deleted after `maintain.keep_dead_letters`"
     replayed = sum(len(found.marked(source)) for source in counted)
     if replayed:
-        says += f"; {replayed:,} more were replayed and are rows"
+        says += f"; {plural(replayed, 'more was replayed and is a row', 'more were replayed and are rows')}"
     return Check("dead letters", says, tuple(findings), tuple(notes))
 
 

@@ -21,6 +21,7 @@ from frazil.materialize.schema.notices import left_out
 from frazil.model.changes import AddColumn
 from frazil.model.errors import BrokerError, IncompatibleSchemaError, PausedError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, Plan
+from frazil.model.schemas import SchemaFinding
 from frazil.model.spec import CatalogSettings, RegistrySettings, SubjectNaming, SubjectSettings, Trigger
 from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
@@ -119,6 +120,15 @@ def test_the_error_that_halts_a_table_is_named_and_told_once() -> None:
     halted = Explanation("lake.orders", Halt("lake.orders", PausedError("lake.orders is paused: why", hint="resume")))
 
     assert list(lines(halted)) == ["lake.orders", "  halt: PausedError"]
+
+
+def test_a_finding_of_several_schemas_is_shown_once() -> None:
+    finding = SchemaFinding("n", "has another type")
+    explained = Explanation(
+        "lake.orders", Halt("lake.orders", PausedError("paused", hint="resume")), findings=(finding, finding)
+    )
+
+    assert list(lines(explained)).count("  refused: n: has another type") == 1
 
 
 def by_record(world: World, naming: SubjectNaming) -> list[str]:

@@ -143,7 +143,7 @@ def lines(explanation: Explanation) -> Iterator[str]:
         yield f"  spec: {difference}"
     for change in explanation.changes:
         yield f"  {change}"
-    for finding in explanation.findings:
+    for finding in dict.fromkeys(explanation.findings):  # several schemas may have the same one
         yield f"  refused: {finding}"
     for refused in explanation.excluded:
         yield f"  dead letters: {refused.what.removeprefix(f'{explanation.table}: ')}"
