@@ -96,9 +96,7 @@ impl Keyed {
                 waiting = Some(place);
                 continue;
             };
-            let pair = self.hash_two([values[other], value]);
-            digits[other] = in_digits(&pair[0]);
-            digits[place] = in_digits(&pair[1]);
+            [digits[other], digits[place]] = self.digits_of_two([values[other], value]);
         }
         if let Some(last) = waiting {
             digits[last] = in_digits(&self.hash(values[last]));
@@ -106,10 +104,9 @@ impl Keyed {
         digits
     }
 
-    /// Return the hashes of two values that fit in one block each.
-    fn hash_two(&self, values: [&[u8]; 2]) -> [[u32; 8]; 2] {
-        let inner = sha256_pairs::after([self.inner; 2], &values.map(|value| last_block(value, BLOCK + value.len())));
-        sha256_pairs::after([self.outer; 2], &inner.map(|state| last_block(&in_bytes(state), BLOCK + 32)))
+    /// Return the digits of two values that fit in one block each.
+    fn digits_of_two(&self, values: [&[u8]; 2]) -> [[u8; DIGITS_OF_HASH]; 2] {
+        sha256_pairs::digits(&self.inner, &self.outer, &values.map(|value| last_block(value, BLOCK + value.len())))
     }
 
     fn hash(&self, value: &[u8]) -> [u32; 8] {
