@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -73,7 +74,8 @@ def group_by_schema_id(values: pa.LargeBinaryArray, headers: Headers | None = No
     places = {schema_id: np.flatnonzero(ids == schema_id) for schema_id in pc.unique(pa.array(ids)).to_pylist()}
     nulls, unframed = (places.pop(mark, _NOWHERE).tolist() for mark in (_NULL, _UNFRAMED))
     groups = tuple(Group(schema_id, indexes, FRAME_BYTES) for schema_id, indexes in places.items())
-    return Framed(groups, tuple(nulls), tuple(_reject(index, values[index].as_py()) for index in unframed))
+    refused = values.take(pa.array(unframed, pa.int64())).to_pylist()
+    return Framed(groups, tuple(nulls), tuple(map(_reject, unframed, refused)))
 
 
 def grouped(
@@ -141,6 +143,7 @@ def _reject(index: int, value: bytes | None) -> Reject:
     return Reject(index, Reason.NOT_FRAMED, detail)
 
 
+@lru_cache(maxsize=256)
 def shown(byte: int) -> str:
     """Return a byte as messages show it."""
     return f'{byte} ("{chr(byte)}")' if chr(byte).isascii() and chr(byte).isprintable() else str(byte)

@@ -61,7 +61,7 @@ def dead_rows(
         "key": records.keys.take(places),
         "value": values,
         "headers": headers.lists,
-        "reason": pa.array([reject.reason.value for reject in dead]),
+        "reason": pa.array([reject.reason for reject in dead], pa.string()),
         "detail": pa.array(list(map(_detail, dead, headers.problems.to_pylist()))),
         "path": pa.array([reject.path for reject in dead], pa.string()),
         **named_writers(context.spec, values, headers),

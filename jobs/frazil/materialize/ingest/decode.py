@@ -173,7 +173,7 @@ class RecordDecoder:
                 dead=dead,
                 now=self._now,
             ),
-            dead_letters_by_reason=Counter(reject.reason.value for reject in dead),
+            dead_letters_by_reason={each.value: n for each, n in Counter(reject.reason for reject in dead).items()},
             skipped_by_reason=skipped,
             truncated_nanos=sum(each.truncated_nanos for each in decoded),
             undeclared_fields=sum(each.undeclared for each in decoded),

@@ -184,9 +184,12 @@ class TableDecoder:
                 case "schema_id" | "schema_uuid":
                     writers = values.writers.ids if name == "schema_id" else values.writers.uuids
                     by_name[column] = narrow([writers], values.accepted, accepted)[0].cast(arrow_type)
+                case "topic" | "partition":
+                    value = chunk.topic if name == "topic" else chunk.partition
+                    count = len(chunk.records) if accepted is None else len(accepted)
+                    by_name[column] = pa.repeat(pa.scalar(value, arrow_type), count)
                 case _:
-                    about = _about(chunk, name, arrow_type)
-                    by_name[column] = about if accepted is None else about.take(pa.array(accepted))
+                    by_name[column] = narrow([_about(chunk.records, name, arrow_type)], None, accepted)[0]
         return pa.RecordBatch.from_arrays([by_name[f.name] for f in self._row_schema], schema=self._row_schema)
 
 
@@ -206,17 +209,11 @@ def _except(refused: Refused, accepted: Indexes | None, count: int) -> Indexes |
     return np.setdiff1d(everything, np.fromiter(refused, np.int64), assume_unique=True)
 
 
-def _about(chunk: Chunk, name: str, arrow_type: pa.DataType) -> pa.Array:
-    """A metadata column of all the chunk's records."""
-    records = chunk.records
-    match name:
-        case "topic" | "partition":
-            value = chunk.topic if name == "topic" else chunk.partition
-            return pa.repeat(pa.scalar(value, arrow_type), len(records))
-        case "timestamp":
-            return timestamps(records.timestamps_ms, arrow_type)
-        case _:
-            return _COLUMNS[name](records).cast(arrow_type)
+def _about(records: Records, name: str, arrow_type: pa.DataType) -> pa.Array:
+    """A metadata column of records."""
+    if name == "timestamp":
+        return timestamps(records.timestamps_ms, arrow_type)
+    return _COLUMNS[name](records).cast(arrow_type)
 
 
 _COLUMNS: Mapping[str, Callable[[Records], pa.Array]] = {
