@@ -20,6 +20,11 @@ pub type Strings = LargeStringArray;
 pub trait Field {
     /// The type of the finished column.
     fn arrow_type(&self) -> DataType;
+
+    /// Whether the finished column is part of its struct or of the rows.
+    fn is_kept(&self) -> bool {
+        true
+    }
 }
 
 /// One column, or what is inside one. `F` is what the format knows about it.
@@ -186,8 +191,8 @@ impl<'s, F: Field> Column<'s, F> {
                 builder.add_buffer(Buffer::from_vec(offsets)).add_child_data(entries).build()
             }
             Values::Struct(columns) => {
-                let columns: Result<Vec<_>, _> = columns.into_iter().map(Column::finish).collect();
-                builder.child_data(columns?).build()
+                let kept = columns.into_iter().filter(|column| column.field.is_kept());
+                builder.child_data(kept.map(Column::finish).collect::<Result<Vec<_>, _>>()?).build()
             }
         }
     }

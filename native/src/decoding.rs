@@ -155,6 +155,7 @@ fn run<R: Reader>(
         }
         slots += used.slots;
     }
-    let arrays: Result<Vec<_>, _> = columns.into_iter().map(|column| column.finish().map(make_array)).collect();
+    let kept = columns.into_iter().filter(|column| column.field.is_kept());
+    let arrays: Result<Vec<_>, _> = kept.map(|column| column.finish().map(make_array)).collect();
     Ok((RecordBatch::try_new(schema.clone(), arrays?)?, rejects, truncated_nanos, undeclared))
 }

@@ -31,7 +31,7 @@ impl Fault {
     pub fn path(&self) -> String {
         let mut path = String::new();
         for segment in self.segments.iter().rev() {
-            if !path.is_empty() && !segment.starts_with(['[', '{']) {
+            if !path.is_empty() && !segment.is_empty() && !segment.starts_with(['[', '{']) {
                 path.push('.');
             }
             path.push_str(segment);

@@ -18,31 +18,23 @@ pub struct Reading<'s> {
     only: Option<(usize, usize)>,
     /// Of a column for a union's branch: the index of that branch.
     branch: usize,
-    /// Of a field of a record: the skipped fields before it, and those at the end if it is the last one kept.
-    ahead: &'s [Member],
-    behind: &'s [Member],
 }
 
 impl Field for Reading<'_> {
     fn arrow_type(&self) -> DataType {
         self.shape.arrow_type()
     }
+
+    fn is_kept(&self) -> bool {
+        !matches!(self.shape, Shape::Skipped { .. })
+    }
 }
 
 type AvroColumn<'s> = Column<'s, Reading<'s>>;
 
-/// The columns of a record, for the fields that are kept.
+/// The columns of a record.
 pub fn columns(fields: &[Member], capacity: usize) -> Vec<AvroColumn<'_>> {
-    let (mut columns, mut read) = (Vec::<AvroColumn>::new(), 0);
-    for (index, field) in fields.iter().enumerate().filter(|(_, field)| field.is_kept()) {
-        columns.push(column(&field.name, &field.shape, 0, capacity));
-        columns.last_mut().expect("one was pushed").field.ahead = &fields[read..index];
-        read = index + 1;
-    }
-    if let Some(last) = columns.last_mut() {
-        last.field.behind = &fields[read..];
-    }
-    columns
+    fields.iter().map(|field| column(&field.name, &field.shape, 0, capacity)).collect()
 }
 
 fn column<'s>(name: &'s str, shape: &'s Shape, branch: usize, capacity: usize) -> AvroColumn<'s> {
@@ -53,8 +45,7 @@ fn column<'s>(name: &'s str, shape: &'s Shape, branch: usize, capacity: usize) -
         },
         _ => (shape, None),
     };
-    let reading = Reading { name, shape, only, branch, ahead: &[], behind: &[] };
-    Column::new(reading, values(shape, capacity), capacity)
+    Column::new(Reading { name, shape, only, branch }, values(shape, capacity), capacity)
 }
 
 fn values(shape: &Shape, capacity: usize) -> Values<'_, Reading<'_>> {
@@ -91,9 +82,7 @@ fn values(shape: &Shape, capacity: usize) -> Values<'_, Reading<'_>> {
 #[inline]
 pub fn read_record(columns: &mut [AvroColumn], bytes: &mut Bytes) -> Checked {
     for column in columns {
-        skip_all(column.field.ahead, bytes)?;
         column.read_named(bytes)?;
-        skip_all(column.field.behind, bytes)?;
     }
     Ok(())
 }
@@ -164,15 +153,10 @@ impl<'s> AvroColumn<'s> {
                 }
                 _ => read_record(columns, bytes)?,
             },
-            _ => {}
+            _ => skip(self.field.shape, bytes)?,
         }
         Ok(())
     }
-}
-
-#[inline]
-fn skip_all(fields: &[Member], bytes: &mut Bytes) -> Checked {
-    fields.iter().try_for_each(|field| skip_named(&field.name, &field.shape, bytes))
 }
 
 /// Read a value by the rules, and keep nothing of it.
@@ -196,7 +180,7 @@ fn skip(shape: &Shape, bytes: &mut Bytes) -> Checked {
             skip_named("{key}", &KEY, bytes)?;
             skip_named("{}", values, bytes)
         })?,
-        Shape::Record { fields } => skip_all(fields, bytes)?,
+        Shape::Record { fields } => fields.iter().try_for_each(|field| skip_named(&field.name, &field.shape, bytes))?,
         Shape::Union { branches } => {
             let branch = &branches[bytes.index(branches.len(), "branch")?];
             match variants(branches) {

@@ -47,7 +47,7 @@ pub enum Shape {
     Map { values: Box<Shape>, item: Item },
     Record { fields: Vec<Member> },
     Union { branches: Vec<Member> },
-    /// A field of a record that is read by the rules, and kept in no column. Another field of the record is kept.
+    /// Fields of a record that are read by the rules, and kept in no column: a record of them, without a name.
     Skipped { of: Box<Shape> },
 }
 
@@ -120,15 +120,11 @@ impl Member {
     pub fn field(&self) -> FieldRef {
         self.shape.field(&self.name)
     }
-
-    pub fn is_kept(&self) -> bool {
-        !matches!(self.shape, Shape::Skipped { .. })
-    }
 }
 
 /// The fields of a record that have a column.
 pub fn kept_fields(fields: &[Member]) -> Fields {
-    fields.iter().filter(|field| field.is_kept()).map(Member::field).collect()
+    fields.iter().filter(|field| !matches!(field.shape, Shape::Skipped { .. })).map(Member::field).collect()
 }
 
 pub fn branch_fields(branches: &[Member]) -> Fields {

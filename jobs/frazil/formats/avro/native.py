@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import groupby
 
 from frazil.formats.arrow import arrow_schema
 from frazil.formats.avro.mapping import columns_of
@@ -66,13 +68,25 @@ def _describe(shape: Shape) -> Description:
         case Entries(value, item):
             return {"kind": "map", "values": _describe(value), "item": _describe_item(item)}
         case Members():
-            return {"kind": "record", "fields": [_describe_member(field) for field in _read(shape)]}
+            return {"kind": "record", "fields": list(_describe_fields(shape))}
         case Choice(branches):
             return {"kind": "union", "branches": [_describe_member(branch) for branch in branches]}
-        case Skipped(inner):
-            return {"kind": "skipped", "of": _describe(inner)}
-        case Cut() | Empty():
+        case Skipped() | Cut() | Empty():
             raise AssertionError(f"{shape} is not covered")
+
+
+def _describe_fields(shape: Members) -> Iterator[Description]:
+    """Yield the fields of a record. Skipped ones that follow one another are one field without a name."""
+    for is_skipped, fields in groupby(_read(shape), lambda field: isinstance(field.shape, Skipped)):
+        if is_skipped:
+            inner = [{"name": each.name, "shape": _describe(_kept(each.shape))} for each in fields]
+            yield {"name": "", "shape": {"kind": "skipped", "of": {"kind": "record", "fields": inner}}}
+        else:
+            yield from map(_describe_member, fields)
+
+
+def _kept(shape: Shape) -> Shape:
+    return shape.shape if isinstance(shape, Skipped) else shape
 
 
 def _describe_item(item: ItemSize) -> Description:
