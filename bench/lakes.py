@@ -61,10 +61,14 @@ def contents(warehouse: Path, table: str) -> Contents:
 
 def checksums_of(paths: Sequence[str]) -> tuple[int, dict[str, int]]:
     with duckdb.connect() as connection:
-        source = connection.read_parquet(list(paths))
-        names = source.columns
-        partition, offset = COORDINATES
-        sums = ", ".join(f'sum(hash("{partition}", "{offset}", "{name}")::HUGEINT)' for name in names)
-        found = source.aggregate(f"count(*), {sums}").fetchone()
+        return checksums(connection.read_parquet(list(paths)))
+
+
+def checksums(source: duckdb.DuckDBPyRelation) -> tuple[int, dict[str, int]]:
+    """Return the number of rows, and the checksum of each column."""
+    names = source.columns
+    partition, offset = COORDINATES
+    sums = ", ".join(f'sum(hash("{partition}", "{offset}", "{name}")::HUGEINT)' for name in names)
+    found = source.aggregate(f"count(*), {sums}").fetchone()
     assert found is not None
     return int(found[0]), dict(zip(names, map(int, found[1:]), strict=True))

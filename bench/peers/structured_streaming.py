@@ -59,23 +59,25 @@ def session(warehouse: Path) -> Any:
     return spark
 
 
-def rows_of(spark: Any, bootstrap: str, topic: str, schema: str) -> Any:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-    from pyspark.sql.avro.functions import from_avro  # noqa: PLC0415
-
-    source = (
-        spark.readStream.format("kafka")
+def kafka(reader: Any, bootstrap: str, topic: str) -> Any:
+    """Return a reader of the topic, of a batch or a stream, that fetches as much at a time as the others."""
+    return (
+        reader.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", str(BATCH_ROWS))
         .option("kafka.max.poll.records", "20000")
         .option("kafka.fetch.max.bytes", str(64 << 20))
         .option("kafka.max.partition.fetch.bytes", str(16 << 20))
         .option("kafka.receive.buffer.bytes", str(1 << 20))
-        .load()
     )
-    decoded = source.select(
+
+
+def decoded(source: Any, schema: str) -> Any:
+    """Return the rows of what a topic's reader loads."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+    from pyspark.sql.avro.functions import from_avro  # noqa: PLC0415
+
+    columns = source.select(
         from_avro(F.expr("substring(value, 6)"), schema).alias("record"),
         F.col("partition").alias("kafka_partition"),
         F.col("offset").alias("kafka_offset"),
@@ -84,7 +86,13 @@ def rows_of(spark: Any, bootstrap: str, topic: str, schema: str) -> Any:
         F.expr("cast(conv(hex(substring(value, 2, 4)), 16, 10) as int)").alias("kafka_schema_id"),
     )
     metadata = ("kafka_partition", "kafka_offset", "kafka_timestamp", "kafka_key", "kafka_schema_id")
-    return decoded.select("record.*", *metadata).coalesce(spark.sparkContext.defaultParallelism)
+    return columns.select("record.*", *metadata)
+
+
+def rows_of(spark: Any, bootstrap: str, topic: str, schema: str) -> Any:
+    source = kafka(spark.readStream, bootstrap, topic).option("startingOffsets", "earliest")
+    rows = decoded(source.option("maxOffsetsPerTrigger", str(BATCH_ROWS)).load(), schema)
+    return rows.coalesce(spark.sparkContext.defaultParallelism)
 
 
 def main(bootstrap: str, registry: str, folder: str, result: str, *topics: str) -> None:

@@ -1,0 +1,46 @@
+"""Subject: `frazil materialize --once` with `write: upsert`, over a changelog whose first records are loaded before.
+
+Usage: python -m bench.frazil_upserts BOOTSTRAP REGISTRY FOLDER RESULT TOPIC STORED BATCH
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from bench.frazil_drain import BATCH_ROWS, drained, settings_of
+from bench.updates import Updates
+from frazil.adapters.spark.runner import SparkRunner
+from frazil.cli.clients import open_clients, table_runs
+from frazil.model.receipt import Receipt
+
+
+def main(bootstrap: str, registry: str, folder: str, result: str, topic: str, stored: str, batch: str) -> None:
+    warehouse = Path(folder)
+    shutil.rmtree(warehouse, ignore_errors=True)
+    settings = settings_of(bootstrap, registry, warehouse, topic)
+    spec = replace(settings.tables[0], write="upsert", on_tombstone="delete")
+    runner = SparkRunner(log_file=warehouse.parent / "spark.log")
+    runner.start()
+    receipts: list[tuple[float, Receipt]] = []
+    clients = open_clients(settings, runner, on_receipt=lambda receipt: receipts.append((time.monotonic(), receipt)))
+
+    load = table_runs(clients, [replace(spec, trigger=replace(spec.trigger, rows=min(BATCH_ROWS, int(stored))))])[0]
+    while sum(receipt.counts.rows for _, receipt in receipts) < int(stored):
+        load.batch()
+    receipts.clear()
+
+    began = time.monotonic()
+    cost = drained(table_runs(clients, [replace(spec, trigger=replace(spec.trigger, rows=int(batch)))])[0])
+    ends = [began, *(at for at, _ in receipts)]
+    seconds = [end - start for start, end in pairwise(ends)]
+    Updates(cost, seconds, [dict(receipt.seconds) for _, receipt in receipts]).write(Path(result))
+    runner.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,198 @@
+"""Upserts against the same job written as `MERGE INTO`: rows a second, and how fast the tables are read afterwards.
+
+Usage: python -m bench.upserts [--stored N] [--batch N] [--batches N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+
+from bench import subjects
+from bench.keyed_orders import TOPIC, Changelog, fill
+from bench.lakes import checksums, latest_metadata
+from bench.sections import put
+from bench.subjects import System, call, code_in_use
+from bench.updates import Updates
+from frazil.adapters.iceberg.lake import CATALOG_NAME
+from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
+from frazil.model.spec import CatalogSettings
+from frazil.query import LOCAL_EXTENSIONS, extension_file
+from tests.faults.procedures import procedures
+
+HOME = subjects.HOME / "upserts"
+TITLE = "Upserts"
+FRAZIL = System("Frazil", "bench.frazil_upserts")
+MERGE = System("MERGE INTO", "bench.peers.merge_into")
+CATALOGS = {FRAZIL.name: CATALOG_NAME, MERGE.name: "peer"}
+SCANS = 5
+TARGET_ROWS_PER_SECOND, TARGET_RATIO, TARGET_SCAN = 60_000, 3, 1.3
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one system did: its updates, its table's rows and checksums, and seconds of a scan before and after."""
+
+    updates: Updates
+    rows: int
+    checksums: dict[str, int]
+    scan: float
+    compacted: float
+
+
+def main() -> None:
+    asked = arguments().parse_args()
+    changelog = Changelog(asked.stored, asked.batch, asked.batches)
+    before = os.getloadavg()[0]
+    down(HOME, wipe=True)
+    try:
+        services = up(services=("broker", "registry"), directory=HOME, preferred_ports=ANY_FREE_PORTS)
+        print(f"filling the topic with {changelog.records:,} records", file=sys.stderr)
+        fill(services, changelog)
+        ours, theirs = (measured(system, services, changelog) for system in (FRAZIL, MERGE))
+    finally:
+        down(HOME, wipe=True)
+    text = report(changelog, ours, theirs, load=(before, os.getloadavg()[0]))
+    put(TITLE, text)
+    print(text)
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.upserts", description=__doc__)
+    parser.add_argument("--stored", type=int, default=10_000_000, help="rows in the table before the updates")
+    parser.add_argument("--batch", type=int, default=200_000, help="keys that a batch updates")
+    parser.add_argument("--batches", type=int, default=100, help="batches of updates")
+    return parser
+
+
+def measured(system: System, services: LocalServices, changelog: Changelog) -> Found:
+    """Load and update a table, and scan it before and after Iceberg's own compaction of all its files."""
+    result = call(system.module, services, [TOPIC, str(changelog.stored), str(changelog.batch)])
+    updates, warehouse = Updates.read(result), (subjects.HOME / "warehouses" / system.module).absolute()
+    print(f"{system.name}: {updates.cost.rows_per_second:,.0f} rows/s", file=sys.stderr)
+    with scanner() as connection:
+        rows, sums = checksums(table(connection, warehouse))
+        scan = seconds_of_scan(connection, warehouse)
+        catalog = CATALOGS[system.name]
+        with procedures(warehouse.parent, {catalog: CatalogSettings("jdbc", str(warehouse))}) as spark:
+            spark.compact(catalog, f"bench.{TOPIC}")
+        compacted = seconds_of_scan(connection, warehouse)
+    shutil.rmtree(warehouse)
+    return Found(updates, rows, sums, scan, compacted)
+
+
+def scanner() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    for extension in LOCAL_EXTENSIONS:
+        connection.execute(f"LOAD '{extension_file(extension)}'")
+    return connection
+
+
+def table(connection: duckdb.DuckDBPyConnection, warehouse: Path) -> duckdb.DuckDBPyRelation:
+    location = latest_metadata(warehouse, TOPIC)["location-of-this"].removeprefix("file:")
+    return connection.sql(f"SELECT * FROM iceberg_scan('{location}')")
+
+
+def seconds_of_scan(connection: duckdb.DuckDBPyConnection, warehouse: Path) -> float:
+    """Return the least seconds of a few scans of every column."""
+    source = table(connection, warehouse)
+    figures = "count(*), " + ", ".join(f'max("{name}")' for name in source.columns)
+    return min(_timed(source, figures) for _ in range(SCANS))
+
+
+def _timed(source: duckdb.DuckDBPyRelation, figures: str) -> float:
+    began = time.monotonic()
+    source.aggregate(figures).fetchall()
+    return time.monotonic() - began
+
+
+def report(changelog: Changelog, ours: Found, theirs: Found, *, load: tuple[float, float]) -> str:
+    return "\n".join(
+        (
+            f"`python -m bench.upserts --stored {changelog.stored} --batch {changelog.batch}"
+            f" --batches {changelog.batches}`, {datetime.now(UTC):%Y-%m-%d}, on {os.cpu_count()} cores (load average"
+            f" before: {load[0]:.1f}, after: {load[1]:.1f}), Python {sys.version.split()[0]}, {code_in_use()}.",
+            "",
+            f"{changelog.batches:,} batches update {changelog.batch:,} orders each, random among {changelog.stored:,}"
+            " that the table has. Both systems read the same topic, one after the other, with the same Spark, Iceberg"
+            " runtime, catalog, cores and Parquet settings, and neither compacts or expires anything. They are started"
+            " and have loaded the table before the clock is started. The peer is `MERGE INTO` on the Kafka key in"
+            " `foreachBatch`, with merge-on-read. A scan is a count and the maximum of every column by DuckDB, the"
+            f" least of {SCANS}; compacted is after Iceberg's `rewrite_data_files` of all files."
+            f" {difference(ours, theirs)}",
+            "",
+            "| system | rows/s | rows per CPU-second | seconds of a batch, first fifth | last fifth | JVM, MB"
+            " | worker, MB | scan, s | compacted, s | ratio |",
+            "|---|---|---|---|---|---|---|---|---|---|",
+            _row(FRAZIL.name, ours),
+            _row(MERGE.name, theirs),
+            "",
+            "| Frazil's measure | target | found | met |",
+            "|---|---|---|---|",
+            *targets(ours, theirs),
+            "",
+            f"Share of Frazil's wall time by step: {shares(ours.updates)}.",
+        )
+    )
+
+
+def difference(ours: Found, theirs: Found) -> str:
+    """Say whether the two tables have the same rows, by the columns that both have."""
+    wrong = [name for name, value in theirs.checksums.items() if ours.checksums.get(name) != value]
+    if ours.rows != theirs.rows:
+        return f"**The tables have {ours.rows:,} and {theirs.rows:,} rows.**"
+    if wrong:
+        return f"**The tables differ in {', '.join(wrong)}.**"
+    return f"Both tables have the same {ours.rows:,} rows, by checksums of {len(theirs.checksums)} columns."
+
+
+def _row(name: str, found: Found) -> str:
+    cost, seconds = found.updates.cost, found.updates.seconds
+    fifth = max(len(seconds) // 5, 1)
+    first, last = (statistics.median(part) for part in (seconds[:fifth], seconds[-fifth:]))
+    return (
+        f"| {name} | {cost.rows_per_second:,.0f} | {cost.rows_per_cpu_second:,.0f} | {first:.2f} | {last:.2f}"
+        f" | {cost.jvm_megabytes:,} | {cost.worker_megabytes:,} | {found.scan:.2f} | {found.compacted:.2f}"
+        f" | {found.scan / found.compacted:.2f} |"
+    )
+
+
+def targets(ours: Found, theirs: Found) -> Sequence[str]:
+    speed, scan = ours.updates.cost.rows_per_second, ours.scan / ours.compacted
+    ratio = speed / theirs.updates.cost.rows_per_second
+    return (
+        f"| rows/s | ≥ {TARGET_ROWS_PER_SECOND:,} | {speed:,.0f} | {_met(speed >= TARGET_ROWS_PER_SECOND)} |",
+        f"| rows/s against MERGE INTO | ≥ {TARGET_RATIO} times | {ratio:.2f} times | {_met(ratio >= TARGET_RATIO)} |",
+        f"| scan against compacted | ≤ {TARGET_SCAN} times | {scan:.2f} times | {_met(scan <= TARGET_SCAN)} |",
+    )
+
+
+def _met(is_met: bool) -> str:
+    return "yes" if is_met else "**no**"
+
+
+def shares(updates: Updates) -> str:
+    """Return the share of each step in words, the largest first; what is between the steps is called the rest."""
+    steps: Counter[str] = Counter()
+    for each in updates.steps:
+        steps.update(each)
+    whole = sum(updates.seconds)
+    steps["rest"] = whole - steps.total()  # type: ignore[assignment] - seconds, which Counter adds as well
+    return ", ".join(
+        f"{name} {seconds / whole:.0%}" for name, seconds in steps.most_common() if seconds / whole >= 0.005
+    )
+
+
+if __name__ == "__main__":
+    main()
