@@ -174,6 +174,26 @@ def test_two_batches_and_a_window_across_them_are_clean(orders: Orders) -> None:
     assert orders.verify().findings == ()
 
 
+def test_a_table_that_follows_keys_is_compared_key_by_key(orders: Orders) -> None:
+    """The topic has keys in two partitions, which the producer chose without looking at the key."""
+    orders.spec = replace(orders.spec, table="keyed", write="upsert", on_tombstone="delete", partition_by=())
+    orders.materialize()
+    orders.produce(50)
+    orders.materialize()
+
+    verification = orders.verify()
+    orders.replace_rows(altered("kafka_offset", {148: 48}))
+
+    assert verification.findings == ()
+    assert kafka_check(verification).says.startswith("170 records in Kafka: 81 are rows")
+    assert verification.notes == (
+        f"{orders.topic}-1: unchecked: 17 keys of records have a row from another partition, and offsets of two"
+        " partitions do not say which record of a key is newer",
+    )
+    (stale,) = of_kind(orders.verify(), FindingKind.STALE_ROW)
+    assert str(stale).startswith(f"{orders.topic}-0@148: the row of the record's key is from offset 48")
+
+
 def test_altered_value_is_named_with_its_record_and_column(orders: Orders) -> None:
     orders.replace_rows(altered("number", {42: 43}))
 

@@ -8,6 +8,8 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from pyroaring import BitMap64
+
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.formats.null_bytes import null_bytes_of_row
 from frazil.materialize.changed_spec.applied_spec import applied_spec_of
@@ -20,7 +22,7 @@ from frazil.model.errors import BrokerError, RecordsLostError
 from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.progress import GroupPartition, PartitionProgress, SourceProgress
 from frazil.model.snapshot import TableView
-from frazil.model.spec import TableSpec
+from frazil.model.spec import OnTombstone, TableSpec
 from frazil.model.spelling import plural
 from frazil.ports import RecordReader, SchemaRegistry, Topics
 from frazil.proof.group import group_progress
@@ -30,14 +32,16 @@ from frazil.proof.verification import Check, Discrepancy, FindingKind
 from frazil.records import Records
 from frazil.verify.comparison import Comparison, TableProof, judge
 from frazil.verify.dead import expired_by_source, visible_snapshot
-from frazil.verify.decode import open_judge, open_rows, routes_of
+from frazil.verify.decode import Judge, open_judge, open_rows, routes_of
+from frazil.verify.identities import HALVES
+from frazil.verify.keys import KeyComparison
 from frazil.verify.letter_comparison import LetterComparison
 from frazil.verify.letters import LetterScan, dead_letter_scan, replayed_offsets
 from frazil.verify.proven import ComparedTable
 from frazil.verify.quoting import Quoting
 from frazil.verify.row_comparison import RowComparison, SometimesKept
 from frazil.verify.scan import Watch
-from frazil.verify.window import Compared, PartitionComparison, Routing
+from frazil.verify.window import Compared, PartitionComparison, Routing, Windows
 
 WINDOW_OFFSETS = 200_000
 WINDOW_BYTES = 16 << 20
@@ -79,9 +83,11 @@ def check_against_kafka(
         result.findings += lacking_metadata(table.spec, table.at)
     judge(tables, result, TableProof.of(tables, clean=clean), expired_by_source(dead_letters, ledger.at))
     letters = plural(result.total("dead_letters"), "is a dead letter", "are dead letters")
+    followed = plural(result.total("followed"), "deletes a key or was", "delete a key or were")
     says = (
         f"{plural(result.total('records'), 'record')} in Kafka: {plural(result.total('rows'), 'is a row', 'are rows')},"
         f" equal in every column; {letters}, equal in key, value, headers, timestamp, schema and reason;"
+        f"{f' {followed} followed by another of their key;' if ledger.spec.follows_keys else ''}"
         f" {plural(result.total('skipped'), 'was', 'were')} skipped according to the spec"
     )
     return Check("kafka", says, tuple(result.findings), tuple(result.notes))
@@ -161,16 +167,38 @@ class _Comparing:
     def partition(
         self, where: TopicPartition, progress: PartitionProgress, facts: TopicFacts, result: Comparison
     ) -> Compared:
-        """Compare all records that exist; if retention deletes records meanwhile, compare the rest."""
+        """Compare all records that exist, and read them again for keys that did not fit in memory."""
         comparison = self._comparison(where)
+        facts, notes = self._read(comparison, where, progress, facts)
+        result.notes += notes
+        if comparison.keys is not None:
+            self._compare_keys(comparison.keys, comparison.found, progress, facts)
+        for table in comparison.tables:
+            result.lost |= {(table.table, writer): lost for writer, lost in table.as_rows.placed.lost.items()}
+        result.notes += _letter_notes(f"{where[0]}-{where[1]}", comparison.letters, self.tables[0].spec)
+        return comparison.found
+
+    def _compare_keys(
+        self, keys: KeyComparison, found: Compared, progress: PartitionProgress, facts: TopicFacts
+    ) -> None:
+        found.add_keys(keys.compared())
+        while keys.goes_on():
+            facts, _ = self._read(keys, keys.source, progress, facts)
+            found.add_keys(keys.compared())
+
+    def _read(
+        self, comparison: Windows, where: TopicPartition, progress: PartitionProgress, facts: TopicFacts
+    ) -> tuple[TopicFacts, list[str]]:
+        """Read all records that exist; if retention deletes records meanwhile, read the rest.
+
+        Returns the newest facts of the topic, and notes of offsets without a record.
+        """
+        notes: list[str] = []
         position, end = progress.origin, min(progress.next, facts.partitions[where[1]].end)
         while position < end:
             earliest = facts.partitions[where[1]].earliest
             if earliest > position:
-                result.notes.append(
-                    f"{where[0]}-{where[1]}: Kafka no longer has offsets [{position}, {min(earliest, end)}) of"
-                    f" [{progress.origin}, {progress.next}): only the table's own proof covers them"
-                )
+                notes.append(self._retention_note(where, position, min(earliest, end), progress))
                 position = min(earliest, end)
                 continue
             try:
@@ -182,12 +210,18 @@ class _Comparing:
                 if fresh is None or fresh.partitions[where[1]].earliest <= earliest:
                     raise
                 facts = fresh
-        for table in comparison.tables:
-            result.lost |= {(table.table, writer): lost for writer, lost in table.as_rows.placed.lost.items()}
-        result.notes += _letter_notes(f"{where[0]}-{where[1]}", comparison.letters, self.tables[0].spec)
-        return comparison.found
+        return facts, notes
 
-    def _windows(self, comparison: PartitionComparison, where: TopicPartition, start: int, end: int) -> Iterator[int]:
+    def _retention_note(self, where: TopicPartition, start: int, end: int, progress: PartitionProgress) -> str:
+        note = (
+            f"{where[0]}-{where[1]}: Kafka no longer has offsets [{start}, {end}) of"
+            f" [{progress.origin}, {progress.next}): only the table's own proof covers them"
+        )
+        ledger = self.tables[0]
+        rows = ledger.proven.seen.get(where, BitMap64()).range_cardinality(start, end)
+        return f"{note}; unchecked: {plural(rows, 'key')} with a row from there" if ledger.spec.follows_keys else note
+
+    def _windows(self, comparison: Windows, where: TopicPartition, start: int, end: int) -> Iterator[int]:
         """Read `[start, end)` and compare it window by window; how far it has come, each time."""
         wanted = OffsetRange(where[0], where[1], start, end, partition_end=end, max_bytes=NO_LIMIT)
         chunks: list[Records] = []
@@ -208,7 +242,8 @@ class _Comparing:
         ledger, judged = self.tables[0], [(table.spec, table.at) for table in self.tables]
         state, routes = ledger.at.state, routes_of(ledger.at.state)
         judge = partial(open_judge, judged, self.dead_letters, self.kafka.registry)
-        of_letters = judge(on_bad_record="dead_letter", on_tombstone="dead_letter")
+        tombstones: OnTombstone = "delete" if ledger.spec.follows_keys else "dead_letter"
+        of_letters = judge(on_bad_record="dead_letter", on_tombstone=tombstones)
         leftovers = judge(
             on_bad_record="skip" if ledger.spec.on_bad_record == "skip" else "dead_letter",
             on_tombstone=ledger.spec.on_tombstone,
@@ -217,14 +252,24 @@ class _Comparing:
         since = 0 if state.group is None else group_progress(state.group).get(where, GroupPartition()).routed_since
         names = tuple(f"{ledger.spec.database}.{route.table}" for route in routes)
         quoting = Quoting(allowed=not ledger.spec.masked)
+        tables = [self._rows(table, where, quoting) for table in self.tables]
         return PartitionComparison(
             source=where,
-            tables=[self._rows(table, where, quoting) for table in self.tables],
+            tables=tables,
             dead_letters=self._letters(where),
             leftovers=leftovers,
             letters=LetterComparison(where, of_letters, quoting, since),
             routing=Routing(of_letters, names, since) if routes else None,
+            keys=self._keys(where, tables, leftovers),
         )
+
+    def _keys(self, where: TopicPartition, tables: Sequence[RowComparison], leftovers: Judge) -> KeyComparison | None:
+        table = self.tables[0]
+        if not table.spec.follows_keys:
+            return None
+        columns = source_columns(table.spec, table.at.state)
+        scan = TableScan(table.at.view, columns=(*HALVES, columns.partition, columns.offset))
+        return KeyComparison(where, tables, scan, columns, leftovers)
 
     def _rows(self, table: ComparedTable, where: TopicPartition, quoting: Quoting) -> RowComparison:
         columns = source_columns(table.spec, table.at.state)

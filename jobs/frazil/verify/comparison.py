@@ -102,8 +102,16 @@ def judge(
             result.findings.append(
                 Discrepancy(FindingKind.MISSING_RECORD, name, _missing(found), first_named(found.missing))
             )
+        if found.lost_keys:
+            _lost_keys(name, found, result, excused=proof.excuses(where, len(found.lost_keys)))
+        if found.keys_elsewhere:
+            keys = plural(found.keys_elsewhere, "key of records has", "keys of records have")
+            why = "offsets of two partitions do not say which record of a key is newer"
+            result.notes.append(f"{name}: unchecked: {keys} a row from another partition, and {why}")
         if found.not_in_kafka:
-            _not_in_kafka(name, found, result, proven=where in proof.sums_hold, excused=excused)
+            follows_keys = tables[0].spec.follows_keys
+            proven = where in proof.sums_hold
+            _not_in_kafka(name, found, result, proven=proven, excused=excused, follows_keys=follows_keys)
 
 
 def _not_shown(tables: Sequence[ComparedTable], where: TopicPartition) -> tuple[int, int]:
@@ -140,7 +148,20 @@ def _missing(found: Compared) -> str:
     return f"missing: {missing} in Kafka (not a row, a dead letter or skipped): {offsets}"
 
 
-def _not_in_kafka(name: str, found: Compared, result: Comparison, *, proven: bool, excused: bool) -> None:
+def _lost_keys(name: str, found: Compared, result: Comparison, *, excused: bool) -> None:
+    keys, offsets = plural(len(found.lost_keys), "key"), first_named(found.lost_keys)
+    what = (
+        f"missing: the row of {keys}, whose newest records in Kafka are {listed_offsets(offsets, len(found.lost_keys))}"
+    )
+    if excused:
+        result.notes.append(f"{name}: {what}; removals by other writers explain the number")
+    else:
+        result.findings.append(Discrepancy(FindingKind.LOST_KEY, name, what, offsets))
+
+
+def _not_in_kafka(
+    name: str, found: Compared, result: Comparison, *, proven: bool, excused: bool, follows_keys: bool
+) -> None:
     offsets = first_named(found.not_in_kafka)
     what = f"{len(found.not_in_kafka):,} rows or dead letters without a record in Kafka: "
     what += listed_offsets(offsets, len(found.not_in_kafka))
@@ -150,5 +171,9 @@ def _not_in_kafka(name: str, found: Compared, result: Comparison, *, proven: boo
         )
     elif excused:
         result.notes.append(f"{name}: {what}; other writers removed rows, so it cannot be proven that they were read")
+    elif follows_keys:
+        result.notes.append(
+            f"{name}: {what}; unchecked, because Kafka compacts the records of keys that newer ones have"
+        )
     else:
         result.findings.append(Discrepancy(FindingKind.NOT_IN_KAFKA, name, what, offsets))

@@ -14,7 +14,7 @@ from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_
 from frazil.materialize.ingest.decoders import NewSchemaError, SchemasById, TaskSchemas, UnknownIds
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.payloads import Indexes
-from frazil.materialize.ingest.placing import nowhere
+from frazil.materialize.ingest.placing import ByNameIfThere, nowhere
 from frazil.materialize.ingest.routing import Router
 from frazil.materialize.ingest.table_rows import TableDecoder
 from frazil.materialize.schema.columns_of import record_columns
@@ -29,6 +29,7 @@ from frazil.model.routes import Route
 from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, RegisteredSchema, SchemaId
 from frazil.model.snapshot import TableView
 from frazil.model.spec import OnBadRecord, OnTombstone, TableSpec
+from frazil.modes.identity import COLUMNS
 from frazil.ports import SchemaRegistry
 from frazil.records import Headers, OptionalFields, Records
 from frazil.verify.placement import ByFieldId
@@ -167,9 +168,10 @@ class Judge(Redecoder):
 def open_rows(spec: TableSpec, at: Standing, dead_letters: TableView, registry: SchemaRegistry) -> RowRedecoder:
     """Return a decoder that makes a row of each record that can be one.
 
-    A schema may have been excluded after records with it became rows.
+    A schema may have been excluded after records with it became rows. A tombstone is a row unless it deletes one.
     """
-    spec = replace(spec, on_bad_record="dead_letter", on_tombstone="row", dead_letter_key=None)
+    on_tombstone: OnTombstone = "delete" if spec.follows_keys else "row"
+    spec = replace(spec, on_bad_record="dead_letter", on_tombstone=on_tombstone, dead_letter_key=None)
     row_schema, placed, known = arrow_schema_of(at.view), _placed(spec, at), KnownSchemas.none_yet(spec, registry)
     table = TableDecoder(
         spec,
@@ -207,8 +209,9 @@ def open_judge(
             table=own.identifier,
             row_schema=_without_record(own, arrow_schema_of(standing.view)),
             schemas=known.of_task(),
-            former_names={},
+            former_names=former_names_of(standing.view.properties),
             place_values=nowhere,
+            place_keys=ByNameIfThere,
         )
         for own, standing in own_of_each
     ]
@@ -242,14 +245,24 @@ def _decoder(
 
 
 def _without_record(spec: TableSpec, row_schema: pa.Schema) -> pa.Schema:
-    """Return the columns that a record is judged by without a row: the table may not hold the schema of a letter."""
-    about = {spec.metadata.prefix + name for name in spec.metadata.keep if name != "key" or spec.key_type is None}
+    """Return the columns that a record is judged by without a row: the table may not hold the schema of a letter.
+
+    In a table that follows keys, the key says which row it is about.
+    """
+    without_key = spec.key_type is not None and not spec.follows_keys
+    about = _about_record(spec) - ({spec.metadata.prefix + "key"} if without_key else set())
     return pa.schema([each for each in row_schema if each.name in about])
+
+
+def _about_record(spec: TableSpec) -> frozenset[str]:
+    """Return the columns that are not the record's own."""
+    kept = (spec.metadata.prefix + name for name in spec.metadata.keep)
+    return frozenset((*kept, *(column.name for column in COLUMNS if spec.follows_keys)))
 
 
 def _placed(spec: TableSpec, at: Standing) -> ByFieldId:
     """Return the placement of the record's own columns. Key columns are placed as ingest does."""
-    about = {spec.metadata.prefix + name for name in spec.metadata.keep}
+    about = _about_record(spec)
 
     def of_record(schema: pa.Schema) -> pa.Schema:
         return pa.schema([each for each in schema if each.name not in about])

@@ -102,6 +102,8 @@ class RowComparison:
             for index in np.flatnonzero(self.sometimes_kept.judge(name, here, differing(here, there))).tolist():
                 what = f"column {name}: {quoted(here[index])} in {self.table}, {quoted(there[index])} in Kafka"
                 yield int(decoded.row_offsets[index]), what
+        for offset in () if decoded.deletes is None else decoded.deletes.offset:
+            yield offset, f"a row in {self.table}, but the record deletes the row of its key"
         if decoded.dead_letters is not None:
             for letter in decoded.dead_letters.select(["offset", "reason", "detail"]).to_pylist():
                 why = self.quoting.refusal(letter["reason"], letter["detail"])

@@ -16,6 +16,7 @@ from frazil.proof.tally import TopicPartition, bitmap_of
 from frazil.proof.verification import NAMED, Discrepancy, FindingKind
 from frazil.records import Records
 from frazil.verify.decode import Judge
+from frazil.verify.keys import ComparedKeys, KeyComparison
 from frazil.verify.letter_comparison import LetterComparison
 from frazil.verify.letters import LETTER
 from frazil.verify.row_comparison import Offsets, RowComparison, Side
@@ -31,6 +32,12 @@ class Compared:
     rows: int = 0
     dead_letters: int = 0
     skipped: int = 0
+    followed: int = 0
+    """Records, deletes among them, that are no rows because a table has one row for each key."""
+    lost_keys: BitMap64 = field(default_factory=BitMap64)
+    """The newest record of each key that should have a row."""
+    keys_elsewhere: int = 0
+    """Keys of records here that have a row from another partition."""
     missing: BitMap64 = field(default_factory=BitMap64)
     not_in_kafka: BitMap64 = field(default_factory=BitMap64)
     differences: list[Discrepancy] = field(default_factory=list)
@@ -38,13 +45,20 @@ class Compared:
 
     @property
     def records(self) -> int:
-        return self.rows + self.dead_letters + self.skipped + len(self.missing)
+        return self.rows + self.dead_letters + self.skipped + self.followed + len(self.missing)
 
     def differs(self, finding: Discrepancy) -> None:
         if len(self.differences) < NAMED:
             self.differences.append(finding)
         else:
             self.unnamed += 1
+
+    def add_keys(self, keys: ComparedKeys) -> None:
+        self.lost_keys |= bitmap_of(keys.lost)
+        self.keys_elsewhere += keys.elsewhere
+        self.unnamed += keys.unnamed
+        for finding in keys.differences():
+            self.differs(finding)
 
 
 class Letters(Protocol):
@@ -66,6 +80,15 @@ class Routing:
         return [None if place < 0 else self.tables[place] for place in self.judge.routes_of(records).tolist()]
 
 
+class Windows(Protocol):
+    """Takes the records of a partition window by window, which compare with rows of `tables`."""
+
+    @property
+    def tables(self) -> Sequence[RowComparison]: ...
+
+    def window(self, start: int, end: int, chunks: Sequence[Records]) -> None: ...
+
+
 @dataclass(slots=True)
 class PartitionComparison:
     """Compares one partition window by window, in a table or in all tables of a group, which have `routing`."""
@@ -76,6 +99,8 @@ class PartitionComparison:
     leftovers: Judge
     letters: LetterComparison
     routing: Routing | None = None
+    keys: KeyComparison | None = None
+    """In a table that follows keys: what compares the records that are no rows."""
     found: Compared = field(default_factory=Compared)
 
     def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
@@ -172,14 +197,19 @@ class PartitionComparison:
             self._differs(FindingKind.DIFFERENT_DEAD_LETTER, offset, what)
 
     def _sort_out(self, records: Records) -> None:
-        """Records that are nowhere in the table: skipped by a setting, or missing."""
+        """Records that are nowhere in the table: followed by others of their key, skipped by a setting, or missing."""
         missing: set[int] = set()
+        followed = 0
         for decoded in self.leftovers.decode(*self.source, records):
-            missing.update(*(table.offsets.tolist() for table in decoded.tables))
+            if self.keys is None:
+                missing.update(*(table.offsets.tolist() for table in decoded.tables))
+            else:
+                followed += self.keys.add(decoded)
             if decoded.dead_letters is not None:
                 missing |= set(decoded.dead_letters.column("offset").to_pylist())
         self.found.missing |= BitMap64(missing)
-        self.found.skipped += len(records) - len(missing)
+        self.found.followed += followed
+        self.found.skipped += len(records) - len(missing) - followed
 
     def _differs(self, kind: FindingKind, offset: int, what: str) -> None:
         topic, partition = self.source

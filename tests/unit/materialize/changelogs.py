@@ -7,25 +7,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
+from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from values_of_tables import SPEC
 from whole_batches import World, drained
 
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.materialize.state import standing
 from frazil.model.ingested import DeletedRows
 from frazil.model.probe import StoredFile
 from frazil.model.progress import Counts
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings, TableSpec
 from frazil.proof.verification import Verification
+from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
 
 UPSERT = replace(SPEC, write="upsert", on_tombstone="delete", value="json")
 NAMES = count()
 Sent = tuple[str | None, int | None]
 """A key and a value; None is a null."""
+SENT = st.tuples(st.sampled_from("abcde") | st.none(), st.integers(0, 9) | st.none())
 
 
 @dataclass
@@ -80,6 +85,23 @@ class Changelog:
 
     def verify(self) -> Verification:
         return verify_table(self.world.lake, self.spec)
+
+    def against_kafka(self) -> Verification:
+        side = KafkaSide(self.world.topics, cast(Any, self.world), self.world.registry)
+        return verify_table(self.world.lake, self.spec, kafka=side)
+
+    @property
+    def next_offset(self) -> int:
+        """The first offset that the table has not read."""
+        (source,) = standing(self.view, pipeline=self.spec.pipeline).state.sources
+        return source.partitions[0].next
+
+    def compact(self, *, tombstones: bool) -> None:
+        """Leave the newest record of each key, but for those that delete it if `tombstones` is true."""
+        newest = {key: offset for offset, key in self.world.keys.items()}
+        for offset, key in self.world.keys.items():
+            if newest[key] != offset or (tombstones and self.world.values[offset] is None):
+                self.world.gone.add(offset)
 
     def check(self) -> None:
         assert self.rows() == self.state

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from changelogs import Changelog, Sent
+from changelogs import SENT, Changelog, Sent
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -123,9 +123,6 @@ def test_rows_are_found_however_they_are_laid_out(
         changelog.catch_up()
 
         changelog.check()
-
-
-SENT = st.tuples(st.sampled_from("abcde") | st.none(), st.integers(0, 9) | st.none())
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from changelogs import Changelog
+from changelogs import SENT, Changelog, Sent
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from whole_batches import framed
 
+from frazil.materialize.pause.pausing import excluded_schemas_property
+from frazil.model.schemas import ExcludedSchemas
 from frazil.modes.identity import FIRST, SECOND
+from frazil.modes.identity import identities as identities_of
 from frazil.proof.verification import Check, FindingKind, Verification
 from frazil.verify import by_identity
+from tests.fakes.clients_in_memory import a_field, record
 
 
 @pytest.fixture
@@ -43,6 +52,10 @@ def row_of(rows: pa.Table, key: str) -> pa.Table:
 def check_of(verification: Verification, name: str) -> Check:
     (check,) = [each for each in verification.checks if each.name == name]
     return check
+
+
+def kafka(changelog: Changelog) -> list[tuple[FindingKind, str]]:
+    return [(found.kind, str(found)) for found in check_of(changelog.against_kafka(), "kafka").findings]
 
 
 def identities(changelog: Changelog) -> list[tuple[FindingKind, str]]:
@@ -125,3 +138,203 @@ def test_a_lost_identity_column_is_named(changelog: Changelog) -> None:
 
     what = f"{changelog.spec.identifier}: the table has no column {SECOND}: rows have no identity without it"
     assert identities(changelog) == [(FindingKind.UNPROVABLE, what)]
+
+
+def test_a_table_is_what_kafka_says(changelog: Changelog) -> None:
+    changelog.send((None, 1), ("d", 1), ("c", None))
+    changelog.catch_up()
+
+    verification = changelog.against_kafka()
+
+    assert (verification.findings, verification.notes) == ((), ())
+    assert check_of(verification, "kafka").says == (
+        "9 records in Kafka: 3 are rows, equal in every column; 1 is a dead letter, equal in key, value, headers,"
+        " timestamp, schema and reason; 5 delete a key or were followed by another of their key; 0 were skipped"
+        " according to the spec"
+    )
+
+
+@pytest.fixture(params=[2, 100])
+def in_passes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold so few keys at a time that Kafka is read several times, or all."""
+    monkeypatch.setattr(by_identity, "MOST_HELD", request.param)
+
+
+def without(rows: pa.Table, key: str) -> pa.Table:
+    return rows.filter(pa.compute.not_equal(rows["kafka_key"], key))
+
+
+def made(rows: pa.Table, key: str, offset: int, number: int) -> pa.Table:
+    """Return the row that a record of the topic would be."""
+    keys = pa.RecordBatch.from_pydict({"k": pa.array([key], pa.large_string())})
+    identity = {half: identities_of(keys).column(half)[0].as_py() for half in (FIRST, SECOND)}
+    values = {"value": json.dumps({"n": number}), "kafka_offset": offset, **identity}
+    row = rows.slice(0, 1)
+    return with_values(row, row["kafka_key"][0].as_py(), **values, kafka_key=key)
+
+
+@pytest.mark.usefixtures("in_passes")
+def test_a_lost_key_is_named(changelog: Changelog) -> None:
+    changelog.replace_rows(lambda rows: pa.concat_tables([without(rows, "a"), made(rows, "b", 1, 2)]))
+
+    what = "orders-0: missing: the row of 1 key, whose newest records in Kafka are offset 2"
+    assert kafka(changelog) == [(FindingKind.LOST_KEY, what)]
+
+
+@pytest.mark.usefixtures("in_passes")
+def test_a_stale_version_is_named(changelog: Changelog) -> None:
+    changelog.replace_rows(lambda rows: pa.concat_tables([without(rows, "a"), made(rows, "a", 0, 1)]))
+
+    what = "orders-0@2: the row of the record's key is from offset 0, and the record is newer"
+    assert kafka(changelog) == [(FindingKind.STALE_ROW, what)]
+
+
+@pytest.mark.usefixtures("in_passes")
+def test_a_deleted_key_that_is_there_is_named(changelog: Changelog) -> None:
+    changelog.replace_rows(lambda rows: pa.concat_tables([rows, made(rows, "d", 3, 7)]))
+
+    what = "orders-0@5: the row of the record's key is from offset 3, and the record deletes it"
+    assert kafka(changelog) == [(FindingKind.DELETED_KEY, what)]
+
+
+def test_a_row_made_of_a_delete_is_named(changelog: Changelog) -> None:
+    changelog.replace_rows(lambda rows: pa.concat_tables([rows, made(rows, "d", 5, 7)]))
+
+    what = "orders-0@5: a row in the table, but the record deletes the row of its key"
+    assert kafka(changelog) == [(FindingKind.DIFFERENT_ROW, what)]
+
+
+def test_another_value_than_that_of_the_record_is_named(changelog: Changelog) -> None:
+    changelog.replace_rows(lambda rows: with_values(rows, "b", value="{}"))
+
+    what = """orders-0@1: column value: '{}' in the table, '{"n": 2}' in Kafka"""
+    assert kafka(changelog) == [(FindingKind.DIFFERENT_ROW, what)]
+
+
+def test_another_identity_than_that_of_the_record_is_named(changelog: Changelog) -> None:
+    changelog.replace_rows(lambda rows: with_values(rows, "b", **{FIRST: 5}))
+
+    ((kind, what),) = kafka(changelog)
+    assert (kind, what[:42]) == (FindingKind.DIFFERENT_ROW, "orders-0@1: column frazil_identity_1: 5 in")
+
+
+def test_a_dead_letter_that_is_lost_is_a_missing_record(changelog: Changelog) -> None:
+    changelog.send((None, 1))
+    changelog.catch_up()
+    dead = changelog.world.lake.catalog.load_table(changelog.spec.dead_letters_identifier)
+    dead.delete("offset = 6")
+
+    assert [kind for kind, _ in kafka(changelog)] == [FindingKind.MISSING_RECORD]
+
+
+def test_rows_that_others_removed_explain_lost_keys(changelog: Changelog) -> None:
+    changelog.replace_rows(lambda rows: without(rows, "a"))
+    changelog.send(("e", 1))
+    changelog.catch_up()
+
+    verification = changelog.against_kafka()
+
+    what = "orders-0: missing: the row of 1 key, whose newest records in Kafka are offset 2"
+    assert verification.findings == ()
+    assert f"{what}; removals by other writers explain the number" in verification.notes
+
+
+def test_rows_whose_records_retention_deleted_are_unchecked(changelog: Changelog) -> None:
+    changelog.world.earliest = 3
+
+    verification = changelog.against_kafka()
+
+    assert verification.findings == ()
+    assert verification.notes == (
+        "orders-0: Kafka no longer has offsets [0, 3) of [0, 6): only the table's own proof covers them; unchecked:"
+        " 2 keys with a row from there",
+    )
+
+
+def test_rows_whose_records_were_compacted_are_unchecked(changelog: Changelog) -> None:
+    changelog.send(("a", 9), ("c", None))
+    changelog.compact(tombstones=True)
+    changelog.replace_rows(lambda rows: pa.concat_tables([without(rows, "b"), made(rows, "b", 0, 1)]))
+
+    ((kind, what),) = kafka(changelog)
+
+    assert (kind, what[:11]) == (FindingKind.STALE_ROW, "orders-0@1:")
+    assert any("unchecked" in note for note in changelog.against_kafka().notes)
+
+
+STEPS = st.lists(st.lists(SENT, min_size=1, max_size=8) | st.sampled_from(["read", "compact", "expire"]), max_size=8)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS, most=st.sampled_from([2, 3, 100]))
+def test_any_history_is_clean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[list[Sent] | str], most: int
+) -> None:
+    monkeypatch.setattr(by_identity, "MOST_HELD", most)
+    changelog = Changelog.at(tmp_path)
+    world = changelog.world
+    changelog.catch_up()
+    for step in [*steps, "read"]:
+        if isinstance(step, list):
+            changelog.send(*step)
+        elif step == "read":
+            changelog.catch_up()
+        elif step == "expire":
+            world.earliest = changelog.next_offset
+        else:
+            changelog.compact(tombstones=len(world.values) % 2 == 0)
+        verification = changelog.against_kafka()
+        assert verification.findings == ()
+
+
+@dataclass
+class KeysWithSchemas:
+    """A changelog whose keys have registered schemas."""
+
+    changelog: Changelog
+    schemas: dict[int, str] = field(default_factory=dict)
+
+    def register(self, *fields: dict[str, object]) -> int:
+        schema = record(*fields, name="Key")
+        number = self.changelog.world.registry.register("orders-key", schema).id
+        self.schemas[number] = schema
+        return number
+
+    def send(self, schema_id: int, key: dict[str, Any], value: int | None) -> None:
+        world = self.changelog.world
+        self.changelog.send(("replaced below", value))
+        world.keys[len(world.values) - 1] = framed(schema_id, self.schemas[schema_id], key)
+
+
+@pytest.fixture
+def with_schemas(tmp_path: Path) -> KeysWithSchemas:
+    """Rows of 1 (offset 2) and 3 (4), with a field of the key that has another name from 3 on."""
+    made = KeysWithSchemas(Changelog.at(tmp_path, key="avro"))
+    old = made.register(a_field("id"))
+    for key, value in ((1, 1), (2, 2), (1, 3)):
+        made.send(old, {"id": key}, value)
+    made.changelog.catch_up()
+    renamed = made.register({**a_field("number"), "aliases": ["id"]})
+    for key, value in ((2, None), (3, 3)):
+        made.send(renamed, {"number": key}, value)
+    made.changelog.catch_up()
+    return made
+
+
+def test_a_field_of_the_key_may_have_another_name(with_schemas: KeysWithSchemas) -> None:
+    assert with_schemas.changelog.against_kafka().findings == ()
+
+
+def test_dead_letters_may_have_a_key_that_the_table_cannot_hold(with_schemas: KeysWithSchemas) -> None:
+    changelog = with_schemas.changelog
+    other = with_schemas.register(a_field("number"), a_field("region", ["null", "string"]))
+    changelog.world.lake.set_properties(
+        changelog.spec.identifier, put=excluded_schemas_property(ExcludedSchemas(keys=frozenset({other})))
+    )
+    with_schemas.send(other, {"number": 1, "region": "x"}, 5)
+    changelog.catch_up()
+
+    verification = changelog.against_kafka()
+
+    assert verification.findings == ()
+    assert verification.counts.dead_letters == 1

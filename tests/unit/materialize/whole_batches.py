@@ -47,6 +47,9 @@ class World:
     values: list[bytes] = field(default_factory=list)
     keys: dict[int, bytes] = field(default_factory=dict)
     """By offset; other records have no key."""
+    gone: set[int] = field(default_factory=set)
+    """Offsets that compaction left empty."""
+    earliest: int = 0
     parallelism: int = 1
     names: tuple[str, ...] = ("orders",)
     """Topics that have the same records."""
@@ -60,7 +63,7 @@ class World:
         return map(self._chunks, ranges)
 
     def _chunks(self, wanted: OffsetRange) -> Iterator[Records]:
-        offsets = range(wanted.start, wanted.end)
+        offsets = [n for n in range(wanted.start, wanted.end) if n not in self.gone]
         nothing = [None] * len(offsets)
         values = [self.values[n] for n in offsets]
         keys = [self.keys.get(n) for n in offsets]
@@ -76,7 +79,7 @@ class World:
 
     @property
     def topics(self) -> TopicsInMemory:
-        facts = topic({0: (0, len(self.values))})
+        facts = topic({0: (self.earliest, len(self.values))})
         return TopicsInMemory({name: replace(facts, topic=name, topic_id=f"id-{name}") for name in self.names})
 
     def table(self, wanted: TableSpec) -> TableRun:

@@ -106,7 +106,7 @@ class Decoding:
         offsets = records.offsets.to_numpy()
         written = pa.RecordBatch.from_pydict({"offset": offsets, "x": offsets * 10})
         rows = fit(written, self.row_schema, self.placed(7, written.schema))
-        yield SimpleNamespace(row_offsets=offsets, rows=rows, dead_letters=None)
+        yield SimpleNamespace(row_offsets=offsets, rows=rows, dead_letters=None, deletes=None)
 
     def schema_id_of(self, record: Records) -> int:
         assert len(record) == 1

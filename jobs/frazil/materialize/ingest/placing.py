@@ -39,6 +39,14 @@ class ByName:
         return sources
 
 
+class ByNameIfThere(ByName):
+    """Leaves out a field without a column: for keys that are judged and not stored."""
+
+    def _placed(self, schema_id: SchemaId | None, given: pa.Schema) -> ColumnSources:
+        del schema_id
+        return place_by_name(given, self.target, self.former_names)
+
+
 def nowhere(schema_id: SchemaId | None, given: pa.Schema) -> ColumnSources:
     """Place no column: for payloads that are judged and not stored."""
     del schema_id, given

@@ -71,6 +71,7 @@ class TableDecoder:
         schemas: TaskSchemas,
         former_names: Mapping[str, tuple[str, ...]],
         place_values: Place | None = None,
+        place_keys: type[ByName] = ByName,
     ) -> None:
         self._spec = spec
         self._row_schema = row_schema
@@ -85,7 +86,7 @@ class TableDecoder:
         self._reads_keys_by_schema = reads_keys_by_schema(spec)
         self._plain_keys = open_plain(spec.key, spec.key_settings)
         self._place_values = place_values or ByName(table, self._record_schema, former_names)
-        self._place_keys = self._keys_by_name(table, former_names)
+        self._place_keys = self._keys_by_name(place_keys, table, former_names)
 
     @property
     def keeps_headers(self) -> bool:
@@ -131,12 +132,12 @@ class TableDecoder:
         offsets = chunk.records.offsets.take(pa.array(found))
         return replace(values, rejects=rejects), followed_records(identities, chunk.partition, offsets)
 
-    def _keys_by_name(self, table: str, known_as: Mapping[str, tuple[str, ...]]) -> Place:
+    def _keys_by_name(self, by_name: type[ByName], table: str, known_as: Mapping[str, tuple[str, ...]]) -> Place:
         if not self._reads_keys_by_schema or self._key_column not in self._metadata:
             return nowhere
         field = self._row_schema.field(self._key_column)
         former_names = former_key_names(known_as, field)
-        return ByName(table, key_schema(field), former_names, of_key=True)
+        return by_name(table, key_schema(field), former_names, of_key=True)
 
     def _decode_values(self, chunk: Chunk) -> Part:
         return decode_framed(
