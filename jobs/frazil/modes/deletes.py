@@ -13,7 +13,7 @@ import numpy as np
 from frazil.model.ingested import DeletedRows, Deletion, DroppedFile
 from frazil.model.probe import FoundRows
 from frazil.modes.mode import Written
-from frazil.modes.wanted import Numbers, as_numbers
+from frazil.modes.wanted import Numbers, as_numbers, ascending_once
 
 
 def deleted_rows(paths: Sequence[str], file: Numbers, position: Numbers) -> Iterator[DeletedRows]:
@@ -34,7 +34,7 @@ def deletions(found: Sequence[FoundRows], file: Numbers, position: Numbers) -> I
         if len(new.positions) == here.left:
             yield DroppedFile(new.path, own)
         elif here.file.is_crowded:
-            positions = np.union1d(as_numbers(here.deleted), np.asarray(new.positions, np.int64))
+            positions = ascending_once([as_numbers(here.deleted), np.asarray(new.positions, np.int64)])
             yield DeletedRows(new.path, positions.tolist(), instead_of=own)
         else:
             yield new

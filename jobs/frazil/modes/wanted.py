@@ -7,6 +7,7 @@ it, which leaves out most rows that are not wanted, then by a search. Only those
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,14 @@ def as_array(values: npt.NDArray[np.integer]) -> array[int]:
 
 def as_numbers(values: array[int]) -> Numbers:
     return np.frombuffer(values, np.int64)
+
+
+def ascending_once(parts: Sequence[Numbers]) -> Numbers:
+    """Return the different numbers of all parts, ascending. Fast for sorted parts, where `np.unique` hashes all."""
+    ascending = np.sort(np.concatenate([np.empty(0, np.int64), *parts]), kind="stable")
+    is_new = np.ones(len(ascending), np.bool_)
+    is_new[1:] = ascending[1:] != ascending[:-1]
+    return ascending[is_new]
 
 
 class Wanted:
@@ -52,10 +61,13 @@ class Wanted:
     def find(self, first: Numbers, second: Numbers) -> Numbers:
         """Return the place of each identity among those that are wanted; -1 where it is not."""
         places = np.full(len(first), -1, np.int64)
-        left, right = (np.searchsorted(self._first, first, side=side) for side in ("left", "right"))
-        while len(open_ := np.flatnonzero((left < right) & (places < 0))):
-            here = left[open_]
-            is_equal = self._second[here] == second[open_]
-            places[open_[is_equal]] = self._places[here[is_equal]]
-            left[open_] += 1
+        open_, at = np.arange(len(first)), np.searchsorted(self._first, first)
+        while len(open_):
+            within = at < len(self._first)
+            open_, at = open_[within], at[within]
+            is_same = self._first[at] == first[open_]
+            open_, at = open_[is_same], at[is_same]
+            is_equal = self._second[at] == second[open_]
+            places[open_[is_equal]] = self._places[at[is_equal]]
+            open_, at = open_[~is_equal], at[~is_equal] + 1
         return places

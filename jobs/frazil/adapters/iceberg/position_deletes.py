@@ -13,6 +13,8 @@ from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import _read_deletes
 from pyiceberg.manifest import DataFile, FileFormat
 
+from frazil.modes.wanted import ascending_once
+
 BATCH_ROWS = 100_000
 
 Positions = npt.NDArray[np.int64]
@@ -24,14 +26,15 @@ def positions(io: FileIO, deletes: DataFile) -> Iterator[tuple[str, pa.Array | p
         yield from _read_deletes(io, deletes).items()
         return
     with io.new_input(deletes.file_path).open() as stream:
-        for batch in pq.ParquetFile(stream).iter_batches(BATCH_ROWS, columns=["file_path", "pos"]):
-            yield from _by_path(batch)
+        parquet = pq.ParquetFile(stream)
+        for group in range(parquet.metadata.num_row_groups):
+            yield from _in_row_group(parquet, group)
 
 
 def positions_in(io: FileIO, deletes: Iterable[DataFile], path: str) -> Positions:
     """Return the positions of the deleted rows of one data file, ascending."""
     found = [here.to_numpy() for file in deletes for of_file, here in positions(io, file) if of_file == path]
-    return np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+    return ascending_once(found)
 
 
 def left_of(parts: Iterable[pa.RecordBatch], start: int, deleted: Positions) -> Iterator[pa.RecordBatch]:
@@ -46,6 +49,17 @@ def _without(part: pa.RecordBatch, rows: Positions) -> pa.RecordBatch:
     left = np.ones(part.num_rows, np.bool_)
     left[rows] = False
     return part.filter(pa.array(left))
+
+
+def _in_row_group(parquet: pq.ParquetFile, group: int) -> Iterator[tuple[str, pa.Array]]:
+    """The paths are read only if there are several: most files of deletes are about one data file."""
+    paths = parquet.metadata.row_group(group).column(parquet.schema_arrow.get_field_index("file_path")).statistics
+    if paths is not None and paths.has_min_max and paths.min == paths.max:
+        for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=["pos"]):
+            yield paths.min, batch.column("pos")
+        return
+    for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=["file_path", "pos"]):
+        yield from _by_path(batch)
 
 
 def _by_path(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
