@@ -72,7 +72,7 @@ class ByIdentity:
     def _combine_held(self) -> None:
         if not self._held:
             return
-        order = np.lexsort((self._second[: self._held], self._first[: self._held]))
+        order = _ascending(self._first[: self._held], self._second[: self._held])
         for column in (self._first, self._second, self._number):
             column[: self._held] = column[order]
         begins = np.ones(self._held, np.bool_)
@@ -81,6 +81,15 @@ class ByIdentity:
         self._number[: len(starts)] = self._combine.reduceat(self._number[: self._held], starts)
         self._first[: len(starts)], self._second[: len(starts)] = self._first[starts], self._second[starts]
         self._held = len(starts)
+
+
+def _ascending(first: Numbers, second: Numbers) -> npt.NDArray[np.intp]:
+    """Return the indexes that sort identities. Two of them hardly ever have equal first halves only."""
+    order = np.argsort(first)
+    sorted_first, sorted_second = first[order], second[order]
+    if ((np.diff(sorted_first) == 0) & (sorted_second[1:] < sorted_second[:-1])).any():
+        return np.lexsort((second, first))
+    return order
 
 
 def _not_before(first: Numbers, second: Numbers, identity: Identity) -> npt.NDArray[np.bool_]:
