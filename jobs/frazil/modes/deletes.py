@@ -13,7 +13,7 @@ import numpy as np
 from frazil.model.ingested import DeletedRows, Deletion, DroppedFile
 from frazil.model.probe import FoundRows
 from frazil.modes.mode import Written
-from frazil.modes.wanted import Numbers, as_numbers, ascending_once
+from frazil.modes.wanted import Numbers, as_array, as_numbers, ascending_once
 
 
 def deleted_rows(paths: Sequence[str], file: Numbers, position: Numbers) -> Iterator[DeletedRows]:
@@ -22,7 +22,7 @@ def deleted_rows(paths: Sequence[str], file: Numbers, position: Numbers) -> Iter
     numbers, starts = np.unique(file[order], return_index=True)
     ends = [*starts[1:], len(order)]
     for number, start, end in zip(numbers.tolist(), starts, ends, strict=False):
-        yield DeletedRows(paths[number], position[order[start:end]].tolist())
+        yield DeletedRows(paths[number], as_array(position[order[start:end]]))
 
 
 def deletions(found: Sequence[FoundRows], file: Numbers, position: Numbers) -> Iterator[Deletion]:
@@ -35,7 +35,7 @@ def deletions(found: Sequence[FoundRows], file: Numbers, position: Numbers) -> I
             yield DroppedFile(new.path, own)
         elif here.file.is_crowded:
             positions = ascending_once([as_numbers(here.deleted), np.asarray(new.positions, np.int64)])
-            yield DeletedRows(new.path, positions.tolist(), instead_of=own)
+            yield DeletedRows(new.path, as_array(positions), instead_of=own)
         else:
             yield new
 

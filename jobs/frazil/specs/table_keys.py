@@ -29,6 +29,7 @@ from frazil.model.spec import (
     Trigger,
     ValueFormat,
     WireFormat,
+    WriteMode,
 )
 from frazil.specs.declared_fields import DECLARED_FIELDS, PARTS, POSSIBLE
 from frazil.specs.keys import Built, Derived, Key, Refused, Required, Section, Values, WordOr
@@ -92,8 +93,9 @@ WIRE_FORMAT = Key(
 )
 WRITE = Key(
     "write",
-    Choice(("append",), planned("use append: every record becomes a row", "upsert", "deduplicate", "history")),
-    "How records change the table: with append, every record becomes a row.",
+    Choice(get_args(WriteMode), planned("use append or upsert", "deduplicate", "history")),
+    "How records change the table: with append, every record becomes a row; with upsert, the newest record of each key"
+    " is its row, and a record without a value deletes it.",
     "append",
 )
 CDC = Key(
@@ -138,7 +140,7 @@ ON_TOMBSTONE = Key(
     "on_tombstone",
     Choice(("row", "skip", "dead_letter")),
     "What happens to a record without a value.",
-    "row",
+    Derived("row; with write: upsert, it deletes the row of its key"),
 )
 ON_SCHEMA = Key(
     "on_incompatible_schema",
@@ -262,8 +264,8 @@ STRING_FORMATS = Key(
 )
 ORDER_BY = Key(
     "order_by",
-    Choice(("kafka_offset",), planned("append keeps every version of a row, so ordering has no effect", "*")),
-    "Which version of a row is newest; no effect with write: append.",
+    Choice(("kafka_offset",), planned("a later record of a key is newer, by its offset in the partition", "*")),
+    "Which record of a key is the newest; no effect with write: append.",
     "kafka_offset",
 )
 
@@ -302,7 +304,7 @@ TABLE_SECTION = Section(
         KEY_MESSAGE,
         STRING_FORMATS,
     ),
-    not_yet=(NotYet("identity", "write: append needs no identity; remove the key"),),
+    not_yet=(NotYet("identity", "with write: upsert, the key of a record is its identity; remove identity"),),
     refused=(Refused("policies", "the keys of policies belong in frazil.yaml", "move the key there"),),
     exactly_one=("topic", "topics"),
 )

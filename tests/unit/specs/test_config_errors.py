@@ -149,7 +149,7 @@ SPEC_ERRORS = {
     "order of a later release": (
         "topic: a\norder_by: placed_at",
         'tables/a.yaml:2:11: order_by: "placed_at" is not supported in this release',
-        "append keeps every version of a row, so ordering has no effect",
+        "a later record of a key is newer, by its offset in the partition",
     ),
     "misspelt value of a later release": (
         "topic: a\nwrite: upsrt",
@@ -164,7 +164,7 @@ SPEC_ERRORS = {
     "key of a later release": (
         "topic: a\nidentity: [order_id]",
         "tables/a.yaml:2:1: identity: this key is not supported in this release",
-        "write: append needs no identity; remove the key",
+        "with write: upsert, the key of a record is its identity; remove identity",
     ),
     "empty value": (
         "topic: a\nstart:",
