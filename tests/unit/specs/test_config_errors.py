@@ -142,9 +142,9 @@ SPEC_ERRORS = {
         "write the value out",
     ),
     "value of a later release": (
-        "topic: a\nwrite: upsert",
-        "tables/a.yaml:2:8: write: upsert is not supported in this release",
-        "use append: every record becomes a row",
+        "topic: a\nwrite: history",
+        "tables/a.yaml:2:8: write: history is not supported in this release",
+        "use append or upsert",
     ),
     "order of a later release": (
         "topic: a\norder_by: placed_at",
@@ -152,9 +152,9 @@ SPEC_ERRORS = {
         "a later record of a key is newer, by its offset in the partition",
     ),
     "misspelt value of a later release": (
-        "topic: a\nwrite: upsrt",
-        'tables/a.yaml:2:8: write: expected append, found "upsrt"',
-        "did you mean upsert? It is not supported in this release: use append: every record becomes a row",
+        "topic: a\nwrite: histry",
+        'tables/a.yaml:2:8: write: expected one of append, upsert, found "histry"',
+        "did you mean history? It is not supported in this release: use append or upsert",
     ),
     "unknown value": (
         "topic: a\non_tombstone: rows",
@@ -225,6 +225,34 @@ CONTRADICTIONS = {
         "topics: [a, b]",
         "tables/a.yaml:1:9: topics: a spec with several topics requires a table",
         "add `table: name`",
+    ),
+    "upsert without a key": (
+        "topic: a\nkey: none\nwrite: upsert",
+        "tables/a.yaml:3:8: write: with write: upsert, the key is the identity of a row, and the table keeps no key",
+        "set `key` to its format, and add key to metadata.keep",
+    ),
+    "upsert of several topics": (
+        "topics: [a, b]\ntable: t\nwrite: upsert",
+        "tables/a.yaml:1:9: topics: with write: upsert, the offset says which record of a key is the newest, and offsets"
+        " of several topics do not",
+        "write one spec per topic",
+    ),
+    "upsert with routes": (
+        "topic: a\ntable: t\nwrite: upsert\nroutes: [{table: b, header: {kind: c}}]",
+        "tables/a.yaml:4:9: routes: routes are not supported with a write mode that follows keys",
+        "write one spec per table, or write: append",
+    ),
+    "upsert with a Delta log": (
+        "topic: a\nwrite: upsert\nformats: [iceberg, delta]",
+        "tables/a.yaml:3:10: formats: with write: upsert, rows are deleted by their position, which Frazil's Delta logs do"
+        " not express",
+        "write [iceberg]",
+    ),
+    "upsert with on_tombstone": (
+        "topic: a\nwrite: upsert\non_tombstone: skip",
+        "tables/a.yaml:3:15: on_tombstone: no effect with write: upsert: a record without a value deletes the row of its"
+        " key",
+        "remove on_tombstone",
     ),
     "upper case": (
         "topic: a\ntable: Orders",
@@ -378,7 +406,7 @@ def test_no_content_of_a_file_ends_in_a_trace(tmp_path: Path, content: bytes) ->
 
 
 def test_lines_indented_with_tabs_hide_no_other_problem(load: Load) -> None:
-    tabs = "topik: orders\nreaders:\n\t- spork\n\t- spark\nwrite: upsert\n"
+    tabs = "topik: orders\nreaders:\n\t- spork\n\t- spark\nwrite: history\n"
     mixed = "topic: b\nmaintain:\n  target_file: 5MB\n\tkeep_snapshots: {}\n"
 
     with pytest.raises(SettingError) as refused:
@@ -390,7 +418,7 @@ def test_lines_indented_with_tabs_hide_no_other_problem(load: Load) -> None:
         "a.yaml:3:1: indented with a tab, and so is 1 other line",
         "a.yaml:1:1: topik: unknown key",
         "a.yaml:3:4: readers",
-        "a.yaml:5:8: write: upsert",
+        "a.yaml:5:8: write: history",
         "b.yaml:4:1: indented with a tab",
     ):
         assert expected in said

@@ -100,6 +100,11 @@ def test_the_key_of_records_is_left_out_unless_it_has_a_policy(load: Load) -> No
             "give kafka_key one policy in `columns`",
         ),
         ("value: string\ntags: {PII: {mask: hash}}", "tags of string values are not read", "name the columns"),
+        (
+            "write: upsert\ncolumns: {kafka_key: {mask: truncate, length: 4}}",
+            "the key is the identity of a row: kafka_key may be hashed, and has mask: truncate",
+            "write {mask: hash}",
+        ),
     ],
 )
 def test_what_contradicts_a_policy_is_refused(load: Load, text: str, what: str, hint: str) -> None:
