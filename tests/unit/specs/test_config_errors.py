@@ -233,8 +233,8 @@ CONTRADICTIONS = {
     ),
     "upsert of several topics": (
         "topics: [a, b]\ntable: t\nwrite: upsert",
-        "tables/a.yaml:1:9: topics: with write: upsert, the offset says which record of a key is the newest, and offsets"
-        " of several topics do not",
+        "tables/a.yaml:1:9: topics: with write: upsert, the offset says which record of a key is the newest, and"
+        " offsets of several topics do not",
         "write one spec per topic",
     ),
     "upsert with routes": (
@@ -244,14 +244,14 @@ CONTRADICTIONS = {
     ),
     "upsert with a Delta log": (
         "topic: a\nwrite: upsert\nformats: [iceberg, delta]",
-        "tables/a.yaml:3:10: formats: with write: upsert, rows are deleted by their position, which Frazil's Delta logs do"
-        " not express",
+        "tables/a.yaml:3:10: formats: with write: upsert, rows are deleted by their position, which Frazil's Delta logs"
+        " do not express",
         "write [iceberg]",
     ),
     "upsert with on_tombstone": (
         "topic: a\nwrite: upsert\non_tombstone: skip",
-        "tables/a.yaml:3:15: on_tombstone: no effect with write: upsert: a record without a value deletes the row of its"
-        " key",
+        "tables/a.yaml:3:15: on_tombstone: no effect with write: upsert: a record without a value deletes the row of"
+        " its key",
         "remove on_tombstone",
     ),
     "upper case": (

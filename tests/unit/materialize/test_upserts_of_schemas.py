@@ -1,0 +1,94 @@
+"""Keys of tables that follow them: their schemas change, they are masked, and other engines move their rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from changelogs import UPSERT, Changelog
+from policed_tables import HASH_KEY, LETTER_KEY
+from whole_batches import World, drained, framed
+
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.model.policed import policed
+from frazil.model.policies import Policies, Policy
+from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.verify.table import verify_table
+from tests.fakes.clients_in_memory import a_field, record
+
+
+def sent(world: World, key: bytes | None, value: bytes | None) -> None:
+    if key is not None:
+        world.keys[len(world.values)] = key
+    world.values.append(value)  # type: ignore[arg-type]
+
+
+def rows(world: World, spec: TableSpec, *columns: str) -> list[tuple[object, ...]]:
+    view = world.lake.load(spec.identifier)
+    assert view is not None
+    found = (row for part in world.lake.read(view, columns=columns, equal={}) for row in part.to_pylist())
+    assert verify_table(world.lake, spec).findings == ()
+    return sorted(tuple(row[name] for name in columns) for row in found)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(IcebergLake(CatalogSettings("jdbc", str(tmp_path))))
+
+
+def test_a_key_that_becomes_wider_is_the_same_key(world: World) -> None:
+    spec = replace(UPSERT, key="avro", value="string")
+    narrow, wide = (record(a_field("id", of), name="Key") for of in ("int", "long"))
+    first = world.registry.register("orders-key", narrow)
+    for number in (1, 2):
+        sent(world, framed(first.id, narrow, {"id": number}), b"old")
+    drained(world, spec)
+    second = world.registry.register("orders-key", wide)
+    sent(world, framed(second.id, wide, {"id": 1}), b"new")
+    sent(world, framed(first.id, narrow, {"id": 2}), None)
+    drained(world, spec)
+
+    assert rows(world, spec, "value") == [("new",)]
+
+
+def test_a_hashed_key_finds_its_row(world: World) -> None:
+    policies = Policies((("kafka_key", Policy("hash")),), hash_key=HASH_KEY.id)
+    spec = policed(replace(UPSERT, value="string"), policies, hash_key=HASH_KEY, dead_letter_key=LETTER_KEY)
+    for value in (b"old", b"new"):
+        sent(world, b"a", value)
+        sent(world, b"b", value)
+        drained(world, spec)
+    sent(world, b"b", None)
+    drained(world, spec)
+
+    ((key, value),) = rows(world, spec, "kafka_key", "value")
+    assert (value, key == "a", len(str(key))) == ("new", False, 32)
+
+
+def test_values_get_columns_while_their_keys_stay(world: World) -> None:
+    spec = replace(UPSERT, value="avro")
+    one, two = record(a_field("n")), record(a_field("n"), a_field("m", ["null", "long"]))
+    first = world.registry.register("orders-value", one)
+    for key in (b"a", b"b"):
+        sent(world, key, framed(first.id, one, {"n": 1}))
+    drained(world, spec)
+    second = world.registry.register("orders-value", two)
+    sent(world, b"a", framed(second.id, two, {"n": 2, "m": 3}))
+    drained(world, spec)
+
+    assert rows(world, spec, "kafka_key", "n", "m") == [("a", 2, 3), ("b", 1, None)]
+
+
+def test_rows_are_found_where_another_engine_has_moved_them(tmp_path: Path) -> None:
+    changelog = Changelog.at(tmp_path)
+    changelog.send(*((key, 1) for key in "abcdef"))
+    changelog.catch_up()
+    changelog.send(("a", 2), ("b", None))
+    changelog.catch_up()
+
+    changelog.replace_rows(lambda table: table.sort_by([("kafka_key", "descending")]))
+    changelog.send(("c", 2), ("d", None), ("b", 1))
+    changelog.catch_up()
+
+    changelog.check()
