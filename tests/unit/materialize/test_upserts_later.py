@@ -1,8 +1,9 @@
-"""Keys of tables that follow them: their schemas change, they are masked, and other engines move their rows."""
+"""Keys of tables that follow them get wider and are masked; their rows are moved, and old snapshots expire."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,14 @@ from changelogs import UPSERT, Changelog
 from policed_tables import HASH_KEY, LETTER_KEY
 from whole_batches import World, drained, framed
 
+from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.maintain.background import Background
+from frazil.maintain.expiring import Expiring
+from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.policed import policed
 from frazil.model.policies import Policies, Policy
-from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.model.spec import CatalogSettings, KeepSnapshots, TableSpec
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import a_field, record
 
@@ -92,3 +97,24 @@ def test_rows_are_found_where_another_engine_has_moved_them(tmp_path: Path) -> N
     changelog.catch_up()
 
     changelog.check()
+
+
+def test_files_of_deletes_leave_with_the_last_snapshot_that_has_them(tmp_path: Path) -> None:
+    changelog = Changelog.at(tmp_path)
+    keys = "abcdefgh"
+    changelog.send(*((key, 1) for key in keys))
+    changelog.catch_up()
+    for key in keys[1:]:
+        changelog.send((key, 2))
+        changelog.catch_up()
+
+    background = Background()
+    expiring = Expiring(KeepSnapshots(count=1, daily=0), CHECKPOINT_TAG)
+    later = datetime.now(UTC) + timedelta(hours=1)
+    expiring.between_batches(changelog.world.lake, lambda: DeltaRsLogs({}), changelog.view, background, now=later)
+    background.finish(60)
+
+    changelog.check()
+    assert len(changelog.view.snapshots) < len(keys)
+    there = list(tmp_path.rglob("*-deletes.parquet"))
+    assert len(there) == sum(len(file.deletes) for file in changelog.files())
