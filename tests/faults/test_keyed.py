@@ -7,16 +7,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from pathlib import Path
+from time import sleep
 
 import pytest
 from confluent_kafka import Message
+from confluent_kafka.admin import NewPartitions
 from pyiceberg.expressions import EqualTo
 
-from frazil.model.errors import FencedError
+from frazil.model.errors import FencedError, SourceChangedError
 from frazil.verify.table import verify_table
 from tests.faults.moments import BOUNDARIES, Moment, at
 from tests.faults.test_killed import drivers, inside
-from tests.faults.world import WAIT_SECONDS, Place, World, framed, plain_producer
+from tests.faults.world import WAIT_SECONDS, Place, World, admin_of, framed, plain_producer, topics_of
 from tests.sampling import sampled
 
 KEYS = ["a", "bb", "c", "dd", "e", "ff", "g"]
@@ -42,7 +44,7 @@ class Changelog:
         for _ in range(count):
             self.send(KEYS[self.sent * 3 % len(KEYS)], None if self.sent % 4 == 3 else self.sent)
 
-    def send(self, key: str, number: int | None) -> None:
+    def send(self, key: str, number: int | None, *, partition: int | None = None) -> None:
         producer = plain_producer(self.world.setting.services)
 
         def delivered(error: object, message: Message) -> None:
@@ -52,7 +54,8 @@ class Changelog:
                 self.newest[key] = ((message.partition() or 0, message.offset() or 0), number)
 
         value = None if number is None else framed(self.world.schema_id, number)
-        producer.produce(self.world.topic, value, key.encode(), partition=len(key) % 2, on_delivery=delivered)
+        where = len(key) % 2 if partition is None else partition
+        producer.produce(self.world.topic, value, key.encode(), partition=where, on_delivery=delivered)
         assert producer.flush(WAIT_SECONDS) == 0
         self.sent += 1
 
@@ -90,6 +93,31 @@ def test_killed_at_every_moment_each_key_has_the_row_of_its_newest_record(change
         assert start.run("nobody") == "done"
 
     changelog.check()
+
+
+@pytest.mark.parametrize("in_one_batch", [True, False], ids=["in one batch", "of a stored row"])
+def test_a_key_in_two_partitions_stops_the_table(changelog: Changelog, *, in_one_batch: bool) -> None:
+    changelog.send("a", 1, partition=0)
+    if not in_one_batch:
+        changelog.world.catch_up()
+    changelog.send("a", 2, partition=1)
+
+    with pytest.raises(SourceChangedError, match=r"1 key of .* has records in two partitions, such as partition 0 at"):
+        changelog.world.catch_up()
+
+    assert len(changelog.rows()) == (0 if in_one_batch else 1)
+
+
+def test_partitions_that_are_added_stop_the_table(changelog: Changelog) -> None:
+    changelog.send("a", 1)
+    changelog.world.catch_up()
+    topic, admin = changelog.world.topic, admin_of(changelog.world.setting.services)
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(WAIT_SECONDS)
+    while len(topics_of(changelog.world.setting.services).describe(topic).partitions) < 3:  # type: ignore[union-attr]
+        sleep(0.05)
+
+    with pytest.raises(SourceChangedError, match="1 partition more than when the table began"):
+        changelog.world.catch_up()
 
 
 def disturbed(changelog: Changelog, moment: Moment, act: Callable[[], object]) -> None:

@@ -13,6 +13,7 @@ from frazil.materialize.foreign import count_foreign
 from frazil.materialize.group.ledger import LedgerEntry
 from frazil.materialize.state import Standing
 from frazil.materialize.verdicts import new_base
+from frazil.model.errors import SourceChangedError
 from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan
 from frazil.model.probe import FoundRows
@@ -20,7 +21,9 @@ from frazil.model.progress import Fitted, TableState
 from frazil.model.receipt import Receipt
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
+from frazil.model.spelling import plural
 from frazil.model.summary import receipt_in, store
+from frazil.modes.mode import BatchChange, KeyInTwoPartitionsError
 from frazil.modes.open import open_mode
 from frazil.modes.wanted import Numbers
 from frazil.ports import Lake
@@ -54,7 +57,10 @@ class ReadBatch:
         return (self.got if self.entry is None else self.entry.got).dead_letter_files
 
     def stage_on(self, here: Standing) -> Staged:
-        """Stage on top of the table's head. Raises the same errors as `publish`."""
+        """Stage on top of the table's head.
+
+        Raises the same errors as `publish`, and SourceChangedError where a key has records in two partitions.
+        """
         try:
             return self._stage_on(here)
         except BaseExpiredError:
@@ -64,7 +70,7 @@ class ReadBatch:
         assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
         # the rest of the state is as planned, with later origins
         plan = replace(self.plan, state=replace(self.plan.state, foreign=count_foreign(here)))
-        change = open_mode(self.spec.write).change(self.got.written, partial(self.find, here.view))
+        change = self._change(here.view)
         got = self.got.without_late(change.late)
         state = next_state(
             plan,
@@ -85,6 +91,19 @@ class ReadBatch:
             summary=stored.summary,
             document=stored.document,
         )
+
+    def _change(self, view: TableView) -> BatchChange:
+        try:
+            return open_mode(self.spec.write).change(self.got.written, partial(self.find, view))
+        except KeyInTwoPartitionsError as moved:
+            topic = self.plan.state.sources[0].topic
+            raise SourceChangedError(
+                f"{self.spec.identifier}: batch {self.plan.batch_id}: {plural(moved.keys, 'key')} of {topic}"
+                f" {'has' if moved.keys == 1 else 'have'} records in two partitions, such as {moved}: their offsets do"
+                " not say which is newer; nothing was published",
+                hint="let all producers of the topic use one partitioner (Java and librdkafka have different defaults),"
+                " and materialize the topic into another `table` once its records are in order",
+            ) from moved
 
     def receipt(self, now: Standing, *, schema_changes: tuple[str, ...]) -> Receipt:
         """Return the receipt of the published batch, with the seconds of all steps so far."""

@@ -39,6 +39,14 @@ def find_none(first: Numbers, second: Numbers) -> Sequence[FoundRows]:
     raise AssertionError(f"{len(first)} identities of a table to which rows are added only")
 
 
+class KeyInTwoPartitionsError(Exception):
+    """Records of one key are in two partitions, here each as partition and offset, and of `keys` keys in all."""
+
+    def __init__(self, one: tuple[int, int], other: tuple[int, int], *, keys: int) -> None:
+        super().__init__(f"partition {one[0]} at offset {one[1]} and partition {other[0]} at offset {other[1]}")
+        self.keys = keys
+
+
 @dataclass(frozen=True, slots=True)
 class OutOfTable:
     """Rows of one partition that are not in a table: how many, and the sums of their offsets."""

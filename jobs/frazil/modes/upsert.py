@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from frazil.model.probe import FoundRows
 from frazil.modes.deletes import deleted_rows, deletions, figures_of
-from frazil.modes.mode import BatchChange, Find, Late, Mode, OutOfTable, Written
+from frazil.modes.mode import BatchChange, Find, KeyInTwoPartitionsError, Late, Mode, OutOfTable, Written
 from frazil.modes.wanted import Numbers, as_numbers
 from frazil.proof.rows import prove_rows
 from frazil.proof.tally import each_partition, sums_of
@@ -83,6 +83,7 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
     identities = grouped(changes)
     found = find(identities.first, identities.second) if len(changes) else ()
     stored = _stored_of(found)
+    _check_partitions(changes, identities, stored)
     settled = settle(changes, identities, stored)
     ours, theirs = taken_out(changes, settled), settled.replaced
     late = settled.late
@@ -103,6 +104,20 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
             np.concatenate([offset[replaced], offset_of_stored[theirs]]),
         ),
     )
+
+
+def _check_partitions(changes: Changes, identities: Grouped, stored: StoredRows) -> None:
+    """Raise KeyInTwoPartitionsError if an identity has records of two partitions, whose offsets say no order."""
+    place = np.concatenate([identities.place, stored.place])
+    offset, partition = (np.concatenate(pair) for pair in zip(changes.order, stored.order, strict=True))
+    by_place = np.lexsort((partition, place))
+    same = np.diff(place[by_place]) == 0
+    moved = np.flatnonzero(same & (np.diff(partition[by_place]) != 0))
+    if len(moved):
+        one, other = by_place[moved[0]], by_place[moved[0] + 1]
+        raise KeyInTwoPartitionsError(
+            *((int(partition[each]), int(offset[each])) for each in (one, other)), keys=len(moved)
+        )
 
 
 UPSERT = Mode("upsert", change=keep_the_newest, prove_rows=prove_rows)
