@@ -1,0 +1,102 @@
+"""Histories of keyed tables: lost answers, dying processes, other engines and drivers, held against the model."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from changelogs import Changelog
+
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.model.errors import CommitUnknownError, FrazilError
+from frazil.model.ingested import DeletedRows
+from tests.fakes.watched_lake import Commit, WatchedLake
+from tests.sampling import sampled
+
+KEYS = "abcdefgh"
+SEEDS = sampled(range(500), keep=range(6).__contains__)
+
+
+class KilledError(BaseException):
+    """The process ends here."""
+
+
+class History:
+    """One table, to which things happen as a seed says."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.choose = random.Random(seed)
+        self.changelog = Changelog.at(folder, partition_by=self.choose.choice([(), ("bucket(2, kafka_key)",)]))
+        self.settings = self.changelog.world.lake._settings
+
+    def step(self) -> None:
+        self.send()
+        match self.choose.randrange(6):
+            case 0 | 1:
+                self.changelog.catch_up()
+            case 2 | 3:
+                self.disturbed()
+            case 4:
+                self.changelog.catch_up()
+                self.someone_deletes()
+            case 5:
+                self.changelog.catch_up()
+                self.changelog.replace_rows(lambda rows: rows.take(self.choose.sample(range(len(rows)), len(rows))))
+
+    def send(self) -> None:
+        for _ in range(self.choose.randrange(1, 10)):
+            key = self.choose.choice(KEYS) if self.choose.random() < 0.95 else None
+            self.changelog.send((key, self.choose.choice([None, 1, 2, 3])))
+
+    def disturbed(self) -> None:
+        """A driver whose commits are lost, or which dies before or after one, or is overtaken at one."""
+        left = self.choose.randrange(6)
+        act = self.choose.choice(("die before", "die after", "lose the answer", "lose the commit", "overtake"))
+
+        def around(name: str, commit: Commit) -> object:
+            nonlocal left
+            del name
+            left -= 1
+            if left != 0:
+                return commit()
+            if act == "overtake":
+                self.changelog.world.lake = IcebergLake(self.settings)
+                self.changelog.catch_up()
+                self.changelog.world.lake = lake
+                return commit()
+            if act in ("die after", "lose the answer"):
+                commit()
+            if act.startswith("die"):
+                raise KilledError
+            raise CommitUnknownError(act)
+
+        lake = WatchedLake(self.settings, around=around)
+        self.changelog.world.lake = lake
+        try:
+            self.changelog.catch_up()
+        except (KilledError, FrazilError):
+            pass
+        finally:
+            self.changelog.world.lake = IcebergLake(self.settings)
+
+    def someone_deletes(self) -> None:
+        files = [file for file in self.changelog.files() if not file.deletes]
+        if not files:
+            return
+        file = self.choose.choice(files)
+        position = self.choose.randrange(file.rows)
+        gone = self.changelog.rows()
+        self.changelog.others(deletes=[DeletedRows(file.path, [position])])
+        for key in gone.keys() - self.changelog.rows().keys():
+            self.changelog.state.pop(key, None)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_happens_the_table_is_that_of_the_model(tmp_path: Path, seed: int) -> None:
+    history = History(tmp_path, seed)
+    for _ in range(12):
+        history.step()
+    history.changelog.catch_up()
+
+    history.changelog.check()
