@@ -102,6 +102,11 @@ EXAMPLES: dict[str, list[Example]] = {
         applied("key", "key: none", "key: string"),
         applied("key", "key: string", "key: json", "existing rows keep their key"),
         applied("key", "key: string", "key: none", "existing rows keep their key"),
+        refused("key", "write: upsert\nkey: string", "write: upsert\nkey: json", "is the identity of the table's rows"),
+    ],
+    "write": [
+        refused("write", "write: append", "write: upsert", "existing rows were written in the current mode"),
+        refused("write", "write: upsert", "write: append", "existing rows were written in the current mode"),
     ],
     "value": [refused("value", "value: avro", "value: string", "columns were made for values of its current format")],
     "wire_format": [
@@ -215,7 +220,7 @@ ROUTED = "table: events\nroutes:\n- {table: orders, schema: shop.Order}"
 EXAMPLES["routes"] = [
     applied("routes", ROUTED, "table: events\nroutes:\n- {table: orders, header: {type: order}}"),
 ]
-ONE_VALUE = ["write", "order_by", "cdc"]
+ONE_VALUE = ["order_by", "cdc"]
 SAME_TABLE = ["topic", "topics", "table", "database"]
 """Those that say which table it is: see the tests of another topic and of another name."""
 
