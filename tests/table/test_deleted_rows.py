@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import Table
 
@@ -47,6 +48,16 @@ def test_a_file_of_deletes_has_the_spec_and_partition_of_its_data_file(trades: T
     }
     assert all(file.lower_bounds[PATH_ID] == file.upper_bounds[PATH_ID] for file in found.values())
     assert len(trades.by_duckdb()) == len(trades.by_pyiceberg()) == 2 * ROWS - 2
+
+
+def test_a_file_of_deletes_has_a_dictionary_of_paths_only(trades: Trades) -> None:
+    (old,) = trades.files("a", range(ROWS))
+    trades.publish([old])
+    trades.publish([], [DeletedRows(old.path, [3, 4])])
+
+    (deletes,) = trades.delete_files()
+    group = pq.ParquetFile(deletes.file_path.removeprefix("file://")).metadata.row_group(0)
+    assert [group.column(n).has_dictionary_page for n in range(2)] == [True, False]
 
 
 def test_files_of_deletes_are_replaced_and_whole_files_dropped(trades: Trades) -> None:

@@ -35,6 +35,9 @@ _SCHEMA = pa.schema(
     ]
 )
 
+_OPTIONS = {"compression": "zstd", "store_schema": False, "use_dictionary": ["file_path"]}
+"""A dictionary of positions, none of which occurs twice, would only add bytes."""
+
 
 class DeleteManifestWriter(ManifestWriterV2):
     """A manifest of delete files; PyIceberg writes manifests of data files only."""
@@ -81,7 +84,7 @@ def write_deletes(io: FileIO, path: str, deleted: DeletedRows, of: DataFile) -> 
         raise ValueError(f"positions in {of.file_path} are not ascending within its {of.record_count} rows")
     names = pa.DictionaryArray.from_arrays(np.zeros(len(positions), np.int32), [of.file_path]).cast(pa.string())
     output = io.new_output(path)
-    with output.create() as stream, pq.ParquetWriter(stream, _SCHEMA, compression="zstd", store_schema=False) as writer:
+    with output.create() as stream, pq.ParquetWriter(stream, _SCHEMA, **_OPTIONS) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays([names, pa.array(positions)], schema=_SCHEMA))
     return _delete_file(path, len(output), positions, of)
 
