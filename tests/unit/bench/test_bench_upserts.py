@@ -12,7 +12,7 @@ import pytest
 from bench.keyed_orders import PARTITIONS, Changelog, zigzag
 from bench.measure import Cost
 from bench.updates import Updates
-from bench.upserts import Found, difference, shares, targets
+from bench.upserts import TARGET_SIZE, Found, difference, shares, smaller, targets
 
 OURS = Found(Updates(Cost("frazil", 10, 1.0, 1.0, 1, 1), [0.5, 0.5]), 4, {"a": 1, "b": 2}, 1.0, 1.0)
 
@@ -52,6 +52,11 @@ def test_missed_targets_are_marked() -> None:
     met = [line.split(" | ")[-1] for line in targets(OURS, OURS)]
 
     assert met == ["**no** |", "**no** |", "yes |"]
+
+
+def test_a_run_of_another_size_than_the_targets_says_so() -> None:
+    assert not smaller(TARGET_SIZE)
+    assert "100 batches and 10,000,000 stored orders" in smaller(replace(TARGET_SIZE, batches=20))[0]
 
 
 def test_what_no_step_took_is_the_rest() -> None:
