@@ -14,7 +14,7 @@ from frazil.materialize.branches import STAGE_PREFIX
 from frazil.materialize.outcome import Published
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import ContendedError, CountMismatchError, PausedError
-from frazil.model.ingested import WrittenFile
+from frazil.model.ingested import Deletion, WrittenFile
 from frazil.model.snapshot import TableView
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.faults.test_killed import BATCH, CREATING, add_column
@@ -177,12 +177,20 @@ class ForgetfulLake(IcebergLake):
         summary: Mapping[str, str],
         document: bytes = b"",
         without: str | None = None,
+        deletes: Sequence[Deletion] = (),
     ) -> int:
         if branch.startswith(STAGE_PREFIX):
             copies = [replace(files[-1], path=f"{files[-1].path}{'?' * n}") for n in range(self._copies)]
             files = [*files[:-1], *copies]
         return super().stage(
-            view, base=base, branch=branch, files=files, summary=summary, document=document, without=without
+            view,
+            base=base,
+            branch=branch,
+            files=files,
+            summary=summary,
+            document=document,
+            without=without,
+            deletes=deletes,
         )
 
 
