@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pyiceberg.schema import Schema
 
 from frazil.materialize.clients import Clients
+from frazil.materialize.even_shares import even_shares
 from frazil.model.probe import FoundRows, IdentityColumns, ProbeTask, StoredFile
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -31,6 +32,8 @@ def find_rows(
     schema, source = Schema.model_validate_json(view.schema_json), FollowedColumns.of(spec)
     ids = [schema.find_field(name).field_id for name in (FIRST, SECOND, *source.names)]
     clients.runner.start()
+    is_small = sum(map(_rows, files)) <= ROWS_OF_A_TASK
+    count = 1 if is_small else min(clients.runner.parallelism, len(files))
     tasks = [
         ProbeTask(
             table=view.identifier,
@@ -42,15 +45,10 @@ def find_rows(
             storage=clients.lake.storage,
             properties=dict(view.properties),
         )
-        for share in shares(files, parallelism=clients.runner.parallelism)
+        for share in even_shares(files, size=_rows, count=count)
     ]
     return clients.runner.find(tasks, name=f"{view.identifier} search of {len(first):,} identities")
 
 
-def shares(files: Sequence[StoredFile], *, parallelism: int) -> list[list[StoredFile]]:
-    """Assign files to tasks: the longest first, each to the task with the fewest rows so far."""
-    count = 1 if sum(file.rows for file in files) <= ROWS_OF_A_TASK else min(parallelism, len(files))
-    found: list[list[StoredFile]] = [[] for _ in range(count)]
-    for file in sorted(files, key=lambda each: -each.rows):
-        min(found, key=lambda share: sum(each.rows for each in share)).append(file)
-    return found
+def _rows(file: StoredFile) -> int:
+    return file.rows

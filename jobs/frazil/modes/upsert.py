@@ -79,7 +79,7 @@ class Settled:
 
 def keep_the_newest(written: Written, find: Find) -> BatchChange:
     """Return the change after which each identity has the row of its newest record, or none if that is a delete."""
-    changes, offset, partition = _changes_of(written)
+    changes = _changes_of(written)
     identities = grouped(changes)
     found = find(identities.first, identities.second) if len(changes) else ()
     stored = _stored_of(found)
@@ -93,7 +93,7 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
         *deleted_rows([each.path for each in written.followed], changes.file[ours], changes.position[ours]),
         *deletions(found, stored.file[theirs], stored.position[theirs]),
     ]
-    offset_of_stored, partition_of_stored = stored.order
+    (offset, partition), (offset_of_stored, partition_of_stored) = changes.order, stored.order
     return BatchChange(
         written.files,
         figures_of(written, found, deletes),
@@ -123,22 +123,18 @@ def _check_partitions(changes: Changes, identities: Grouped, stored: StoredRows)
 UPSERT = Mode("upsert", change=keep_the_newest, prove_rows=prove_rows)
 
 
-def _changes_of(written: Written) -> tuple[Changes, Numbers, Numbers]:
-    """Return the records of a batch with their offsets and partitions."""
+def _changes_of(written: Written) -> Changes:
+    """Return the records of a batch, whose order is offset and partition."""
     rows = [each.records for each in written.followed]
     records = [*rows, *written.deletes]
     places = [np.arange(len(each)) for each in rows]
     offset, partition = _joined(each.offset for each in records), _joined(each.partition for each in records)
-    return (
-        Changes(
-            first=_joined(each.first for each in records),
-            second=_joined(each.second for each in records),
-            order=(offset, partition),
-            file=_numbered([*map(len, rows)], total=len(offset)),
-            position=np.concatenate([*places, np.full(sum(map(len, written.deletes)), DELETE)]).astype(np.int64),
-        ),
-        offset,
-        partition,
+    return Changes(
+        first=_joined(each.first for each in records),
+        second=_joined(each.second for each in records),
+        order=(offset, partition),
+        file=_numbered([*map(len, rows)], total=len(offset)),
+        position=np.concatenate([*places, np.full(sum(map(len, written.deletes)), DELETE)]).astype(np.int64),
     )
 
 

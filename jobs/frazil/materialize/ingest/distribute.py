@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from frazil.materialize.even_shares import even_shares
 from frazil.materialize.hash_key import with_keys_read
 from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.schema.former_names import former_names_of
@@ -30,14 +31,12 @@ class BatchTable:
 def tasks_of(plan: BatchPlan, context: TaskContext, *, parallelism: int) -> tuple[IngestTask, ...]:
     """Assign the ranges to tasks: longest range first, each to the task with the fewest offsets so far."""
     count = 1 if plan.offsets <= SMALL_BATCH else min(parallelism, len(plan.ranges))
-    shares: list[list[OffsetRange]] = [[] for _ in range(count)]
-    for each in sorted(plan.ranges, key=lambda r: r.start - r.end):
-        min(shares, key=_length).append(each)
+    shares = even_shares(plan.ranges, size=_length, count=count)
     return tuple(IngestTask(context, tuple(share)) for share in shares if share)
 
 
-def _length(share: list[OffsetRange]) -> int:
-    return sum(each.end - each.start for each in share)
+def _length(each: OffsetRange) -> int:
+    return each.end - each.start
 
 
 def task_context(

@@ -46,8 +46,7 @@ def with_identities(keys: Part, column: str, records: int) -> Part:
     `column` is the name of the key column, and `records` the number of records of the chunk.
     """
     found = identities(pa.RecordBatch.from_arrays([keys.columns[0]], names=[column]))
-    whole = Part([*keys.columns, *found.columns], keys.accepted, keys.rejects, keys.writers)
-    whole = replace(whole, truncated_nanos=keys.truncated_nanos, undeclared=keys.undeclared)
+    whole = replace(keys, columns=[*keys.columns, *found.columns])
     if not found.column(0).null_count:
         return whole
     everything = np.arange(records) if keys.accepted is None else keys.accepted
