@@ -64,20 +64,24 @@ class Keyed:
 
     def found(self, wanted: Sequence[tuple[int, int]]) -> dict[str, list[tuple[int, int, int]]]:
         """Return position, place and offset of what is found, by file."""
+        found = probe(self.task(wanted))
+        return {each.file.path: list(zip(each.position, each.place, each.offset, strict=True)) for each in found}
+
+    def task(self, wanted: Sequence[tuple[int, int]], order: Sequence[str] = ()) -> ProbeTask:
         view = self.view
         table: Table = view.current
-        ids = [table.schema().find_field(name).field_id for name in (FIRST, SECOND, "partition", "offset")]
-        task = ProbeTask(
+        names = (FIRST, SECOND, "partition", "offset", *order)
+        first, second, partition, offset, *before = (table.schema().find_field(name).field_id for name in names)
+        return ProbeTask(
             table=self.name,
             location=view.location,
             files=stored_files(view),
-            columns=IdentityColumns(*ids),
+            columns=IdentityColumns(first, second, partition, offset, tuple(before)),
             first=array("q", [first for first, _ in wanted]),
             second=array("q", [second for _, second in wanted]),
             storage={},
             properties=view.properties,
         )
-        return {each.file.path: list(zip(each.position, each.place, each.offset, strict=True)) for each in probe(task)}
 
 
 @pytest.fixture
@@ -123,6 +127,20 @@ def test_a_row_that_comes_from_no_record_is_not_found(keyed: Keyed) -> None:
     keyed.publish([written])
 
     assert keyed.found([(1, 1)]) == {written.path: [(1, 0, 7)]}
+
+
+def test_found_rows_have_the_values_that_order_them(tmp_path: Path) -> None:
+    changed, level = Column("changed", Scalar("timestamptz")), Column("level", Scalar("int"))
+    keyed = Keyed(tmp_path, (*SOURCE, changed, level, *COLUMNS))
+    files = DataFileWriter(write_target(keyed.view), storage={}, prefix="w", target_bytes=1 << 20)
+    rows = {"partition": [0, 1], "offset": [5, 6], "changed": [10, 20], "level": [-1, None], FIRST: [1, 1]}
+    files.add(pa.RecordBatch.from_pydict({**rows, SECOND: [1, 1]}, schema=files.arrow_schema))
+    keyed.publish(files.close())
+
+    (by_both,), (by_one,) = (probe(keyed.task([(1, 1)], order)) for order in (("changed", "level"), ("changed",)))
+
+    assert [list(column) for column in by_both.order] == [[10], [-1]], "a row without a level is another writer's"
+    assert [list(column) for column in by_one.order] == [[10, 20]]
 
 
 def test_positions_go_on_from_one_row_group_to_the_next(keyed: Keyed, monkeypatch: pytest.MonkeyPatch) -> None:

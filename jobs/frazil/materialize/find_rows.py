@@ -30,7 +30,8 @@ def find_rows(
     if not files:
         return ()
     schema, source = Schema.model_validate_json(view.schema_json), FollowedColumns.of(spec)
-    ids = [schema.find_field(name).field_id for name in (FIRST, SECOND, *source.names)]
+    names = (FIRST, SECOND, source.partition, source.offset, *source.order)
+    first_id, second_id, partition, offset, *order = (schema.find_field(name).field_id for name in names)
     clients.runner.start()
     is_small = sum(map(_rows, files)) <= ROWS_OF_A_TASK
     count = 1 if is_small else min(clients.runner.parallelism, len(files))
@@ -39,7 +40,7 @@ def find_rows(
             table=view.identifier,
             location=view.location,
             files=share,
-            columns=IdentityColumns(*ids),
+            columns=IdentityColumns(first_id, second_id, partition, offset, tuple(order)),
             first=as_array(first),
             second=as_array(second),
             storage=clients.lake.storage,

@@ -131,12 +131,16 @@ Deletion = DeletedRows | DroppedFile
 
 @dataclass(frozen=True, slots=True)
 class FollowedRecords:
-    """Records of a table that follows keys, by column: the halves of their identity, their partition and offset."""
+    """Records of a table that follows keys, by column: the halves of their identity, their partition and offset.
+
+    `order` are longs that say before partition and offset which record is newer, most significant first.
+    """
 
     first: array[int]
     second: array[int]
     partition: array[int]
     offset: array[int]
+    order: tuple[array[int], ...] = ()
 
     def __len__(self) -> int:
         return len(self.offset)

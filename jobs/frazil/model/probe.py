@@ -42,12 +42,18 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class IdentityColumns:
-    """Columns by their field ids: the halves of the identity, and where a row came from."""
+    """Columns by their field ids: the halves of the identity, where a row came from, and what orders it before that."""
 
     first: int
     second: int
     partition: int
     offset: int
+    order: tuple[int, ...] = ()
+
+    @property
+    def found(self) -> tuple[int, ...]:
+        """The columns of which found rows have values."""
+        return self.partition, self.offset, *self.order
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,8 @@ class FoundRows:
 
     `left` is the number of all its rows that are not deleted. `deleted` are the positions in its own files of deletes,
     if it is crowded. By column: the `position` in the file, ascending, the `place` of the identity in the task, and the
-    partition and offset of the row's record. Rows without these are left out: they are another writer's.
+    partition and offset of the row's record, and the `order` before these, most significant first. Rows without any of
+    these are left out: they are another writer's.
     """
 
     file: StoredFile
@@ -80,3 +87,4 @@ class FoundRows:
     place: array[int]
     partition: array[int]
     offset: array[int]
+    order: tuple[array[int], ...] = ()

@@ -1,4 +1,4 @@
-"""What a mode that follows keys has to know of each record of a batch: its identity, and where it came from."""
+"""What a mode that follows keys has to know of each record of a batch: its identity, its order, where it came from."""
 
 from __future__ import annotations
 
@@ -11,37 +11,48 @@ import pyarrow as pa
 from frazil.model.ingested import FollowedRecords
 from frazil.model.spec import TableSpec
 from frazil.modes.identity import FIRST, SECOND
+from frazil.modes.order import as_order
 from frazil.modes.wanted import as_array
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedColumns:
-    """The names of the columns that say where a row came from."""
+    """The names of the columns that say where a row came from, and of those whose values order it before that.
+
+    `order` are columns of int, long, date, timestamp or timestamptz, the most significant first.
+    """
 
     partition: str
     offset: str
+    order: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, spec: TableSpec) -> FollowedColumns:
         return cls(spec.metadata.prefix + "partition", spec.metadata.prefix + "offset")
 
-    @property
-    def names(self) -> tuple[str, str]:
-        return self.partition, self.offset
-
     def of_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        return rows.select([FIRST, SECOND, *self.names])
+        order = [as_order(rows.column(name)) for name in self.order]
+        where = rows.select([FIRST, SECOND, self.partition, self.offset])
+        names = [*where.schema.names, *map(str, range(len(order)))]
+        return pa.RecordBatch.from_arrays([*where.columns, *order], names=names)
 
     def joined(self, parts: Sequence[pa.RecordBatch]) -> FollowedRecords:
         """Return the parts that `of_rows` returned as one."""
         columns = pa.Table.from_batches(parts).columns
-        return FollowedRecords(*(as_array(column.to_numpy()) for column in columns))
+        first, second, partition, offset, *order = (as_array(column.to_numpy()) for column in columns)
+        return FollowedRecords(first, second, partition, offset, tuple(order))
 
 
-def followed_records(identities: Sequence[pa.Array], partition: int, offsets: pa.Int64Array) -> FollowedRecords | None:
-    """Return records of one partition by the halves of their identity; None if there is none."""
+def followed_records(
+    identities: Sequence[pa.Array], partition: int, offsets: pa.Int64Array, order: Sequence[pa.Array] = ()
+) -> FollowedRecords | None:
+    """Return records of one partition by the halves of their identity; None if there is none.
+
+    `order` are columns as in `FollowedColumns`, without nulls.
+    """
     if not len(offsets):
         return None
     first, second = (as_array(half.to_numpy()) for half in identities)
     partitions = as_array(np.full(len(offsets), partition))
-    return FollowedRecords(first, second, partitions, as_array(offsets.to_numpy()))
+    before = tuple(as_array(as_order(column).to_numpy()) for column in order)
+    return FollowedRecords(first, second, partitions, as_array(offsets.to_numpy()), before)

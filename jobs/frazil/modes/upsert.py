@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from frazil.model.ingested import FollowedRecords
 from frazil.model.probe import FoundRows
 from frazil.modes.deletes import deleted_rows, deletions, figures_of
 from frazil.modes.mode import BatchChange, Find, KeyInTwoPartitionsError, Late, Mode, OutOfTable, Written
@@ -21,7 +22,10 @@ from frazil.proof.rows import prove_rows
 from frazil.proof.tally import each_partition, sums_of
 
 Order = tuple[Numbers, ...]
-"""Columns of longs, one value for each record: compared from the first column on, a greater one is newer."""
+"""Columns of longs, one value for each record: compared from the first column on, a greater one is newer.
+
+The last two are the partition and the offset.
+"""
 
 _Flags = npt.NDArray[np.bool_]
 DELETE = -1
@@ -82,8 +86,10 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
     changes = _changes_of(written)
     identities = grouped(changes)
     found = find(identities.first, identities.second) if len(changes) else ()
-    stored = _stored_of(found)
-    _check_partitions(changes, identities, stored)
+    columns = _columns_of(written)
+    stored = _stored_of(found, columns=columns)
+    if not columns:
+        _check_partitions(changes, identities, stored)
     settled = settle(changes, identities, stored)
     ours, theirs = taken_out(changes, settled), settled.replaced
     late = settled.late
@@ -93,7 +99,7 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
         *deleted_rows([each.path for each in written.followed], changes.file[ours], changes.position[ours]),
         *deletions(found, stored.file[theirs], stored.position[theirs]),
     ]
-    (offset, partition), (offset_of_stored, partition_of_stored) = changes.order, stored.order
+    (*_, partition, offset), (*_, partition_of_stored, offset_of_stored) = changes.order, stored.order
     return BatchChange(
         written.files,
         figures_of(written, found, deletes),
@@ -109,7 +115,7 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
 def _check_partitions(changes: Changes, identities: Grouped, stored: StoredRows) -> None:
     """Raise KeyInTwoPartitionsError if an identity has records of two partitions, whose offsets say no order."""
     place = np.concatenate([identities.place, stored.place])
-    offset, partition = (np.concatenate(pair) for pair in zip(changes.order, stored.order, strict=True))
+    partition, offset = (np.concatenate(pair) for pair in zip(changes.order, stored.order, strict=True))
     by_place = np.lexsort((partition, place))
     same = np.diff(place[by_place]) == 0
     moved = np.flatnonzero(same & (np.diff(partition[by_place]) != 0))
@@ -124,25 +130,35 @@ UPSERT = Mode("upsert", change=keep_the_newest, prove_rows=prove_rows)
 
 
 def _changes_of(written: Written) -> Changes:
-    """Return the records of a batch, whose order is offset and partition."""
+    """Return the records of a batch."""
     rows = [each.records for each in written.followed]
     records = [*rows, *written.deletes]
     places = [np.arange(len(each)) for each in rows]
-    offset, partition = _joined(each.offset for each in records), _joined(each.partition for each in records)
     return Changes(
         first=_joined(each.first for each in records),
         second=_joined(each.second for each in records),
-        order=(offset, partition),
-        file=_numbered([*map(len, rows)], total=len(offset)),
+        order=_orders(records, columns=_columns_of(written)),
+        file=_numbered([*map(len, rows)], total=sum(map(len, records))),
         position=np.concatenate([*places, np.full(sum(map(len, written.deletes)), DELETE)]).astype(np.int64),
     )
 
 
-def _stored_of(found: Sequence[FoundRows]) -> StoredRows:
+def _columns_of(written: Written) -> int:
+    """Return how many columns order the records of a batch before partition and offset."""
+    records = (*(each.records for each in written.followed), *written.deletes)
+    return len(records[0].order) if records else 0
+
+
+def _orders(parts: Sequence[FollowedRecords] | Sequence[FoundRows], *, columns: int) -> Order:
+    before = (_joined(each.order[number] for each in parts) for number in range(columns))
+    return (*before, _joined(each.partition for each in parts), _joined(each.offset for each in parts))
+
+
+def _stored_of(found: Sequence[FoundRows], *, columns: int) -> StoredRows:
     counts = [len(each.place) for each in found]
     return StoredRows(
         place=_joined(each.place for each in found),
-        order=(_joined(each.offset for each in found), _joined(each.partition for each in found)),
+        order=_orders(found, columns=columns),
         file=_numbered(counts, total=sum(counts)),
         position=_joined(each.position for each in found),
     )

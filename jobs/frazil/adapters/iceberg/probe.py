@@ -24,12 +24,11 @@ from frazil.materialize.ingest.storage import open_storage
 from frazil.model.errors import CatalogError
 from frazil.model.probe import DeleteFile, FoundRows, IdentityColumns, ProbeTask, StoredFile
 from frazil.model.snapshot import TableView
+from frazil.modes.order import as_order
 from frazil.modes.wanted import Numbers, Wanted, as_array, as_numbers
 
 BUFFER_BYTES = 1 << 20
 NAME_MAPPING = "schema.name-mapping.default"
-_FOUND = ("position", "place", "partition", "offset")
-"""The columns of found rows."""
 
 
 def stored_files(view: TableView) -> tuple[StoredFile, ...]:
@@ -98,8 +97,9 @@ class _Deleted:
 def _found_rows(deleted: _Deleted, rows: pa.Table) -> FoundRows:
     file = deleted.file
     own = deleted.own if file.is_crowded else np.empty(0, np.int64)
-    columns = (as_array(rows.column(name).to_numpy()) for name in _FOUND)
-    return FoundRows(file, file.rows - len(deleted.all), as_array(own), *columns)
+    position, place, partition, offset, *order = (as_array(column.to_numpy()) for column in rows.columns)
+    left = file.rows - len(deleted.all)
+    return FoundRows(file, left, as_array(own), position, place, partition, offset, tuple(order))
 
 
 def _found_in(
@@ -112,7 +112,7 @@ def _found_in(
 ) -> Iterator[pa.RecordBatch]:
     with io.new_input(file.path).open() as stream:
         parquet = pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER_BYTES)
-        ids = {columns.first, columns.second, columns.partition, columns.offset}
+        ids = {columns.first, columns.second, *columns.found}
         names = names_of(parquet.schema_arrow, mapping, ids)
         if not ids <= names.keys():
             return  # another writer's: its rows have no identity, or come from no record
@@ -138,8 +138,12 @@ def _rows_of(
         if half.null_count:
             places[half.is_null().to_numpy(zero_copy_only=False)] = -1
     at = pa.array(likely[places >= 0])
-    source = [_column(parquet, group, names[number]).take(at) for number in (columns.partition, columns.offset)]
-    return pa.RecordBatch.from_arrays([at, pa.array(places[places >= 0]), *source], names=_FOUND).drop_null()
+    values = (as_order(_column(parquet, group, names[number]).take(at)) for number in columns.found)
+    return _in_columns([at, pa.array(places[places >= 0]), *values]).drop_null()
+
+
+def _in_columns(columns: Sequence[pa.Array]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(columns))])
 
 
 def _column(parquet: pq.ParquetFile, group: int, name: str) -> pa.Array:
@@ -154,7 +158,7 @@ def _longs(values: pa.Array) -> Numbers:
 def _live(rows: pa.RecordBatch, start: int, deleted: Positions) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a row group that begins at `start`, at their positions in the file, if any is not deleted."""
     positions = rows.column(0).to_numpy() + start
-    here = rows.set_column(0, _FOUND[0], pa.array(positions))
+    here = _in_columns([pa.array(positions), *rows.columns[1:]])
     kept = ~np.isin(positions, deleted, assume_unique=True)
     if kept.any():
         yield here if kept.all() else here.filter(pa.array(kept))
