@@ -21,6 +21,7 @@ from frazil.model.secret_history import SecretHistory
 from frazil.model.snapshot import TableView
 from frazil.model.snowflake import Served
 from frazil.model.spec import Start
+from frazil.model.updates import UpdateTask
 from frazil.records import OptionalFields, Records
 
 
@@ -95,6 +96,10 @@ class TaskRunner(Protocol):
 
     def find(self, tasks: Sequence[ProbeTask], *, name: str) -> list[FoundRows]:
         """Return the rows that the tasks find. Raises as `run`."""
+        ...
+
+    def update(self, tasks: Sequence[UpdateTask], *, name: str) -> list[WrittenFile]:
+        """Return the files in which the tasks wrote rows anew. Raises as `run`."""
         ...
 
     def stop(self) -> None: ...

@@ -14,8 +14,9 @@ from typing import TypeVar
 from frazil.adapters.spark import worker
 from frazil.adapters.spark.runner import TaskFailedError
 from frazil.model.errors import FrazilError
-from frazil.model.ingested import IngestTask, TaskResult
+from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.probe import FoundRows, ProbeTask
+from frazil.model.updates import UpdateTask
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,6 +38,9 @@ class InProcessRunner:
 
     def find(self, tasks: Sequence[ProbeTask], *, name: str) -> list[FoundRows]:
         return [found for each in _all(worker.find, tasks, name) for found in each]
+
+    def update(self, tasks: Sequence[UpdateTask], *, name: str) -> list[WrittenFile]:
+        return [file for each in _all(worker.update, tasks, name) for file in each]
 
     def stop(self) -> None: ...
 

@@ -17,7 +17,7 @@ import pickle
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
@@ -28,8 +28,9 @@ from frazil.adapters.registry import ConfluentRegistry
 from frazil.adapters.spark import worker
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import FrazilError
-from frazil.model.ingested import IngestTask, TaskResult
+from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.probe import FoundRows, ProbeTask
+from frazil.model.updates import UpdateTask
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.fakes.watched_logs import WatchedLogs
 from tests.faults.world import WAIT_SECONDS, Setting
@@ -44,6 +45,13 @@ PRELOADED = (
     "sqlite3",
 )
 """What a driver would load itself, each time anew."""
+
+
+WORK: Mapping[type, Callable[[Any], Any]] = {
+    IngestTask: worker.run,
+    ProbeTask: worker.find,
+    UpdateTask: worker.update,
+}
 
 
 class WorkerProcess:
@@ -65,6 +73,10 @@ class WorkerProcess:
         del name
         return [found for task in tasks for found in self._answer(task, "during search")]
 
+    def update(self, tasks: Sequence[UpdateTask], *, name: str) -> list[WrittenFile]:
+        del name
+        return [file for task in tasks for file in self._answer(task, "during update")]
+
     def stop(self) -> None:
         self._pipe.close()
 
@@ -73,7 +85,7 @@ class WorkerProcess:
         assert isinstance(result, TaskResult)
         return result
 
-    def _answer(self, task: IngestTask | ProbeTask, moment: str) -> Any:
+    def _answer(self, task: IngestTask | ProbeTask | UpdateTask, moment: str) -> Any:
         self._pipe.send(task)
         self._reach(moment)
         assert self._pipe.poll(WAIT_SECONDS)
@@ -91,7 +103,7 @@ def _forked_worker() -> Connection:
         with suppress(EOFError, OSError):
             while True:
                 task = theirs.recv()
-                theirs.send(worker.run(task) if isinstance(task, IngestTask) else worker.find(task))
+                theirs.send(WORK[type(task)](task))
         os._exit(0)
     theirs.close()
     return ours

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from frazil.cli import logs
 from frazil.cli.backlog import Backlog, Progress, duration
-from frazil.model.ingested import IngestTask, TaskResult
+from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.probe import FoundRows, ProbeTask
+from frazil.model.updates import UpdateTask
 from frazil.ports import TaskRunner
 
 if TYPE_CHECKING:
@@ -122,6 +123,9 @@ class WatchedRunner:
 
     def find(self, tasks: Sequence[ProbeTask], *, name: str) -> list[FoundRows]:
         return self.runner.find(tasks, name=name)
+
+    def update(self, tasks: Sequence[UpdateTask], *, name: str) -> list[WrittenFile]:
+        return self.runner.update(tasks, name=name)
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
         self.start()

@@ -37,6 +37,7 @@ from frazil.materialize.schema.fitted import fitted
 from frazil.materialize.sources import added_topics, describe_topics
 from frazil.materialize.stage import ReadBatch
 from frazil.materialize.state import Standing
+from frazil.materialize.update_rows import update_rows
 from frazil.materialize.verdicts import OvertakenError
 from frazil.model.errors import CountMismatchError, IncompatibleSchemaError, RecordsLostError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, Plan, WriterSchemas
@@ -311,6 +312,7 @@ class TableRun:
             fitted=fitted(table.spec, own.view, share.plan.schemas),
             entry=share.entry,
             find=partial(find_rows, self.clients, table.spec),
+            update=partial(update_rows, self.clients, table.spec, f"{self.writer}-{plan.epoch:08d}"),
         )
 
     def _shares(self, batches: Sequence[ReadBatch], staged: Sequence[Staged]) -> list[Share]:

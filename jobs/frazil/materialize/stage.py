@@ -23,6 +23,7 @@ from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 from frazil.model.summary import receipt_in, store
+from frazil.model.updates import RowUpdates
 from frazil.modes.mode import BatchChange, KeyInTwoPartitionsError
 from frazil.modes.open import open_mode
 from frazil.modes.wanted import Numbers
@@ -35,7 +36,7 @@ class ReadBatch:
 
     `names` gives the next branch name of this writer; `seconds` are those of the steps so far. `fitted` records the
     plan's schemas, with the table's schema that they were compared with. `find` returns the rows of a view that have
-    one of these identities.
+    one of these identities, and `update` writes rows anew, in the schema of a view.
     """
 
     lake: Lake
@@ -47,6 +48,7 @@ class ReadBatch:
     planned_at: datetime
     seconds: Mapping[str, float]
     find: Callable[[TableView, Numbers, Numbers], Sequence[FoundRows]]
+    update: Callable[[TableView, RowUpdates], Sequence[WrittenFile]]
     fitted: Fitted | None = None
     entry: LedgerEntry | None = None
     """What the batch adds to the state of a group, if the table is its ledger."""
@@ -70,7 +72,7 @@ class ReadBatch:
         assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
         # the rest of the state is as planned, with later origins
         plan = replace(self.plan, state=replace(self.plan.state, foreign=count_foreign(here)))
-        change = self._change(here.view)
+        change = self._with_updates(here.view, self._change(here.view))
         got = self.got.without_late(change.late)
         state = next_state(
             plan,
@@ -104,6 +106,12 @@ class ReadBatch:
                 hint="let all producers of the topic use one partitioner (Java and librdkafka have different defaults),"
                 " and materialize the topic into another `table` once its records are in order",
             ) from moved
+
+    def _with_updates(self, view: TableView, change: BatchChange) -> BatchChange:
+        """Write anew what the change updates. The files of an attempt that is not published are left, as any others."""
+        if change.updates is None:
+            return change
+        return replace(change, files=[*change.files, *self.update(view, change.updates)])
 
     def receipt(self, now: Standing, *, schema_changes: tuple[str, ...]) -> Receipt:
         """Return the receipt of the published batch, with the seconds of all steps so far."""

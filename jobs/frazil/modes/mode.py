@@ -11,6 +11,7 @@ from frazil.model.ingested import Deletion, FollowedRecords, FollowedRows, Writt
 from frazil.model.probe import FoundRows
 from frazil.model.progress import OffsetSums
 from frazil.model.spec import WriteMode
+from frazil.model.updates import RowUpdates
 from frazil.modes.wanted import Numbers
 from frazil.proof.rows import Expected, ProvenRows
 from frazil.proof.tally import Tallies, TopicPartition
@@ -67,7 +68,8 @@ class Late:
 class BatchChange:
     """The changes that a batch makes to its table, on one head of `main`.
 
-    `files` are added, and `deletes` take rows out of these and of other files. By partition, `late` are
+    `files` are added, and `deletes` take rows out of these and of other files. `updates` are rows among them that are
+    written anew into further files; `figures` counts these rows as added. By partition, `late` are
     records of the batch that are duplicates, and `replaced` are rows, of the batch or of the table, that are not there
     any more.
 
@@ -78,6 +80,7 @@ class BatchChange:
     files: Sequence[WrittenFile]
     figures: Mapping[str, int]
     deletes: Sequence[Deletion] = ()
+    updates: RowUpdates | None = None
     late: Mapping[int, Late] = field(default_factory=dict)
     replaced: Mapping[int, OutOfTable] = field(default_factory=dict)
 

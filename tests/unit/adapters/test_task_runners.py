@@ -15,8 +15,9 @@ from frazil.adapters.spark import runner as spark_runner
 from frazil.adapters.spark import worker
 from frazil.adapters.spark.runner import SparkRunner, TaskFailedError
 from frazil.model.errors import BrokerError, CatalogError, FrazilError, IncompatibleSchemaError
-from frazil.model.ingested import IngestTask, TaskResult
+from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.probe import FoundRows, IdentityColumns, ProbeTask, StoredFile
+from frazil.model.updates import UpdateTask
 from frazil.ports import TaskRunner
 from tests.fakes.in_process import InProcessRunner
 
@@ -100,6 +101,23 @@ def test_what_tasks_find_comes_in_the_order_of_the_tasks(runner: TaskRunner, mon
     assert [each.file.path for each in runner.find(tasks[:2], name=NAME)] == ["0a", "0b", "1a", "1b"]
     with pytest.raises(CatalogError, match="a file is gone"):
         runner.find(tasks, name=NAME)
+
+
+def test_files_of_updated_rows_come_in_the_order_of_the_tasks(
+    runner: TaskRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def updated(task: UpdateTask) -> list[WrittenFile] | FrazilError:
+        if task.prefix == "2":
+            return CatalogError("a file is gone", hint="")
+        return [WrittenFile(f"{task.prefix}{letter}", 1, 1, (), 0) for letter in "ab"]
+
+    monkeypatch.setattr(worker, "update", updated)
+    monkeypatch.setattr(spark_runner, "update", updated)
+    tasks = [UpdateTask(cast("Any", None), cast("Any", None), str(n), 1, {}) for n in range(3)]
+
+    assert [each.path for each in runner.update(tasks[:2], name=NAME)] == ["0a", "0b", "1a", "1b"]
+    with pytest.raises(CatalogError, match="a file is gone"):
+        runner.update(tasks, name=NAME)
 
 
 def test_of_the_errors_that_tasks_return_the_first_is_raised_after_every_task_ran(

@@ -19,6 +19,7 @@ from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.model.probe import FoundRows, StoredFile
 from frazil.model.snapshot import TableView
+from frazil.model.updates import RowUpdates
 from frazil.modes.append import APPEND
 from frazil.modes.mode import BatchChange, Find, Mode, Written
 from frazil.ports import Lake
@@ -40,10 +41,15 @@ class LakeThatStages:
 
 
 def replace_what_is_found(_: Written, find: Find) -> BatchChange:
-    """Add one file that is named after the file in which rows are found."""
+    """Add one file that is named after the file in which rows are found, and write these rows anew."""
     (found,) = find(np.array([1]), np.array([2]))
     file = WrittenFile(f"for-{found.file.path}", rows=2, size=1, partition=(), spec_id=0)
-    return BatchChange([file], {"added-records": 2, "added-position-deletes": len(found.place)})
+    updates = RowUpdates((found.file.path,), found.place, found.position)
+    return BatchChange([file], {"added-records": 2, "added-position-deletes": len(found.place)}, updates=updates)
+
+
+def anew(head: TableView, updates: RowUpdates) -> list[WrittenFile]:
+    return [WrittenFile(f"anew-on-{head.head}", rows=len(updates), size=1, partition=(), spec_id=0)]
 
 
 def every_row_of(head: TableView, _: object, __: object) -> list[FoundRows]:
@@ -67,11 +73,12 @@ def test_the_write_mode_is_asked_again_for_each_head(monkeypatch: pytest.MonkeyP
         planned_at=NOW,
         seconds={},
         find=every_row_of,
+        update=anew,
     )
 
     staged = [batch.stage_on(standing(view(*chain), pipeline=SPEC.pipeline)) for chain in ([BASE], [BASE, THEIRS])]
 
-    assert lake.files == [["for-1"], ["for-2"]]
+    assert lake.files == [["for-1", "anew-on-1"], ["for-2", "anew-on-2"]]
     assert staged == [
         Staged("stage_w1_1", 100, base=1, figures={"added-records": 2, "added-position-deletes": 7}),
         Staged("stage_w1_2", 101, base=2, figures={"added-records": 2, "added-position-deletes": 4}),

@@ -15,16 +15,18 @@ from values_of_tables import NOW, topic
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.probe import probe
+from frazil.adapters.iceberg.update_rows import update_rows
 from frazil.materialize.clients import Clients
 from frazil.materialize.ingest.task import ingest
 from frazil.materialize.outcome import Published
 from frazil.materialize.preview.preflight import problems
 from frazil.materialize.run import TableRun
 from frazil.model.errors import FrazilError
-from frazil.model.ingested import IngestTask, TaskResult
+from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.plan import NothingToDo, OffsetRange
 from frazil.model.probe import FoundRows, ProbeTask
 from frazil.model.spec import RegistrySettings, TableSpec
+from frazil.model.updates import UpdateTask
 from frazil.ports import TaskRunner
 from frazil.records import OptionalFields, Records
 from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
@@ -76,6 +78,10 @@ class World:
     def find(self, tasks: Sequence[ProbeTask], *, name: str) -> list[FoundRows]:
         del name
         return [found for task in tasks for found in probe(task)]
+
+    def update(self, tasks: Sequence[UpdateTask], *, name: str) -> list[WrittenFile]:
+        del name
+        return [file for task in tasks for file in update_rows(task)]
 
     @property
     def topics(self) -> TopicsInMemory:

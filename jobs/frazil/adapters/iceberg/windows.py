@@ -63,8 +63,8 @@ def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range)
     """The file's rows in the projection's columns."""
     metadata = table.metadata
     with table.io.new_input(task.file.file_path).open() as opened:
-        stream = _in_memory_if_small(opened)
-        parquet = _opened(stream, len(projection.field_ids))
+        stream = in_memory_if_small(opened)
+        parquet = opened_by_page(stream, len(projection.field_ids))
         schema = pyarrow_to_schema(
             parquet.schema_arrow, table.name_mapping(), downcast_ns_timestamp_to_us=True, format_version=2
         )
@@ -81,7 +81,7 @@ def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range)
             parts = slices(parquet, dictionaries, group, names, BATCH_BYTES)
             for batch in _batches(left_of(parts, first_row, deleted)):
                 kept = batch.filter(condition).combine_chunks()
-                for part in _pieces_of(kept, nulls):
+                for part in pieces_of(kept, nulls):
                     yield _to_requested_schema(
                         projection,
                         columns,
@@ -92,21 +92,25 @@ def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range)
                     )
 
 
-def _in_memory_if_small(opened: Any) -> Any:
+def in_memory_if_small(opened: Any) -> Any:
     size = opened.seek(0, os.SEEK_END)
     opened.seek(0)
     return pa.BufferReader(opened.read(size)) if size <= WHOLE_BYTES else opened
 
 
-def _opened(stream: Any, columns: int) -> pq.ParquetFile:
+def opened_by_page(stream: Any, columns: int) -> pq.ParquetFile:
     """Read pages as they are needed: by default, the library reads whole row groups ahead."""
     return pq.ParquetFile(stream, pre_buffer=False, buffer_size=max(BUFFER_BYTES // columns, LEAST_BUFFER_BYTES))
 
 
 def _ids(projection: Schema, schema: Schema, wanted: Range) -> set[int]:
-    """The fields to read; the library takes lists and maps by their elements."""
-    plain = {n for n in projection.field_ids if not isinstance(projection.find_type(n), ListType | MapType)}
-    return plain | set(extract_field_ids(bind(schema, wanted.condition, case_sensitive=True)))
+    """The fields to read."""
+    return plain_ids(projection) | set(extract_field_ids(bind(schema, wanted.condition, case_sensitive=True)))
+
+
+def plain_ids(projection: Schema) -> set[int]:
+    """Return the field ids of a projection; the library takes lists and maps by those of their elements."""
+    return {n for n in projection.field_ids if not isinstance(projection.find_type(n), ListType | MapType)}
 
 
 def _condition(table: Table, schema: Schema, wanted: Range, missing: dict[int, Any]) -> Any:
@@ -146,7 +150,7 @@ def _batches(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(gathered)
 
 
-def _pieces_of(kept: pa.Table, nulls: LackedNulls) -> Iterator[pa.RecordBatch]:
+def pieces_of(kept: pa.Table, nulls: LackedNulls) -> Iterator[pa.RecordBatch]:
     """Cut rows so that they are small with the nulls of fields that the file lacks."""
     for whole in kept.to_batches() if kept.num_rows else ():
         yield from _pieces(whole, lambda part: _size(part) + nulls.bytes_in(part))

@@ -11,16 +11,18 @@ from pathlib import Path
 from pyspark import TaskContext as SparkTask
 
 from frazil.adapters.iceberg.probe import probe
+from frazil.adapters.iceberg.update_rows import update_rows
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.registry import Registry, open_registry
 from frazil.adapters.spark.task_progress import FOLDER_PROPERTY, CountingReader
 from frazil.formats.native import native_available
 from frazil.materialize.ingest.task import ingest
 from frazil.model.errors import FrazilError
-from frazil.model.ingested import IngestTask, TaskResult
+from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.probe import FoundRows, ProbeTask
 from frazil.model.secret import SettingValue
 from frazil.model.spec import RegistrySettings
+from frazil.model.updates import UpdateTask
 from frazil.ports import RecordReader
 
 _Key = tuple[tuple[str, SettingValue], ...]
@@ -50,6 +52,15 @@ def find(task: ProbeTask) -> list[FoundRows] | FrazilError:
     trim()
     try:
         return probe(task)
+    except FrazilError as failure:
+        return failure
+
+
+def update(task: UpdateTask) -> list[WrittenFile] | FrazilError:
+    """Write rows anew. A named failure is a value, as in `run`."""
+    trim()
+    try:
+        return update_rows(task)
     except FrazilError as failure:
         return failure
 
