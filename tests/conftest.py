@@ -10,6 +10,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 from botocore.loaders import JSONFileLoader
 
@@ -41,8 +42,15 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(number, signal.default_int_handler)
     if hands_out(config):
         os.environ[SERVICES] = str(new_run_folder())
+    searches_without_a_clock()
     config.pluginmanager.register(CostPlugin(Path(os.environ[SERVICES]), is_worker=not hands_out(config)))
     read_descriptions_of_aws_once()
+
+
+def searches_without_a_clock() -> None:
+    """Let no search for counterexamples fail for the time that an example takes: machines are shared and stall."""
+    hypothesis.settings.register_profile("frazil", deadline=None)
+    hypothesis.settings.load_profile("frazil")
 
 
 def read_descriptions_of_aws_once() -> None:

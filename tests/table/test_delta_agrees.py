@@ -144,7 +144,6 @@ def in_duckdb(source: str) -> Contents:
 
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to shrink a failure would take minutes
     suppress_health_check=list(HealthCheck),
 )

@@ -266,5 +266,5 @@ def parsed(schema: Json) -> AvroSchema:
     return parse_schema(text_of(schema))
 
 
-REPEATABLE = settings(derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+REPEATABLE = settings(derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 """The same examples on every run, so that a failing test fails until the defect is fixed."""

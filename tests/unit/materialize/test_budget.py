@@ -148,7 +148,7 @@ def test_a_backlog_in_one_of_many_partitions_is_drained_in_large_batches() -> No
     assert len(drain.bytes_read) <= 52
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 1_000), st.integers(1, 500)), min_size=1, max_size=6))
 def test_a_batch_is_full_by_records_or_bytes_once_sizes_are_known(partitions: list[tuple[int, int]]) -> None:
     ends, sizes = {n: p[0] for n, p in enumerate(partitions)}, {n: p[1] for n, p in enumerate(partitions)}

@@ -316,7 +316,7 @@ def test_former_names_survive_as_a_table_property() -> None:
 
 # --- any two schemas ------------------------------------------------------------------------------------------------
 
-ON_ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+ON_ANY_MACHINE = settings(suppress_health_check=[HealthCheck.too_slow])
 NAMES = st.sampled_from(["a", "b", "c"])
 SCALARS = st.sampled_from([INT, LONG, FLOAT, DOUBLE, TEXT, Decimal(5, 2), Decimal(9, 2)])
 

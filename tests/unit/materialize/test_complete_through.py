@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from values_of_tables import progress, state, topic
 
@@ -137,7 +137,6 @@ ACTIONS = st.tuples(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(ACTIONS, max_size=80))
 def test_everything_that_had_arrived_by_then_is_read(actions: list[tuple[str, int]]) -> None:
     model = Model()

@@ -578,7 +578,7 @@ def _dicts(read: Any, *columns: str) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in read(*columns)]
 
 
-@settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, suppress_health_check=list(HealthCheck))
 @given(st.lists(ANY_RECORD, min_size=1, max_size=12), KEYS, PARTITIONS, st.booleans(), st.sampled_from([1, 3, 100]))
 def test_whatever_is_in_a_record_it_is_a_row_or_a_dead_letter(
     read: Any,

@@ -125,7 +125,7 @@ def test_rows_are_found_however_they_are_laid_out(
         changelog.check()
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(SENT, min_size=1, max_size=8), max_size=5))
 def test_any_changelog_in_any_batches_is_the_model(tmp_path: Path, batches: list[list[Sent]]) -> None:
     changelog = Changelog.at(tmp_path)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.formats.arrow import array_of, arrow_schema
@@ -157,7 +157,6 @@ VALUES = (
 
 
 @pytest.mark.skipif(not native_available(), reason="the native module is not built")
-@settings(deadline=None)
 @given(st.lists(st.tuples(*(each | st.none() for each in VALUES)), max_size=4), st.integers(0, 2))
 def test_both_implementations_agree(rows: list[tuple[Any, ...]], skipped: int) -> None:
     for wanted in [MIXED, *((column,) for column in MIXED)]:
@@ -167,7 +166,6 @@ def test_both_implementations_agree(rows: list[tuple[Any, ...]], skipped: int) -
         assert identities(given_rows).equals(identities_in_python(given_rows))
 
 
-@settings(deadline=None)
 @given(LONGS, st.integers(0, 10))
 def test_an_identity_survives_a_wider_type_and_another_scale(number: int, scale: int) -> None:
     def of(type_: ColumnType, value: object) -> pa.RecordBatch:

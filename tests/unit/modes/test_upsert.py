@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.modes.deletes import deleted_rows
@@ -71,7 +71,6 @@ FEW = st.integers(0, 2)
 RECORDS = st.builds(Record, st.tuples(FEW, FEW), st.tuples(FEW, st.integers(0, 20)), st.booleans())
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(RECORDS, max_size=8), max_size=6))
 def test_a_table_has_the_newest_record_of_each_identity(batches: list[list[Record]]) -> None:
     """Deletes are not remembered here: an identity without a row takes any record."""

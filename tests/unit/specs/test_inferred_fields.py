@@ -42,7 +42,7 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(st.lists(st.dictionaries(FIELDS, VALUES, max_size=3), min_size=1, max_size=3))
 def test_inferred_fields_take_every_value_of_the_sample(values: list[dict[str, object]]) -> None:
     texts = [json.dumps(value) for value in values]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.verify.by_identity import LOWEST, ByIdentity, Combined, Identity
@@ -34,7 +34,6 @@ def as_dict(combined: Combined) -> dict[Identity, int]:
     return dict(zip(identities, combined.number.tolist(), strict=True))
 
 
-@settings(deadline=None)
 @given(rows=ROWS, most=st.integers(2, 10), parts=st.integers(1, 3))
 def test_each_identity_has_its_greatest_number_however_few_fit(
     rows: list[tuple[int, int, int]], most: int, parts: int
