@@ -22,7 +22,7 @@ from frazil.adapters.kafka.reader import CHUNK
 from frazil.formats.avro.open import open_decoder
 from frazil.formats.avro.schema import parse_schema
 from frazil.formats.debezium.decoder import avro_changes
-from frazil.formats.debezium.envelope import Settings
+from frazil.model.change_events import ChangeEvents
 from frazil.records import binary
 
 FRAME_BYTES = 5
@@ -85,7 +85,7 @@ def candidates(rows: list[bytes]) -> Mapping[str, Callable[[], object]]:
     envelopes = [envelope(row, number) for number, row in enumerate(rows)]
     given, wrapped = chunks(rows), chunks(envelopes)
     as_rows, as_they_are = open_decoder(plain), open_decoder(whole)
-    by_key, soft = avro_changes(whole, Settings()), avro_changes(whole, Settings(soft_deletes=True))
+    by_key, soft = avro_changes(whole, ChangeEvents()), avro_changes(whole, ChangeEvents(soft_deletes=True))
     return {
         "rows": lambda: [as_rows.decode(each, skip=FRAME_BYTES) for each in given],
         "envelopes as they are": lambda: [as_they_are.decode(each, skip=FRAME_BYTES) for each in wrapped],

@@ -21,6 +21,7 @@ from breadth import Place, Table, encode, glue_catalog, record_of
 from every_type import ADDRESS, FIELDS, LEAST, SCHEMA, TIMES, USUAL, plain
 from pyiceberg.conversions import from_bytes
 from pyspark.sql import SparkSession
+from walk_through import DOCS, WalkThrough
 
 from frazil.local.java import find_java
 from frazil.local.supervisor import LocalServices
@@ -50,6 +51,19 @@ def in_spark(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
     use_catalog(spark, table)
     found = spark.sql(f"select * from {name_in_spark(table)} order by kafka_partition, kafka_offset")
     return found.toArrow().to_pylist()  # PySpark's own Python values of times know no year 1
+
+
+def test_spark_reads_what_is_left_of_change_events(
+    spark: SparkSession, place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (DOCS / "debezium.md").read_text(encoding="utf-8")
+    walk = WalkThrough(place, capsys)
+
+    walk.follow(page.replace("shop.public.customers", place.topic()).replace("lake.", f"{place.name}."))
+
+    assert len(walk.shown) == 3
+    found = [(row["id"], row["email"], row["__op"]) for row in in_spark(spark, Table(place.run(walk.spec)))]
+    assert sorted(found) == [(1, "ada@example.com", "r"), (2, "bob@example.org", "u"), (4, "kim@example.com", "c")]
 
 
 def name_in_spark(table: Table) -> str:

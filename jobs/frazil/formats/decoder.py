@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -12,26 +12,84 @@ import pyarrow as pa
 
 from frazil.model.dead_letter import Reject
 
+Indexes: TypeAlias = npt.NDArray[np.int64]
+NO_INDEXES: Indexes = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutRow:
+    """Valid change events that have no row, by the indexes of their payloads, ascending.
+
+    `deletes` take out the row of their key, and `truncates` all earlier rows. `skipped` change nothing, by the reason
+    under which they are counted. `unsupported` is the first event that this release cannot apply, and why; None if
+    there is none.
+    """
+
+    deletes: Indexes = field(default_factory=lambda: NO_INDEXES)
+    truncates: Indexes = field(default_factory=lambda: NO_INDEXES)
+    skipped: Mapping[str, Indexes] = field(default_factory=dict)
+    unsupported: tuple[int, str] | None = None
+
+    @property
+    def indexes(self) -> Indexes:
+        return np.concatenate([self.deletes, self.truncates, *self.skipped.values()])
+
+    def among(self, others: Indexes | None) -> WithoutRow:
+        """Return the same events, whose payloads are those at these indexes among others; None is all of them."""
+        if others is None:
+            return self
+        unsupported = None if self.unsupported is None else (int(others[self.unsupported[0]]), self.unsupported[1])
+        skipped = {reason: others[indexes] for reason, indexes in self.skipped.items()}
+        return WithoutRow(others[self.deletes], others[self.truncates], skipped, unsupported)
+
+    def __len__(self) -> int:
+        return len(self.deletes) + len(self.truncates) + sum(map(len, self.skipped.values()))
+
+    def __add__(self, other: WithoutRow) -> WithoutRow:
+        """Return the events of both."""
+        reasons = dict.fromkeys((*self.skipped, *other.skipped))
+        skipped = {
+            reason: _merged(self.skipped.get(reason, NO_INDEXES), other.skipped.get(reason, NO_INDEXES))
+            for reason in reasons
+        }
+        unsupported = min((each for each in (self.unsupported, other.unsupported) if each is not None), default=None)
+        deletes, truncates = _merged(self.deletes, other.deletes), _merged(self.truncates, other.truncates)
+        return WithoutRow(deletes, truncates, skipped, unsupported)
+
+
+def _merged(one: Indexes, other: Indexes) -> Indexes:
+    return np.sort(np.concatenate([one, other])) if len(one) and len(other) else one if len(one) else other
+
+
+EVERY_ONE_HAS_A_ROW = WithoutRow()
+
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """The result of decoding some payloads.
 
-    `rows` has one row for each payload that is not in `rejects`, in the order given. Its columns are the writer
-    schema's, with the Arrow types of `arrow.arrow_type`. `truncated_nanos` counts the values that lost digits below the
-    microsecond, `undeclared` the fields that no schema declares: a column of their own keeps them. Only the first
-    `taken` payloads were decoded: decoding ends early, after at least one payload, if the items of arrays and maps
-    would take too much memory.
+    `rows` has one row for each payload that is neither in `rejects` nor in `without_row`, in the order given. Its
+    columns are the writer schema's, with the Arrow types of `arrow.arrow_type`. `truncated_nanos` counts the values
+    that lost digits below the microsecond, `undeclared` the fields that no schema declares: a column of their own keeps
+    them. Only the first `taken` payloads were decoded: decoding ends early, after at least one payload, if the items of
+    arrays and maps would take too much memory.
     """
 
     rows: pa.RecordBatch
     rejects: tuple[Reject, ...]
     truncated_nanos: int = 0
     undeclared: int = 0
+    without_row: WithoutRow = EVERY_ONE_HAS_A_ROW
 
     @property
     def taken(self) -> int:
-        return int(self.rows.num_rows) + len(self.rejects)
+        return int(self.rows.num_rows) + len(self.rejects) + len(self.without_row)
+
+    @property
+    def rowless(self) -> Indexes:
+        """The indexes of the payloads that have no row."""
+        rejected = np.array([reject.index for reject in self.rejects], np.int64)
+        return np.concatenate([rejected, self.without_row.indexes]) if len(self.without_row) else rejected
 
 
 Payloads: TypeAlias = pa.LargeBinaryArray | pa.DictionaryArray

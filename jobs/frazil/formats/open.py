@@ -14,6 +14,7 @@ from typing import assert_never
 import pyarrow as pa
 
 from frazil.formats.avro.format import AVRO
+from frazil.formats.debezium.format import AVRO_KEYS, AVRO_VALUES
 from frazil.formats.declared import declared_row
 from frazil.formats.decoder import Decoder
 from frazil.formats.format import Format, PlainFormat
@@ -34,6 +35,8 @@ from frazil.model.schemas import RegisteredSchema, SchemaType
 from frazil.model.spec import CONFLUENT, DEFAULT_SETTINGS, FormatSettings, TableSpec, WireFormat
 
 FORMATS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO, PROTOBUF, JSON_SCHEMA)}
+CHANGE_EVENTS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO_VALUES,)}
+KEYS_OF_CHANGE_EVENTS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO_KEYS,)}
 
 
 def is_known(schema: RegisteredSchema) -> bool:
@@ -48,7 +51,13 @@ def map_schema(schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETT
     They are the columns after the policies of the settings. Raises IncompatibleSchemaError with every problem if the
     text is not a schema. `is_known(schema)` must be true.
     """
-    return _after_policies(FORMATS[schema.format].map_schema(schema, settings), settings)
+    return _after_policies(_format_of(schema, settings).map_schema(schema, settings), settings)
+
+
+def _format_of(schema: RegisteredSchema, settings: FormatSettings) -> Format:
+    if settings.change_events is not None:
+        return CHANGE_EVENTS[schema.format]
+    return (KEYS_OF_CHANGE_EVENTS if settings.of_change_events else FORMATS)[schema.format]
 
 
 @lru_cache(maxsize=10_000)
@@ -80,7 +89,7 @@ def _opened(
 
     Keys of hashes are not: settings are equal if the ids of their keys are.
     """
-    known = FORMATS[schema.format]
+    known = _format_of(schema, settings)
     decoder = _after_index(known.open_decoder(schema, settings), schema, wire_format)
     return decoder, _masks(known.map_schema(schema, settings), settings) if settings.policies else None
 

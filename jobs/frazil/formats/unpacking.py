@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -100,7 +101,12 @@ def _decode_inflated(decoder: Decoder, inflated: _Inflated) -> Decoded:
     taken = inflated.kept[decoded.taken] if ended_early else inflated.taken
     rejects = [reject for reject in inflated.rejects if reject.index < taken]
     rejects += [replace(reject, index=inflated.kept[reject.index]) for reject in decoded.rejects]
-    return replace(decoded, rejects=_in_order(rejects))
+    without_row = (
+        decoded.without_row.among(np.array(inflated.kept, np.int64))
+        if len(decoded.without_row)
+        else decoded.without_row
+    )
+    return replace(decoded, rejects=_in_order(rejects), without_row=without_row)
 
 
 def _in_order(rejects: Sequence[Reject]) -> tuple[Reject, ...]:

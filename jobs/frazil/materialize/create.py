@@ -52,6 +52,7 @@ NOT_MADE = (
     " the table when they are read, and can become dead letters then"
 )
 """The way out where no table can be made: there is none yet that could be resumed."""
+NO_CHANGE_EVENTS = SchemaFinding("", "not a change event of Debezium: it lacks the fields op and after")
 
 
 def _as_the_spec_says() -> None:
@@ -252,6 +253,8 @@ def _check_policies(spec: TableSpec, latest: LatestSchemas) -> None:
 def _initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Column, ...], FormerNames]:
     values = [(schema, record_columns(spec, schema)) for schema in latest.values]
     record, former_names = _merged(spec, values) if values else (_given(spec), {})
+    if spec.cdc != "none" and values and not record:
+        raise refusal(spec.identifier, latest.values[0].id, (NO_CHANGE_EVENTS,))
     keys = [(schema, (key_column(spec, schema),)) for schema in latest.keys]
     key_columns, _ = _merged(spec, keys, of_key=True)
     metadata = metadata_columns(spec, key_columns[0] if key_columns else None)

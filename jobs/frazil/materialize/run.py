@@ -196,7 +196,7 @@ class TableRun:
             return here, dead_letters
         with self._step("follow_spec"):
             here = self._each(lambda table, at: table.followed(clients, at), join(lake, self.spec, here))
-        with self._step("evolve"), self.pauser.for_schemas(clients):
+        with self._step("evolve"), self.pauser.at_refusals(clients):
             here = self._evolved(here)
         with self._step("repartition"):
             here = self._each(lambda table, at: table.repartitioned(clients, at), here)
@@ -282,7 +282,7 @@ class TableRun:
         """Return the ingested batch, or None if the topic changed after the plan: the next plan reports it."""
         tables = [BatchTable(table.spec, here[table.identifier].view) for table in self.tables]
         try:
-            with self.pauser.for_schemas(self.clients):
+            with self.pauser.at_refusals(self.clients):
                 got = read_batch(self.clients, tables, plan, dead_letters, writer=self.writer)
         except RecordsLostError:
             if plan.state.epoch and not plan.begins:

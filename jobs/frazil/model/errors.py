@@ -8,7 +8,8 @@ FrazilError
 │   ├── IncompatibleSchemaError
 │   ├── SourceChangedError     the topic is not the one that the table was filled from
 │   ├── RecordsLostError       retention or compaction overtook the reader
-│   └── BadRecordLimitError
+│   ├── BadRecordLimitError
+│   └── UnsupportedChangeError  a change event needs what this release does not do
 ├── TableError             the table's state does not allow another batch (exit 1)
 │   ├── ForeignTableError      Frazil did not create it
 │   ├── ForeignOwnerError      another pipeline writes it
@@ -122,6 +123,10 @@ class RecordsLostError(DataError):
 
 class BadRecordLimitError(DataError):
     """More records of a batch than `bad_record_limit` allows could not become rows."""
+
+
+class UnsupportedChangeError(DataError):
+    """A change event cannot be applied by this release: it needs rows as they are stored."""
 
 
 class TableError(FrazilError):

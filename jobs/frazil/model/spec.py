@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
+from frazil.model.change_events import ChangeEvents
 from frazil.model.pipeline import Pipeline
 from frazil.model.policies import NO_POLICIES, Policies
 from frazil.model.routes import Group
@@ -21,6 +22,7 @@ WireFormat = Literal["confluent", "confluent_headers", "glue"]
 """Where records have the id of their writer schema: before the payload, in a header, or before it as AWS Glue does."""
 CONFLUENT: WireFormat = "confluent"
 StringFormats = Literal["typed", "text"]
+ChangeFormat = Literal["none", "debezium"]
 WriteMode = Literal["append", "upsert"]
 OnBadRecord = Literal["dead_letter", "skip", "stop"]
 OnTombstone = Literal["row", "skip", "dead_letter", "delete"]
@@ -209,6 +211,7 @@ class FormatSettings:
     `string_formats` says whether texts of a JSON Schema with the format date-time, date or time become columns of these
     types. `fields` are the declared fields of JSON values, as `model.declared` stores them; empty if there are none.
     `policies` are those of the values' columns, or of the key column's own, and `hash_key` is the key of their hashes.
+    `change_events` says how values become changes, if they are change events. `of_change_events`: the keys are theirs.
     """
 
     message: str | None = None
@@ -216,6 +219,8 @@ class FormatSettings:
     fields: str = ""
     policies: Policies = NO_POLICIES
     hash_key: NamedKey | None = None
+    change_events: ChangeEvents | None = None
+    of_change_events: bool = False
 
 
 DEFAULT_SETTINGS = FormatSettings()
@@ -265,6 +270,11 @@ class TableSpec:
     def key_type(self) -> SchemaType | None:
         """The schema type that keys must have in the registry; None if no schema decodes them."""
         return SCHEMA_TYPES.get(self.key)
+
+    @property
+    def cdc(self) -> ChangeFormat:
+        """Return the format of the change events that the values are."""
+        return "none" if self.value_settings.change_events is None else "debezium"
 
     @property
     def follows_keys(self) -> bool:

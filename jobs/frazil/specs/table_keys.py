@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import get_args
 
+from frazil.model.change_events import PLACEHOLDER
 from frazil.model.spec import (
     CONFLUENT,
     ICEBERG_ALONE,
     METADATA_NAMES,
     BadRecordLimit,
+    ChangeFormat,
     KeepSnapshots,
     KeyFormat,
     Maintain,
@@ -100,9 +102,22 @@ WRITE = Key(
 )
 CDC = Key(
     "cdc",
-    Choice(("none",), planned("use none: change events become rows unchanged", "debezium")),
-    "The envelope format of change events.",
+    Choice(get_args(ChangeFormat)),
+    "The format of change events: with debezium, envelopes of Debezium become the rows of their table; with none, they"
+    " become rows as they are.",
     "none",
+)
+CDC_KEEP = Key(
+    "cdc_keep",
+    ListOf(TEXT),
+    "With cdc, further fields of `source` and `transaction` that become columns: source.lsn is `__source_lsn`.",
+    "[]",
+)
+CDC_PLACEHOLDER = Key(
+    "cdc_placeholder",
+    TEXT,
+    "With cdc, the connector's `unavailable.value.placeholder`, which it writes for values that it cannot read.",
+    PLACEHOLDER,
 )
 PARTITION_BY = Key(
     "partition_by",
@@ -285,6 +300,8 @@ TABLE_SECTION = Section(
         WRITE,
         ORDER_BY,
         CDC,
+        CDC_KEEP,
+        CDC_PLACEHOLDER,
         PARTITION_BY,
         SORT_BY,
         READERS,

@@ -36,6 +36,7 @@ from frazil.model.spec import (
     WriteMode,
 )
 from frazil.specs import table_keys as keys
+from frazil.specs.change_events import change_event_problems, change_events_of
 from frazil.specs.keyed import keyed_problems
 from frazil.specs.keys import Key, Values
 from frazil.specs.names import safe_name
@@ -94,8 +95,12 @@ def spec_of(values: Values, source_file: str, database: str) -> TableSpec:
         metadata=metadata,
         value_subject=subject_of(values, keys.SUBJECT),
         key_subject=subject_of(values, keys.KEY_SUBJECT),
-        value_settings=replace(format_settings(values, keys.MESSAGE), fields=values.get(keys.FIELDS) or ""),
-        key_settings=format_settings(values, keys.KEY_MESSAGE),
+        value_settings=replace(
+            format_settings(values, keys.MESSAGE),
+            fields=values.get(keys.FIELDS) or "",
+            change_events=change_events_of(values),
+        ),
+        key_settings=replace(format_settings(values, keys.KEY_MESSAGE), of_change_events=values[keys.CDC] != "none"),
         formats=cast("tuple[TableFormat, ...]", values[keys.FORMATS]),
         wire_format=cast("WireFormat", values[keys.WIRE_FORMAT]),
     )
@@ -167,6 +172,7 @@ def _table_problems(values: Values) -> Iterator[Problem]:
     yield from _key_problems(values)
     yield from _field_problems(values)
     yield from keyed_problems(values, metadata_of(values))
+    yield from change_event_problems(values)
     yield from policy_problems(values, metadata_of(values))
     if "iceberg" not in values[keys.FORMATS]:
         what = "delta is only supported together with iceberg, which holds the offsets"

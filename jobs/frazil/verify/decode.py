@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from frazil.adapters.iceberg.scan import arrow_schema_of, schemas_of
+from frazil.formats.decoder import Indexes
 from frazil.formats.open import record_name
 from frazil.materialize.ingest.dead_rows import named_writers
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from frazil.materialize.ingest.decoders import NewSchemaError, SchemasById, TaskSchemas, UnknownIds
 from frazil.materialize.ingest.distribute import write_target
-from frazil.materialize.ingest.payloads import Indexes
 from frazil.materialize.ingest.placing import ByNameIfThere, nowhere
 from frazil.materialize.ingest.routing import Router
 from frazil.materialize.ingest.table_rows import TableDecoder

@@ -7,14 +7,13 @@ import json
 from typing import Any
 from uuid import UUID
 
-from connect_samples import INT, STRING, avro_payload, avro_schema, json_record, json_value, named, struct
-
 from frazil.formats.avro.schema import parse_schema
 from frazil.formats.connect_json.records import by_schema
 from frazil.formats.connect_json.schema import read_schema
 from frazil.formats.debezium.keys import avro_keys, json_keys
 from frazil.model.dead_letter import Reason
 from frazil.records import binary
+from tests.fakes.connect_samples import INT, STRING, avro_payload, avro_schema, json_record, json_value, named, struct
 
 KEY = struct(
     "shop.public.orders.Key",

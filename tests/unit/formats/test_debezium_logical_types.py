@@ -10,7 +10,20 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from connect_samples import (
+
+from frazil.formats.avro.connect import connect_types
+from frazil.formats.avro.mapping import map_schema
+from frazil.formats.avro.open import open_decoder as open_avro
+from frazil.formats.avro.schema import parse_schema
+from frazil.formats.connect_json.records import by_schema
+from frazil.formats.connect_json.schema import read_schema
+from frazil.formats.debezium.columns import LogicalColumns, LogicalRows
+from frazil.formats.debezium.logical_types import ROWS
+from frazil.formats.json_values.open import open_decoder as open_json
+from frazil.formats.json_values.shape import columns_of
+from frazil.model.dead_letter import Reason
+from frazil.records import binary
+from tests.fakes.connect_samples import (
     BYTES,
     DOUBLE,
     INT,
@@ -25,19 +38,6 @@ from connect_samples import (
     optional,
     struct,
 )
-
-from frazil.formats.avro.connect import connect_types
-from frazil.formats.avro.mapping import map_schema
-from frazil.formats.avro.open import open_decoder as open_avro
-from frazil.formats.avro.schema import parse_schema
-from frazil.formats.connect_json.records import by_schema
-from frazil.formats.connect_json.schema import read_schema
-from frazil.formats.debezium.columns import LogicalColumns, LogicalRows
-from frazil.formats.debezium.logical_types import ROWS
-from frazil.formats.json_values.open import open_decoder as open_json
-from frazil.formats.json_values.shape import columns_of
-from frazil.model.dead_letter import Reason
-from frazil.records import binary
 
 
 @dataclass(frozen=True)

@@ -237,6 +237,27 @@ CONTRADICTIONS = {
         " offsets of several topics do not",
         "write one spec per topic",
     ),
+    "change events that are appended": (
+        "topic: a\ncdc: debezium",
+        "tables/a.yaml:2:6: cdc: with cdc: debezium, a change event changes or deletes the row of its key, and"
+        " write: append does not",
+        "set write: upsert, or remove cdc: envelopes then become rows as they are",
+    ),
+    "change events without a schema": (
+        "topic: a\nwrite: upsert\ncdc: debezium\nvalue: protobuf",
+        "tables/a.yaml:3:6: cdc: with cdc: debezium, values are avro, and value is protobuf",
+        "set value: avro, and let the connector's converter write it",
+    ),
+    "a kept field outside of the source": (
+        "topic: a\nwrite: upsert\ncdc: debezium\ncdc_keep: [lsn]",
+        "tables/a.yaml:4:11: cdc_keep: lsn is no field of source or transaction",
+        "write a path such as source.lsn",
+    ),
+    "a placeholder of no change events": (
+        "topic: a\ncdc_placeholder: x",
+        "tables/a.yaml:2:18: cdc_placeholder: no effect, because cdc is none",
+        "set cdc, or remove cdc_placeholder",
+    ),
     "upsert with routes": (
         "topic: a\ntable: t\nwrite: upsert\nroutes: [{table: b, header: {kind: c}}]",
         "tables/a.yaml:4:9: routes: routes are not supported with a write mode that follows keys",

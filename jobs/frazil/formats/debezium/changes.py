@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +19,6 @@ from frazil.formats.debezium.envelope import (
     DELETED,
     OP,
     SOURCE_TIME,
-    Settings,
     check_names,
     field_at,
     image_columns,
@@ -30,6 +28,7 @@ from frazil.formats.debezium.envelope import (
 from frazil.formats.debezium.logical_types import MICRO, MILLI
 from frazil.formats.debezium.position import FIELDS, Position, position
 from frazil.formats.debezium.unavailable import unavailable
+from frazil.model.change_events import ChangeEvents
 from frazil.model.columns import Column
 from frazil.model.dead_letter import Reason, Reject
 
@@ -45,45 +44,28 @@ _SKIPPED = {MESSAGE: "message", TOMBSTONE: "tombstone"}
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes of some records: each is a row or a truncate, or was skipped or rejected.
+    """The changes of some records: each is a row, a delete or a truncate, or was skipped or rejected.
 
-    `indexes` are the records of the rows, ascending, and the flags belong to the rows. `is_delete`: the row of this
-    identity is taken out, and no value counts. `keeps_row`: the stored values stay, but those of the metadata columns;
-    where no row is stored, the values given are the row, if it is soft-deleted. `unavailable` are the columns of which
-    some values stay as they are stored; here these are null. `position` and `truncate_position` order the changes as
-    the source's log does, the most significant number first; they are empty if the offset orders. `operations` counts
-    all records that were not rejected.
+    `indexes` are the records of the rows, ascending, and the flags belong to the rows. `keeps_row`: the stored values
+    stay, but those of the metadata columns; where no row is stored, the values given are the row, if it is
+    soft-deleted. `unavailable` are the columns of which some values stay as they are stored; here these are null.
+    `deletes` are the records that take out the row of their key, `truncates` those that take out all rows. The
+    positions order rows, deletes and truncates as the source's log does, the most significant number first; they are
+    empty if the offset orders. `skipped` are records by the reason under which they are counted.
     """
 
     rows: pa.RecordBatch
     indexes: Indexes
-    is_delete: Flags
     keeps_row: Flags
     unavailable: Mapping[str, Flags]
     position: tuple[Indexes, ...]
+    deletes: Indexes
+    delete_position: tuple[Indexes, ...]
     truncates: Indexes
     truncate_position: tuple[Indexes, ...]
-    operations: Mapping[str, int]
-    skipped: Mapping[str, int]
+    skipped: Mapping[str, Indexes]
     rejects: tuple[Reject, ...]
     truncated_nanos: int
-
-    def rejecting(self, rejects: Iterable[Reject], truncated_nanos: int) -> Changes:
-        """Return the changes beside records that were rejected before, and with values that lost digits before."""
-        return replace(
-            self,
-            rejects=tuple(sorted([*self.rejects, *rejects], key=lambda each: each.index)),
-            truncated_nanos=self.truncated_nanos + truncated_nanos,
-        )
-
-    def of(self, records: Indexes) -> Changes:
-        """Return the changes of the records at these indexes among others."""
-        return replace(
-            self,
-            indexes=records[self.indexes],
-            truncates=records[self.truncates],
-            rejects=tuple(replace(each, index=int(records[each.index])) for each in self.rejects),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +96,7 @@ class Envelopes:
     Raises IncompatibleSchemaError if the table cannot have the columns that `settings` asks for.
     """
 
-    def __init__(self, stored: tuple[Column, ...], types: ConnectTypes, settings: Settings) -> None:
+    def __init__(self, stored: tuple[Column, ...], types: ConnectTypes, settings: ChangeEvents) -> None:
         self._image = LogicalColumns(image_columns(stored), within(types, "after"))
         self._metadata = metadata_columns(stored, settings)
         check_names(self._image.columns, self._metadata)
@@ -129,12 +111,13 @@ class Envelopes:
         parts = _parts(envelopes, is_tombstone)
         at, rejects = self._position(parts), _rejects(parts)
         is_delete, keeps_row = self._deletes(parts), self._keeps_row(parts)
+        skipped = self._skipped(parts, is_delete)
         is_row = parts.are(SNAPSHOT, CREATE, UPDATE) & parts.has_after
-        changes_rows, is_truncate = is_row | is_delete | keeps_row, parts.are(TRUNCATE)
-        rejects += [each for each in at.rejects if changes_rows[each.index] or is_truncate[each.index]]
+        has_row, is_truncate = is_row | keeps_row, parts.are(TRUNCATE)
+        rejects += [each for each in at.rejects if (has_row | is_delete | is_truncate)[each.index]]
         lost = [each.index for each in at.rejects]
-        changes_rows[lost] = is_truncate[lost] = False
-        chosen, truncates = np.flatnonzero(changes_rows), np.flatnonzero(is_truncate)
+        has_row[lost] = is_delete[lost] = is_truncate[lost] = False
+        chosen, deletes, truncates = (np.flatnonzero(each) for each in (has_row, is_delete, is_truncate))
         images = self._images(parts, chosen)
         marks = self._marks(images, is_row[chosen])
         converted = self._image.convert(_without_marked(images, marks) if marks else images)
@@ -144,14 +127,14 @@ class Envelopes:
         return Changes(
             rows=self._rows(converted.rows, parts, indexes),
             indexes=indexes,
-            is_delete=is_delete[indexes],
             keeps_row=keeps_row[indexes],
             unavailable={name: mark[stays] for name, mark in marks.items()},
             position=tuple(column[indexes] for column in at.columns),
+            deletes=deletes,
+            delete_position=tuple(column[deletes] for column in at.columns),
             truncates=truncates,
             truncate_position=tuple(column[truncates] for column in at.columns),
-            operations=_operations(parts, rejects),
-            skipped=self._skipped(parts, is_delete),
+            skipped=skipped,
             rejects=tuple(sorted(rejects, key=lambda each: each.index)),
             truncated_nanos=converted.truncated_nanos,
         )
@@ -207,9 +190,9 @@ class Envelopes:
         path = next(each for each in self._settings.kept if kept_name(each) == column.name)
         return parts.field(path)
 
-    def _skipped(self, parts: _Parts, is_delete: Flags) -> dict[str, int]:
-        counts = {reason: int((parts.are(word) & ~is_delete).sum()) for word, reason in _SKIPPED.items()}
-        return {reason: count for reason, count in counts.items() if count}
+    def _skipped(self, parts: _Parts, is_delete: Flags) -> dict[str, Indexes]:
+        found = {reason: np.flatnonzero(parts.are(word) & ~is_delete) for word, reason in _SKIPPED.items()}
+        return {reason: indexes for reason, indexes in found.items() if len(indexes)}
 
 
 def _parts(envelopes: pa.RecordBatch, is_tombstone: Flags | None) -> _Parts:
@@ -232,12 +215,6 @@ def _at(reject: Reject, index: int, parts: _Parts) -> Reject:
     """Return the reject of an image's value as one of its record."""
     image = "after" if parts.has_after[index] else "before"
     return replace(reject, index=index, path=f"{image}.{reject.path}")
-
-
-def _operations(parts: _Parts, rejects: list[Reject]) -> Counter[str]:
-    left = np.delete(parts.words, [each.index for each in rejects])
-    words, counts = np.unique(left, return_counts=True)
-    return Counter({_WORDS[word]: count for word, count in zip(words.tolist(), counts.tolist(), strict=True)})
 
 
 def _columns_of(image: pa.Array) -> list[pa.Array]:

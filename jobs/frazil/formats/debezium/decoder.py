@@ -2,86 +2,121 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
+from frazil.formats.arrow import arrow_schema
 from frazil.formats.avro import mapping as avro_mapping
 from frazil.formats.avro import open as avro_decoders
 from frazil.formats.avro.connect import connect_types
 from frazil.formats.avro.types import AvroSchema
 from frazil.formats.connect import ConnectTypes
 from frazil.formats.connect_json.schema import EmbeddedSchema
-from frazil.formats.debezium.changes import Changes, Envelopes
-from frazil.formats.debezium.envelope import Settings, fields_read, kind_of
-from frazil.formats.decoder import Decoder, Payloads
+from frazil.formats.debezium.changes import Changes, Envelopes, no_envelopes
+from frazil.formats.debezium.envelope import Kind, fields_read, kind_of
+from frazil.formats.decoder import Decoded, Decoder, Indexes, Payloads, WithoutRow
 from frazil.formats.json_values import open as json_decoders
 from frazil.formats.json_values.shape import columns_of
 from frazil.formats.mapped import Mapped
 from frazil.formats.native import Engine
+from frazil.model.change_events import ChangeEvents
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import SchemaFinding
 
 _IMAGE = "after."
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedChanges:
-    """The changes of the first `taken` payloads, with their indexes; fields that no schema declares are counted."""
-
-    changes: Changes
-    taken: int
-    undeclared: int
-
-
 class ChangeDecoder:
-    """Decodes change events of one writer schema. Not thread-safe."""
+    """Decodes change events of one writer schema (`decoder.Decoder`)."""
 
     def __init__(self, decoder: Decoder, envelopes: Envelopes) -> None:
-        self.columns, self.schema = envelopes.columns, envelopes.schema
+        self.schema = envelopes.schema
         self._decoder = decoder
         self._envelopes = envelopes
 
-    def decode(self, payloads: Payloads, *, skip: int = 0) -> DecodedChanges:
-        """Decode payloads, each from its byte `skip` on, as `Decoder` does."""
+    def decode(self, payloads: Payloads, *, skip: int = 0) -> Decoded:
         decoded = self._decoder.decode(payloads, skip=skip)
-        records = np.delete(np.arange(decoded.taken), [reject.index for reject in decoded.rejects])
-        changes = self._envelopes.changes(decoded.rows).of(records)
-        return DecodedChanges(
-            changes.rejecting(decoded.rejects, decoded.truncated_nanos), decoded.taken, decoded.undeclared
+        changes, among = self._envelopes.changes(decoded.rows), accepted_of(decoded)
+        rejects = [*decoded.rejects, *(replace(each, index=int(among[each.index])) for each in changes.rejects)]
+        return Decoded(
+            changes.rows,
+            tuple(sorted(rejects, key=lambda each: each.index)),
+            decoded.truncated_nanos + changes.truncated_nanos,
+            decoded.undeclared,
+            WithoutRow(changes.deletes, changes.truncates, changes.skipped, _unsupported(changes)).among(among),
         )
 
 
-def avro_changes(schema: AvroSchema, settings: Settings, engine: Engine | None = None) -> ChangeDecoder:
-    """Return the decoder of a schema of envelopes. Raises IncompatibleSchemaError as `Envelopes` does."""
-    columns = avro_mapping.map_schema(schema).columns
+class OtherEvents:
+    """Skips or rejects all payloads of a schema that is not of envelopes (`decoder.Decoder`)."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.schema = arrow_schema(())
+        self._kind = kind
+
+    def decode(self, payloads: Payloads, *, skip: int = 0) -> Decoded:
+        del skip
+        nothing, count = pa.RecordBatch.from_arrays([], schema=self.schema), len(payloads)
+        if self._kind == "other":
+            return Decoded(nothing, no_envelopes(count))
+        return Decoded(nothing, (), without_row=WithoutRow(skipped={self._kind: np.arange(count)}))
+
+
+def accepted_of(decoded: Decoded) -> Indexes:
+    """Return the indexes of the payloads that have a row in what a decoder of envelopes returned."""
+    return np.delete(np.arange(decoded.taken), [reject.index for reject in decoded.rejects])
+
+
+def _unsupported(changes: Changes) -> tuple[int, str] | None:
+    """Return the first change that needs rows as they are stored, by its index, and what it is."""
+    found = [
+        (changes.truncates, "a truncate, which takes out all rows"),
+        (changes.indexes[changes.keeps_row], "an update without the row"),
+        *(
+            (changes.indexes[marks], f"a value of {name} that the connector could not read")
+            for name, marks in changes.unavailable.items()
+        ),
+    ]
+    return min(((int(indexes[0]), what) for indexes, what in found if len(indexes)), default=None)
+
+
+def avro_changes(schema: AvroSchema, settings: ChangeEvents, engine: Engine | None = None) -> Decoder:
+    """Return the decoder of a schema of change events. Raises IncompatibleSchemaError as `Envelopes` does."""
+    mapped = avro_mapping.map_schema(schema)
+    columns, kind = mapped.columns, kind_of(mapped.columns, mapped.record)
+    if kind != "envelope":
+        return OtherEvents(kind)
     decoder = avro_decoders.open_decoder(schema, engine, fields_read(settings))
     return ChangeDecoder(decoder, Envelopes(columns, connect_types(schema), settings))
 
 
-def json_changes(schema: EmbeddedSchema, settings: Settings, engine: Engine | None = None) -> ChangeDecoder:
+def json_changes(schema: EmbeddedSchema, settings: ChangeEvents, engine: Engine | None = None) -> Decoder:
     """Return the decoder of the payloads of records that have this schema in them."""
+    kind = kind_of(columns_of(schema.row), schema.name)
+    if kind != "envelope":
+        return OtherEvents(kind)
     decoder = json_decoders.open_decoder(schema.row, engine)
     return ChangeDecoder(decoder, Envelopes(columns_of(schema.row), schema.types, settings))
 
 
-def map_avro(schema: AvroSchema, settings: Settings) -> Mapped:
+def map_avro(schema: AvroSchema, settings: ChangeEvents) -> Mapped:
     """Return the columns of the rows in change events of a schema, and why there are none."""
     return _mapped(avro_mapping.map_schema(schema), connect_types(schema), settings)
 
 
-def map_json(schema: EmbeddedSchema, settings: Settings) -> Mapped:
+def map_json(schema: EmbeddedSchema, settings: ChangeEvents) -> Mapped:
     return _mapped(Mapped(columns_of(schema.row), (), record=schema.name or ""), schema.types, settings)
 
 
-def _mapped(stored: Mapped, types: ConnectTypes, settings: Settings) -> Mapped:
-    """Heartbeats and the like have no columns, and no findings either."""
+def _mapped(stored: Mapped, types: ConnectTypes, settings: ChangeEvents) -> Mapped:
+    """Other records of a connector have no columns, and no findings either."""
     if stored.findings:
         return stored
     kind = kind_of(stored.columns, stored.record)
     if kind != "envelope":
-        findings = (SchemaFinding("", "not a change event: it lacks the fields op and after"),)
-        return Mapped((), findings if kind == "other" else (), record=stored.record)
+        return Mapped((), (), record=stored.record)
     try:
         columns = Envelopes(stored.columns, types, settings).columns
     except IncompatibleSchemaError as error:

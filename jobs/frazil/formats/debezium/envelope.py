@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from frazil.formats.debezium.position import FIELDS
+from frazil.model.change_events import ChangeEvents
 from frazil.model.columns import Column, ColumnType, Scalar, Struct
 from frazil.model.errors import IncompatibleSchemaError
 
@@ -14,27 +14,11 @@ Kind: TypeAlias = Literal["envelope", "heartbeat", "transaction", "schema_change
 DOCUMENT = "document"
 """The column of MongoDB's documents, which are JSON text."""
 OP, SOURCE_TIME, DELETED = "__op", "__source_ts", "__deleted"
-PLACEHOLDER = "__debezium_unavailable_value"
 
 _KINDS: dict[str, Kind] = {
     "io.debezium.connector.common.Heartbeat": "heartbeat",
     "io.debezium.connector.common.TransactionMetadataValue": "transaction",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How envelopes become changes.
-
-    `soft_deletes`: deleted rows stay, with `__deleted` true. `connector` is one of `position.FIELDS` if the position in
-    its source's log orders the changes; None if the offset does. `kept` are the paths of further fields of the envelope
-    that become columns, such as `source.lsn`. `placeholder` is what the connector writes for values that it lacks.
-    """
-
-    soft_deletes: bool = False
-    connector: str | None = None
-    kept: tuple[str, ...] = ()
-    placeholder: bytes = PLACEHOLDER.encode()
 
 
 def kind_of(columns: tuple[Column, ...], record: str | None) -> Kind:
@@ -58,7 +42,7 @@ def image_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     return after.type.columns if isinstance(after.type, Struct) else (Column(DOCUMENT, Scalar("string"), is_json=True),)
 
 
-def metadata_columns(columns: tuple[Column, ...], settings: Settings) -> tuple[Column, ...]:
+def metadata_columns(columns: tuple[Column, ...], settings: ChangeEvents) -> tuple[Column, ...]:
     """Return the columns about a change, which follow those of the row.
 
     Raises IncompatibleSchemaError if the envelope lacks a field that is to be kept.
@@ -92,7 +76,7 @@ def _field(columns: tuple[Column, ...], path: str) -> Column | None:
     return _field(found.type.columns, rest) if isinstance(found.type, Struct) else None
 
 
-def fields_read(settings: Settings) -> tuple[str, ...]:
+def fields_read(settings: ChangeEvents) -> tuple[str, ...]:
     """Return the paths of the fields of an envelope that changes are made of."""
     position = FIELDS[settings.connector] if settings.connector else ()
     before = ("before",) if settings.soft_deletes else ()

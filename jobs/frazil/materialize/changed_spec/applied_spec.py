@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import cast
 
+from frazil.model.change_events import PLACEHOLDER, ChangeEvents
 from frazil.model.errors import SpecChangeError
 from frazil.model.policed import policed
 from frazil.model.policies import NO_POLICIES, Policies
@@ -53,6 +54,9 @@ ADDED_LATER: Mapping[str, str] = {
     "string_formats": "typed",
     "fields": "",
     "routes": "",
+    "cdc": "none",
+    "cdc_keep": "",
+    "cdc_placeholder": PLACEHOLDER,
     "columns": "",
     "tags": "",
     "message": _FIRST_MESSAGE,
@@ -142,10 +146,22 @@ def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
         write=cast("WriteMode", applied.keys["write"]),
         wire_format=cast("WireFormat", applied.keys["wire_format"]),
         metadata=MetadataColumns(applied.prefix, applied.keep),
-        value_settings=replace(spec.value_settings, string_formats=formats, fields=applied.keys["fields"]),
-        key_settings=replace(spec.key_settings, string_formats=formats),
+        value_settings=replace(
+            spec.value_settings,
+            string_formats=formats,
+            fields=applied.keys["fields"],
+            change_events=_applied_events(applied),
+        ),
+        key_settings=replace(spec.key_settings, string_formats=formats, of_change_events=applied.keys["cdc"] != "none"),
     )
     return with_policies(read, Policies.of_texts(applied.keys["columns"], applied.keys["tags"]))
+
+
+def _applied_events(applied: AppliedSpec) -> ChangeEvents | None:
+    if applied.keys["cdc"] == "none":
+        return None
+    kept = tuple(path for path in applied.keys["cdc_keep"].split(", ") if path)
+    return ChangeEvents(kept=kept, placeholder=applied.keys["cdc_placeholder"].encode())
 
 
 def with_policies(spec: TableSpec, policies: Policies) -> TableSpec:
@@ -217,6 +233,10 @@ def _start(start: Start) -> str:
             return "offsets " + ", ".join(f"{number}: {offset}" for number, offset in sorted(offsets.items()))
 
 
+def _events(spec: TableSpec) -> ChangeEvents:
+    return spec.value_settings.change_events or ChangeEvents()
+
+
 def _subject(subject: SubjectSettings) -> str:
     return subject.naming if subject.override is None else f"name {subject.override}"
 
@@ -231,6 +251,9 @@ TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
     "columns": lambda spec: spec.policies.columns_text(),
     "tags": lambda spec: spec.policies.tags_text(),
     "write": lambda spec: spec.write,
+    "cdc": lambda spec: spec.cdc,
+    "cdc_keep": lambda spec: ", ".join(_events(spec).kept),
+    "cdc_placeholder": lambda spec: _events(spec).placeholder.decode(),
     "partition_by": lambda spec: layout_text(spec.partition_by),
     "sort_by": lambda spec: layout_text(spec.sort_by),
     "readers": lambda spec: ", ".join(spec.readers) or "none",

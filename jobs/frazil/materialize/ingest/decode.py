@@ -12,13 +12,14 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.formats.decoder import Indexes
 from frazil.formats.framing import Framed
 from frazil.formats.open import grouping_of, has_framing_headers
 from frazil.materialize.ingest.dead_rows import dead_rows
 from frazil.materialize.ingest.decoders import TaskSchemas
 from frazil.materialize.ingest.isolate import Refused, blanked, defect, isolating
 from frazil.materialize.ingest.part_size import PartSize
-from frazil.materialize.ingest.payloads import CrowdedError, Indexes, Stop
+from frazil.materialize.ingest.payloads import CrowdedError, Stop
 from frazil.materialize.ingest.routing import Router
 from frazil.materialize.ingest.table_rows import Chunk, TableDecoder
 from frazil.materialize.layout import reads_keys_by_schema
@@ -157,6 +158,8 @@ class RecordDecoder:
         decoded = [table.decode(part, here) for table, part in zip(self._tables, parts, strict=True)]
         rejects = {index: reject for each in decoded for index, reject in each.rejects.items()}
         skipped, dead = self._sort_out(chunk, {**rejects, **unrouted, **here})
+        for each in decoded:
+            skipped.update(each.skipped)
         offsets = given.offsets.to_numpy()
         return DecodedRecords(
             read=len(given),

@@ -10,11 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.decoder import chosen_payloads
+from frazil.formats.decoder import Indexes, chosen_payloads
 from frazil.formats.framing import Group
 from frazil.formats.unpacking import decode_group
 from frazil.materialize.ingest.decoders import SchemasById, TaskDecoders
-from frazil.materialize.ingest.payloads import Indexes
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.policies import NO_POLICIES
 from frazil.model.routes import FieldCondition

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.formats.arrow import fit
-from frazil.formats.decoder import chosen_payloads
+from frazil.formats.decoder import EVERY_ONE_HAS_A_ROW, Indexes, WithoutRow, chosen_payloads
 from frazil.formats.framing import Framed
 from frazil.formats.null_bytes import MOST_NULL_BYTES, null_bytes_added, null_bytes_of_row, wide_fields
 from frazil.formats.unpacking import decode_group
@@ -20,8 +19,6 @@ from frazil.materialize.ingest.placing import Place
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.ingested import StoppedBy
 from frazil.model.schemas import SchemaId
-
-Indexes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ NO_WRITERS = Writers(pa.array([], pa.int32()), pa.array([], pa.string()))
 class Part:
     """The values or the keys of a chunk, decoded: the columns of the accepted, in order, and who they are.
 
-    `accepted` is None where that is all of them.
+    `accepted` is None where that is all of them. `without_row` are change events by their indexes in the chunk.
     """
 
     columns: list[pa.Array]
@@ -51,6 +48,7 @@ class Part:
     writers: Writers = NO_WRITERS
     truncated_nanos: int = 0
     undeclared: int = 0
+    without_row: WithoutRow = EVERY_ONE_HAS_A_ROW
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +130,7 @@ def decode_framed(
     """
     rejects = list(framed.unframed)
     pieces: list[_Piece] = []
-    nanos = undeclared = 0
+    nanos, undeclared, without_row = 0, 0, EVERY_ONE_HAS_A_ROW
     room, wide = _Room(len(payloads), _most_null_bytes(framed)), wide_fields(target)
     for group in framed.groups:
         chosen, given = group.indexes, chosen_payloads(payloads, group.indexes)
@@ -146,9 +144,10 @@ def decode_framed(
         nanos += decoded.truncated_nanos
         undeclared += decoded.undeclared
         rejects += [_at(reject, chosen) for reject in decoded.rejects]
+        without_row += decoded.without_row.among(chosen)
         sources = place(group.schema_id, decoded.rows.schema)
         room.take(len(given), null_bytes_added(decoded.rows, wide, sources))
-        kept = _without(chosen, len(given), [reject.index for reject in decoded.rejects])
+        kept = _without(chosen, len(given), decoded.rowless)
         pieces.append(_Piece(kept, fit(decoded.rows, target, sources), group.schema_id))
     if framed.nulls and nulls_are_rows:
         room.take(len(framed.nulls), len(framed.nulls) * null_bytes_of_row(target))
@@ -156,7 +155,7 @@ def decode_framed(
     elif framed.nulls:
         rejects += [Reject(i, Reason.NULL_VALUE, "the value is null") for i in framed.nulls]
     part = _assemble(pieces, target, tuple(rejects), len(payloads))
-    return replace(part, truncated_nanos=nanos, undeclared=undeclared)
+    return replace(part, truncated_nanos=nanos, undeclared=undeclared, without_row=without_row)
 
 
 def narrow(columns: Sequence[pa.Array], have: Indexes | None, wanted: Indexes | None) -> list[pa.Array]:
@@ -227,10 +226,10 @@ def _nulls(schema: pa.Schema, count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(count, f.type) for f in schema], schema=schema)
 
 
-def _without(chosen: Indexes | None, count: int, refused: Sequence[int]) -> Indexes | None:
-    if not refused:
+def _without(chosen: Indexes | None, count: int, rowless: Indexes) -> Indexes | None:
+    if not len(rowless):
         return chosen
-    kept = np.delete(np.arange(count), np.asarray(refused, np.int64))
+    kept = np.delete(np.arange(count), rowless)
     return kept if chosen is None else chosen[kept]
 
 

@@ -10,11 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.formats.decoder import Indexes
 from frazil.formats.framing import Framed, Group
 from frazil.formats.open import record_name
 from frazil.materialize.ingest.decoders import SchemasById
 from frazil.materialize.ingest.field_conditions import FieldJudge, Mask
-from frazil.materialize.ingest.payloads import Indexes, all_refused
+from frazil.materialize.ingest.payloads import all_refused
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.routes import HeaderCondition, Route
 from frazil.model.spec import CONFLUENT, DEFAULT_SETTINGS, FormatSettings, WireFormat

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
+from frazil.formats.decoder import Indexes
 from frazil.formats.framing import Framed
 from frazil.formats.open import open_plain
 from frazil.materialize.ingest.dead_rows import timestamps
@@ -21,10 +22,11 @@ from frazil.materialize.ingest.keys import (
     plain_keys,
     with_identities,
 )
-from frazil.materialize.ingest.payloads import Indexes, Part, Stop, both, decode_framed, first_stop, narrow
+from frazil.materialize.ingest.payloads import Part, Stop, both, decode_framed, first_stop, narrow
 from frazil.materialize.ingest.placing import ByName, Place, nowhere
 from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.dead_letter import Reason, Reject
+from frazil.model.errors import UnsupportedChangeError
 from frazil.model.ingested import FollowedRecords
 from frazil.model.spec import TableSpec
 from frazil.modes.followed import followed_records
@@ -57,6 +59,7 @@ class TableRows:
     truncated_nanos: int
     undeclared: int
     deletes: FollowedRecords | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
 
 class TableDecoder:
@@ -103,7 +106,8 @@ class TableDecoder:
     def decode(self, chunk: Chunk, refused: Refused) -> TableRows:
         """Decode all records but those that are refused. Raises CrowdedError and IncompatibleSchemaError."""
         values, keys = self._decode_values(chunk), self._decode_keys(chunk)
-        deletes = None
+        self._check_supported(chunk, values)
+        deletes, skipped = None, values.without_row.skipped
         if self._follows_keys:
             keys = with_identities(keys, self._key_column, len(chunk.records))
             values, deletes = self._without_deletes(chunk, values, keys, refused)
@@ -111,23 +115,37 @@ class TableDecoder:
         return TableRows(
             rows=self._rows(chunk, values, keys, accepted),
             accepted=accepted,
-            rejects={r.index: r for r in (*_of_route(keys.rejects, chunk.route), *values.rejects)},
+            rejects={
+                r.index: r for r in (*_but_skipped(_of_route(keys.rejects, chunk.route), skipped), *values.rejects)
+            },
             truncated_nanos=values.truncated_nanos + keys.truncated_nanos,
             undeclared=values.undeclared + keys.undeclared,
             deletes=deletes,
+            skipped={reason: len(indexes) for reason, indexes in skipped.items()},
         )
+
+    def _check_supported(self, chunk: Chunk, values: Part) -> None:
+        """Raise UnsupportedChangeError for a change event that this release cannot apply."""
+        if values.without_row.unsupported is not None:
+            index, what = values.without_row.unsupported
+            raise UnsupportedChangeError(
+                f"{self._spec.identifier}: the record {chunk.topic}-{chunk.partition} offset"
+                f" {chunk.records.offsets[index]} is {what}: this release cannot apply it, and nothing was published",
+                hint="the table waits before this record: see what this release cannot apply in docs/debezium.md",
+            )
 
     def _without_deletes(
         self, chunk: Chunk, values: Part, keys: Part, refused: Refused
     ) -> tuple[Part, FollowedRecords | None]:
-        """Return the values without the tombstones that delete an identity, and these."""
+        """Return the values without the tombstones that delete an identity, and these with other deletes."""
         if self._spec.on_tombstone != "delete":
             return values, None
         tombstones = [r.index for r in values.rejects if r.reason is Reason.NULL_VALUE]
-        if not tombstones:
+        deleting = np.sort(np.concatenate([np.array(tombstones, np.int64), values.without_row.deletes]))
+        if not len(deleting):
             return values, None
         rejects = tuple(r for r in values.rejects if r.reason is not Reason.NULL_VALUE)
-        found = _except(refused, both(np.array(sorted(tombstones), np.int64), keys.accepted), len(chunk.records))
+        found = _except(refused, both(deleting, keys.accepted), len(chunk.records))
         identities = narrow(keys.columns[1:], keys.accepted, found)
         offsets = chunk.records.offsets.take(pa.array(found))
         return replace(values, rejects=rejects), followed_records(identities, chunk.partition, offsets)
@@ -200,6 +218,14 @@ def _of_route(rejects: Sequence[Reject], route: Indexes | None) -> Sequence[Reje
         return rejects
     mine = set(route.tolist())
     return [reject for reject in rejects if reject.index in mine]
+
+
+def _but_skipped(rejects: Sequence[Reject], skipped: Mapping[str, Indexes]) -> Sequence[Reject]:
+    """Return the rejects of other records than these: nothing is asked of the keys of records that are skipped."""
+    if not rejects or not skipped:
+        return rejects
+    indexes = set(np.concatenate([*skipped.values()]).tolist())
+    return [reject for reject in rejects if reject.index not in indexes]
 
 
 def _except(refused: Refused, accepted: Indexes | None, count: int) -> Indexes | None:

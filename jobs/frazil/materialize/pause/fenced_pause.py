@@ -13,7 +13,14 @@ from frazil.materialize.pause.limits import through
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_by_run, pause_of
 from frazil.materialize.state import standing
 from frazil.materialize.verdicts import FENCED_HINT, loaded
-from frazil.model.errors import CommitError, CommitRejectedError, FencedError, FrazilError, IncompatibleSchemaError
+from frazil.model.errors import (
+    CommitError,
+    CommitRejectedError,
+    FencedError,
+    FrazilError,
+    IncompatibleSchemaError,
+    UnsupportedChangeError,
+)
 from frazil.model.progress import TableState
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -35,11 +42,11 @@ class Pauser:
         pause_at(clients.lake, self.spec, self.planned_on, said, because=error)
 
     @contextmanager
-    def for_schemas(self, clients: Clients) -> Iterator[None]:
-        """Pause the table for a schema that does not fit, whether the driver finds out or a task."""
+    def at_refusals(self, clients: Clients) -> Iterator[None]:
+        """Pause the table for a schema or a change event that does not fit, whether the driver finds out or a task."""
         try:
             yield
-        except IncompatibleSchemaError as refused:
+        except (IncompatibleSchemaError, UnsupportedChangeError) as refused:
             self.pause(clients, refused)
             raise
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from connect_samples import BOOLEAN, BYTES, INT, LONG, STRING, Schema, array, named, optional, struct
-
-from frazil.formats.debezium.envelope import PLACEHOLDER
+from frazil.model.change_events import PLACEHOLDER
+from tests.fakes.connect_samples import BOOLEAN, BYTES, INT, LONG, STRING, Schema, array, named, optional, struct
 
 Event = dict[str, Any]
 

@@ -1,0 +1,56 @@
+"""The entries of change events in the list of value formats: their values, and their keys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from frazil.formats.avro import mapping
+from frazil.formats.avro.connect import connect_types
+from frazil.formats.avro.schema import parse_schema
+from frazil.formats.avro.types import AvroSchema
+from frazil.formats.debezium.columns import LogicalColumns
+from frazil.formats.debezium.decoder import avro_changes, map_avro
+from frazil.formats.debezium.keys import avro_keys
+from frazil.formats.decoder import Decoder
+from frazil.formats.format import Format
+from frazil.formats.mapped import Mapped
+from frazil.model.change_events import ChangeEvents
+from frazil.model.schemas import RegisteredSchema
+from frazil.model.spec import FormatSettings
+
+
+def _map_values(schema: RegisteredSchema, settings: FormatSettings) -> Mapped:
+    return map_avro(_parsed(schema), _events(settings))
+
+
+def _open_values(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
+    return avro_changes(_parsed(schema), _events(settings))
+
+
+def _map_keys(schema: RegisteredSchema, settings: FormatSettings) -> Mapped:
+    del settings
+    parsed = _parsed(schema)
+    mapped = mapping.map_schema(parsed)
+    return (
+        mapped
+        if mapped.findings
+        else replace(mapped, columns=LogicalColumns(mapped.columns, connect_types(parsed)).columns)
+    )
+
+
+def _open_keys(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
+    del settings
+    return avro_keys(_parsed(schema))
+
+
+def _parsed(schema: RegisteredSchema) -> AvroSchema:
+    return parse_schema(schema.text, schema.referenced_texts)
+
+
+def _events(settings: FormatSettings) -> ChangeEvents:
+    assert settings.change_events is not None  # noqa: S101 - else another format is asked
+    return settings.change_events
+
+
+AVRO_VALUES = Format("AVRO", _map_values, _open_values)
+AVRO_KEYS = Format("AVRO", _map_keys, _open_keys)

@@ -1,0 +1,46 @@
+"""What a table spec says about change events, and what contradicts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from frazil.model.change_events import ChangeEvents
+from frazil.model.errors import SpecError
+from frazil.specs import table_keys as keys
+from frazil.specs.keys import Values
+from frazil.specs.problems import Position, Problem
+
+VALUES = ("avro",)
+"""The formats in which Frazil reads change events."""
+_KEPT_FROM = ("source.", "transaction.")
+
+
+def change_events_of(values: Values) -> ChangeEvents | None:
+    """Return how change events become changes; None if the values are none."""
+    if values[keys.CDC] == "none":
+        return None
+    return ChangeEvents(kept=values[keys.CDC_KEEP], placeholder=values[keys.CDC_PLACEHOLDER].encode())
+
+
+def change_event_problems(values: Values) -> Iterator[Problem]:
+    """Yield what contradicts `cdc`, and what has no effect without it."""
+    if values[keys.CDC] == "none":
+        for key in (keys.CDC_KEEP, keys.CDC_PLACEHOLDER):
+            if values.is_given(key):
+                yield _problem(values.place_of(key), "no effect, because cdc is none", f"set cdc, or remove {key.name}")
+        return
+    place, says = values.place_of(keys.CDC), f"with cdc: {values[keys.CDC]}"
+    if values[keys.WRITE] != "upsert":
+        what = f"{says}, a change event changes or deletes the row of its key, and write: {values[keys.WRITE]} does not"
+        yield _problem(place, what, "set write: upsert, or remove cdc: envelopes then become rows as they are")
+    if values[keys.VALUE] not in VALUES:
+        what = f"{says}, values are {' or '.join(VALUES)}, and value is {values[keys.VALUE]}"
+        yield _problem(place, what, f"set value: {VALUES[0]}, and let the connector's converter write it")
+    for path in values[keys.CDC_KEEP]:
+        if not path.startswith(_KEPT_FROM):
+            what = f"{path} is no field of source or transaction"
+            yield _problem(values.place_of(keys.CDC_KEEP), what, "write a path such as source.lsn")
+
+
+def _problem(place: Position, what: str, hint: str) -> Problem:
+    return Problem(place, what, hint, SpecError)

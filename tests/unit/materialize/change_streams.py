@@ -1,0 +1,103 @@
+"""A topic of change events of Debezium, its table, and a model of both in plain Python."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+from values_of_tables import SPEC
+from whole_batches import World, drained
+
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.model.change_events import ChangeEvents
+from frazil.model.snapshot import TableView
+from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.proof.verification import Verification
+from frazil.verify.against_kafka import KafkaSide
+from frazil.verify.table import verify_table
+from tests.fakes.connect_samples import INT, Schema, avro_payload, avro_schema
+from tests.fakes.connect_samples import struct as connect_struct
+from tests.fakes.debezium_samples import POSTGRES, Event
+
+NAMES = count()
+KEY = connect_struct("shop.public.orders.Key", id=INT)
+
+
+def spec_of(events: ChangeEvents, **changes: Any) -> TableSpec:
+    spec = replace(SPEC, table=f"c{next(NAMES)}", write="upsert", on_tombstone="delete", key="avro", readers=())
+    values = replace(spec.value_settings, change_events=events)
+    keys = replace(spec.key_settings, of_change_events=True)
+    return replace(spec, value_settings=values, key_settings=keys, **changes)
+
+
+@dataclass
+class ChangeStream:
+    """The changes of one table of a database, in one partition."""
+
+    world: World
+    spec: TableSpec
+    keys: Schema = field(default_factory=lambda: KEY)
+
+    @classmethod
+    def at(cls, folder: Path, events: ChangeEvents | None = None, **changes: Any) -> ChangeStream:
+        made = cls(
+            World(IcebergLake(CatalogSettings("jdbc", str(folder)))), spec_of(events or ChangeEvents(), **changes)
+        )
+        made.register("key", KEY)
+        made.register("value", POSTGRES)
+        return made
+
+    def register(self, part: str, schema: Schema) -> int:
+        return cast(int, self.world.registry.register(f"orders-{part}", avro_schema(schema)).id)
+
+    def send(self, key: Any, event: Event | None, schema: Schema = POSTGRES) -> None:
+        """Send an event as the Avro converter does; None is a tombstone, and a key of None is a null."""
+        value = None if event is None else self._framed("value", schema, event)
+        if key is not None:
+            given = key if isinstance(key, dict) else {"id": key}
+            self.world.keys[len(self.world.values)] = self._framed("key", self.keys, given)
+        self.world.values.append(cast(bytes, value))
+
+    def _framed(self, part: str, schema: Schema, value: Any) -> bytes:
+        return struct.pack(">bI", 0, self.register(part, schema)) + avro_payload(schema, value)
+
+    def catch_up(self) -> list[str]:
+        return drained(self.world, self.spec)
+
+    @property
+    def view(self) -> TableView:
+        view = self.world.lake.load(self.spec.identifier)
+        assert view is not None
+        return view
+
+    def rows(self, *columns: str) -> list[tuple[Any, ...]]:
+        """Return these columns of all rows, sorted by key."""
+        parts = self.world.lake.read(self.view, columns=["kafka_key", *columns], equal={})
+        found = [row for part in parts for row in part.to_pylist()]
+        found.sort(key=lambda row: str(row["kafka_key"]))
+        return [tuple(row[name] for name in columns) for row in found]
+
+    def letters(self) -> list[tuple[int, str]]:
+        """Return the offset and the reason of each dead letter."""
+        view = self.world.lake.load(self.spec.dead_letters_identifier)
+        assert view is not None
+        parts = self.world.lake.read(view, columns=["offset", "reason"], equal={})
+        return sorted((row["offset"], row["reason"]) for part in parts for row in part.to_pylist())
+
+    def verified(self) -> Verification:
+        """Return what the proof says that compares the table with the topic. No finding is accepted."""
+        side = KafkaSide(self.world.topics, cast(Any, self.world), self.world.registry)
+        verification = verify_table(self.world.lake, self.spec, kafka=side)
+        assert verification.findings == ()
+        return verification
+
+
+def skipped(verification: Verification) -> int:
+    return verification.counts.skipped
+
+
+__all__: Sequence[str] = ("KEY", "ChangeStream", "skipped", "spec_of")

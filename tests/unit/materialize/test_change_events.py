@@ -1,0 +1,196 @@
+"""`cdc: debezium`: whole batches of change events become the present state of a database's table."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pytest
+from change_streams import ChangeStream
+
+from frazil.materialize.pause.pausing import pause_of
+from frazil.model.change_events import ChangeEvents
+from frazil.model.dead_letter import Reason
+from frazil.model.errors import IncompatibleSchemaError, PausedError, UnsupportedChangeError
+from frazil.model.policed import policed
+from frazil.model.policies import Policies, Policy
+from frazil.model.progress import Counts
+from tests.fakes.connect_samples import STRING, optional, struct
+from tests.fakes.debezium_samples import (
+    FLATTENED,
+    HEARTBEAT,
+    MONGODB,
+    ORDER,
+    POSTGRES,
+    POSTGRES_SOURCE,
+    SCHEMA_CHANGE,
+    TRANSACTION_END,
+    UNAVAILABLE,
+    envelope,
+    mongodb,
+    mysql,
+    order,
+    postgres,
+)
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> ChangeStream:
+    return ChangeStream.at(tmp_path)
+
+
+def test_a_snapshot_and_what_follows_it_are_the_present_state(stream: ChangeStream) -> None:
+    for key in (1, 2, 3):
+        stream.send(key, postgres("r", after=order(key, notes="snapshot")))
+    stream.send(1, postgres("r", after=order(1, notes="snapshot again")))
+    stream.catch_up()
+    stream.send(2, postgres("u", after=order(2, notes="changed")))
+    stream.send(3, postgres("d", before=order(3)))
+    stream.send(3, None)
+    stream.send(4, postgres("c", after=order(4)))
+    stream.catch_up()
+
+    assert stream.rows("id", "notes", "__op") == [
+        (1, "snapshot again", "r"),
+        (2, "changed", "u"),
+        (4, None, "c"),
+    ]
+    assert stream.verified().counts == Counts(read=8, rows=6, deletes=2)
+
+
+def test_the_columns_are_those_of_the_row_with_the_types_of_the_database(stream: ChangeStream) -> None:
+    stream.send(1, postgres("c", after=order(1, day=19_675)))
+    stream.catch_up()
+
+    ((placed, day, at),) = stream.rows("placed", "day", "__source_ts")
+    assert placed == dt.datetime(2023, 11, 14, 22, 13, 20, 123_456)
+    assert (day, at) == (dt.date(2023, 11, 14), placed.replace(tzinfo=dt.UTC))
+    names = [column.name for column in stream.view.columns]
+    assert names[: len(ORDER) + 2] == [*ORDER, "__op", "__source_ts"]
+
+
+def test_a_changed_primary_key_is_a_delete_and_a_row(stream: ChangeStream) -> None:
+    stream.send(1, postgres("c", after=order(1)))
+    stream.catch_up()
+    stream.send(1, postgres("d", before=order(1)))
+    stream.send(1, None)
+    stream.send(9, postgres("c", after=order(9)))
+    stream.catch_up()
+
+    assert stream.rows("id") == [(9,)]
+    stream.verified()
+
+
+def test_other_records_of_a_connector_are_skipped_and_counted(stream: ChangeStream) -> None:
+    stream.send(1, postgres("c", after=order(1)))
+    stream.send(None, {"ts_ms": 1}, HEARTBEAT)
+    stream.send(None, {"status": "END", "id": "1", "ts_ms": 1}, TRANSACTION_END)
+    source = mysql("m")["source"]
+    stream.send(None, {"source": source, "ts_ms": 1, "tableChanges": []}, SCHEMA_CHANGE)
+    stream.send(None, postgres("m"))
+    stream.catch_up()
+
+    assert stream.rows("id") == [(1,)]
+    verification = stream.verified()
+    assert verification.counts == Counts(read=5, rows=1, skipped=4)
+
+
+def test_what_is_no_change_is_a_dead_letter(stream: ChangeStream) -> None:
+    stream.send(1, postgres("c", after=order(1)))
+    stream.send(1, postgres("x", after=order(1)))
+    stream.send(1, postgres("c"))
+    stream.send(1, order(1), FLATTENED)
+    stream.send(None, postgres("c", after=order(2)))
+    stream.send(None, postgres("d", before=order(2)))
+    stream.send(1, postgres("u", after=order(1, ref="no uuid")))
+    stream.catch_up()
+
+    assert stream.letters() == [
+        (1, Reason.UNKNOWN_OPERATION.value),
+        (2, Reason.MISSING_AFTER.value),
+        (3, Reason.NOT_AN_ENVELOPE.value),
+        (4, Reason.NULL_IDENTITY.value),
+        (5, Reason.NULL_IDENTITY.value),
+        (6, Reason.BAD_FORMAT.value),
+    ]
+    assert stream.rows("id", "kafka_offset") == [(1, 0)]
+    stream.verified()
+
+
+def test_a_new_column_of_the_database_becomes_one_of_the_table(stream: ChangeStream) -> None:
+    stream.send(1, postgres("c", after=order(1)))
+    stream.catch_up()
+    wider = envelope(
+        "shop.public.orders", struct("shop.public.orders.Value", **ORDER, phone=optional(STRING)), POSTGRES_SOURCE
+    )
+    stream.send(2, postgres("c", after=order(2, phone="1")), wider)
+    stream.send(1, postgres("u", after=order(1)), POSTGRES)
+    changes = stream.catch_up()
+
+    assert [each for each in changes if "phone" in each] == changes
+    assert stream.rows("id", "phone") == [(1, None), (2, "1")]
+    stream.verified()
+
+
+def test_no_table_is_made_for_records_that_are_no_change_events(stream: ChangeStream) -> None:
+    stream.register("value", FLATTENED)
+
+    with pytest.raises(IncompatibleSchemaError, match="not a change event of Debezium"):
+        stream.catch_up()
+    (problem,) = stream.world.check(stream.spec)
+    assert "lacks the fields op and after" in problem.what
+
+
+def test_policies_name_the_columns_of_the_row(tmp_path: Path) -> None:
+    stream = ChangeStream.at(tmp_path)
+    policies = Policies(columns=(("notes", Policy("redact")),))
+    stream.spec = policed(stream.spec, policies, hash_key=None, dead_letter_key=None)
+    stream.send(1, postgres("c", after=order(1, notes="x")))
+    stream.send(2, postgres("u", before=order(2, notes="y"), after=order(2, notes="z")))
+    stream.catch_up()
+
+    assert stream.rows("notes") == [("[redacted]",), ("[redacted]",)]
+
+
+def test_mongodb_has_a_column_of_documents(tmp_path: Path) -> None:
+    stream = ChangeStream.at(tmp_path)
+    stream.register("value", MONGODB)
+    stream.send(1, mongodb("c", after='{"a": 1}'), MONGODB)
+    stream.send(2, mongodb("r", after='{"b": 2}'), MONGODB)
+    stream.send(2, mongodb("d"), MONGODB)
+    stream.catch_up()
+
+    assert stream.rows("document", "__op") == [('{"a": 1}', "c")]
+    stream.verified()
+
+
+def test_further_fields_of_the_envelope_are_kept(tmp_path: Path) -> None:
+    stream = ChangeStream.at(tmp_path, ChangeEvents(kept=("source.lsn",)))
+    stream.send(1, postgres("c", after=order(1), lsn=7))
+    stream.catch_up()
+
+    assert stream.rows("__source_lsn") == [(7,)]
+
+
+@pytest.mark.parametrize(
+    ("event", "what"),
+    [
+        (postgres("t"), "a truncate"),
+        (postgres("u"), "an update without the row"),
+        (postgres("u", after=order(1, **UNAVAILABLE)), "a value of counts"),
+    ],
+)
+def test_what_needs_stored_rows_pauses_the_table_and_loses_nothing(
+    stream: ChangeStream, event: dict[str, object], what: str
+) -> None:
+    stream.send(1, postgres("c", after=order(1, notes="x")))
+    stream.catch_up()
+    stream.send(1, event)
+
+    with pytest.raises(UnsupportedChangeError, match=f"orders-0 offset 1 is {what}"):
+        stream.catch_up()
+    with pytest.raises(PausedError):
+        stream.catch_up()
+
+    assert pause_of(stream.view.properties) is not None
+    assert stream.rows("id", "notes") == [(1, "x")]
