@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -65,6 +65,28 @@ EVERY_ONE_HAS_A_ROW = WithoutRow()
 
 
 @dataclass(frozen=True, slots=True)
+class Incomplete:
+    """Rows of change events that lack some values, by the indexes of their payloads, ascending: these stay as stored.
+
+    `columns` are the columns that stay, or with `are_own` those that do not. `needs_row`: without a stored row, the
+    event changes nothing; else it makes the row as it is.
+    """
+
+    columns: tuple[str, ...]
+    indexes: Indexes
+    are_own: bool = False
+    needs_row: bool = False
+
+    def among(self, others: Indexes | None) -> Incomplete:
+        """Return the same rows, whose payloads are those at these indexes among others; None is all of them."""
+        return self if others is None else replace(self, indexes=others[self.indexes])
+
+    def columns_of(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of a table's columns that stay."""
+        return tuple(name for name in names if (name in self.columns) is not self.are_own)
+
+
+@dataclass(frozen=True, slots=True)
 class Decoded:
     """The result of decoding some payloads.
 
@@ -80,6 +102,7 @@ class Decoded:
     truncated_nanos: int = 0
     undeclared: int = 0
     without_row: WithoutRow = EVERY_ONE_HAS_A_ROW
+    incomplete: tuple[Incomplete, ...] = ()
 
     @property
     def taken(self) -> int:

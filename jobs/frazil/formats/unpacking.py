@@ -101,12 +101,10 @@ def _decode_inflated(decoder: Decoder, inflated: _Inflated) -> Decoded:
     taken = inflated.kept[decoded.taken] if ended_early else inflated.taken
     rejects = [reject for reject in inflated.rejects if reject.index < taken]
     rejects += [replace(reject, index=inflated.kept[reject.index]) for reject in decoded.rejects]
-    without_row = (
-        decoded.without_row.among(np.array(inflated.kept, np.int64))
-        if len(decoded.without_row)
-        else decoded.without_row
-    )
-    return replace(decoded, rejects=_in_order(rejects), without_row=without_row)
+    kept = np.array(inflated.kept, np.int64)
+    without_row = decoded.without_row.among(kept)
+    incomplete = tuple(each.among(kept) for each in decoded.incomplete)
+    return replace(decoded, rejects=_in_order(rejects), without_row=without_row, incomplete=incomplete)
 
 
 def _in_order(rejects: Sequence[Reject]) -> tuple[Reject, ...]:

@@ -9,7 +9,15 @@ from datetime import datetime
 
 from frazil.materialize.complete_through import observation, with_observation
 from frazil.model.errors import CountMismatchError
-from frazil.model.ingested import FollowedRecords, FollowedRows, RangeResult, RouteRows, TaskResult, WrittenFile
+from frazil.model.ingested import (
+    FollowedRecords,
+    FollowedRows,
+    IncompleteRecords,
+    RangeResult,
+    RouteRows,
+    TaskResult,
+    WrittenFile,
+)
 from frazil.model.plan import BatchPlan, PartitionFacts, TopicFacts
 from frazil.model.progress import Counts, Fitted, PartitionProgress, SourceProgress, TableState
 from frazil.model.receipt import RangeReceipt, Receipt
@@ -17,6 +25,8 @@ from frazil.model.schemas import SchemaId, in_order
 from frazil.modes.mode import Late, OutOfTable, Written
 
 NOTHING: Mapping[int, OutOfTable] = {}
+NO_ROW_TO_KEEP = "no_row_to_keep"
+"""The reason under which change events are skipped that keep a row which is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +42,11 @@ class Ingested:
     route_files: tuple[tuple[WrittenFile, ...], ...] = ()
     followed: tuple[FollowedRows, ...] = ()
     deletes: tuple[FollowedRecords, ...] = ()
+    incomplete: tuple[IncompleteRecords, ...] = ()
 
     @property
     def written(self) -> Written:
-        return Written(self.row_files, self.counts.rows, self.followed, self.deletes)
+        return Written(self.row_files, self.counts.rows, self.followed, self.deletes, self.incomplete)
 
     @property
     def counts(self) -> Counts:
@@ -66,6 +77,10 @@ class Ingested:
         """Return the account in which late records are duplicates. `late` is by partition of the only topic."""
         return replace(self, ranges=tuple(_without(each, late.get(each.partition)) for each in self.ranges))
 
+    def without_unkept(self, unkept: Mapping[int, OutOfTable]) -> Ingested:
+        """Return the account in which events that keep a row which is not there are skipped, by partition."""
+        return replace(self, ranges=tuple(_without_unkept(each, unkept.get(each.partition)) for each in self.ranges))
+
     def of_route(self, place: int) -> Ingested:
         """Return the part of one table of a group: of each range, the records that its route took, each of them a row.
 
@@ -87,6 +102,14 @@ def _without(result: RangeResult, late: Late | None) -> RangeResult:
     rows, deletes = late.rows.rows, late.deletes
     counts = result.counts + Counts(rows=-rows, deletes=-deletes, duplicates=rows + deletes)
     return replace(result, counts=counts, sums=result.sums - late.rows.sums)
+
+
+def _without_unkept(result: RangeResult, unkept: OutOfTable | None) -> RangeResult:
+    if unkept is None:
+        return result
+    counts = result.counts + Counts(rows=-unkept.rows, skipped=unkept.rows)
+    reasons = _added(result.skipped_by_reason, [{NO_ROW_TO_KEEP: unkept.rows}])
+    return replace(result, counts=counts, sums=result.sums - unkept.sums, skipped_by_reason=reasons)
 
 
 def _of_route(result: RangeResult, mine: RouteRows) -> RangeResult:
@@ -118,6 +141,7 @@ def gather(plan: BatchPlan, results: Sequence[TaskResult], *, tables: Sequence[s
         ),
         followed=tuple(f for result in results for f in result.followed),
         deletes=tuple(f for result in results for f in result.deletes),
+        incomplete=tuple(f for result in results for f in result.incomplete),
     )
     for expectation, expected, found in _checks(plan, gathered, tables):
         if expected != found:

@@ -73,7 +73,7 @@ class ReadBatch:
         # the rest of the state is as planned, with later origins
         plan = replace(self.plan, state=replace(self.plan.state, foreign=count_foreign(here)))
         change = self._with_updates(here.view, self._change(here.view))
-        got = self.got.without_late(change.late)
+        got = self.got.without_late(change.late).without_unkept(change.unkept)
         state = next_state(
             plan,
             got,

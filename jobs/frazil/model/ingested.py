@@ -147,6 +147,19 @@ class FollowedRecords:
 
 
 @dataclass(frozen=True, slots=True)
+class IncompleteRecords:
+    """Records of one partition, by their offsets, that take `columns` from the row before them (docs/decisions/0040).
+
+    `needs_row`: without such a row, a record changes nothing; else its row is as it was written.
+    """
+
+    partition: int
+    columns: tuple[str, ...]
+    needs_row: bool
+    offset: array[int]
+
+
+@dataclass(frozen=True, slots=True)
 class FollowedRows:
     """The records of the rows of the data file `path`, in the order of the file."""
 
@@ -210,7 +223,8 @@ class TaskResult:
     """The result of a successful task. The registry has no schemas with the ids `unknown_schema_ids`.
 
     For a group, `route_files` has the files of each table, and `row_files` is empty. For a table that follows keys,
-    `followed` is about each row of `row_files`, and `deletes` about each record that deletes an identity.
+    `followed` is about each row of `row_files`, and `deletes` about each record that deletes an identity; `incomplete`
+    are those of the rows that take values from others.
     """
 
     ranges: tuple[RangeResult, ...]
@@ -222,3 +236,4 @@ class TaskResult:
     route_files: tuple[tuple[WrittenFile, ...], ...] = ()
     followed: tuple[FollowedRows, ...] = ()
     deletes: tuple[FollowedRecords, ...] = ()
+    incomplete: tuple[IncompleteRecords, ...] = ()

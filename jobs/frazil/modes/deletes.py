@@ -40,8 +40,13 @@ def deletions(found: Sequence[FoundRows], file: Numbers, position: Numbers) -> I
             yield new
 
 
-def figures_of(written: Written, found: Sequence[FoundRows], deletes: Sequence[Deletion]) -> Mapping[str, int]:
-    """Return what the summary of a snapshot must say that adds these files and takes these rows out."""
+def figures_of(
+    written: Written, found: Sequence[FoundRows], deletes: Sequence[Deletion], *, updated: int = 0
+) -> Mapping[str, int]:
+    """Return what the summary of a snapshot must say that adds these files and takes these rows out.
+
+    `updated` rows are added in further files.
+    """
     by_path = {each.file.path: each.file for each in found}
     rows = {each.path: each.rows for file in by_path.values() for each in file.deletes}
     dropped = [each for each in deletes if isinstance(each, DroppedFile)]
@@ -51,7 +56,7 @@ def figures_of(written: Written, found: Sequence[FoundRows], deletes: Sequence[D
         *(path for each in of_rows for path in each.instead_of),
     ]
     return {
-        "added-records": written.rows,
+        "added-records": written.rows + updated,
         "deleted-records": sum(by_path[each.path].rows for each in dropped),
         "added-position-deletes": sum(len(each.positions) for each in of_rows),
         "removed-position-deletes": sum(rows[path] for path in gone),

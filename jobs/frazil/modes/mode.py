@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
 
-from frazil.model.ingested import Deletion, FollowedRecords, FollowedRows, WrittenFile
+from frazil.model.ingested import Deletion, FollowedRecords, FollowedRows, IncompleteRecords, WrittenFile
 from frazil.model.probe import FoundRows
 from frazil.model.progress import OffsetSums
 from frazil.model.spec import WriteMode
@@ -22,13 +22,14 @@ class Written:
     """What the tasks of a batch wrote: data files with `rows` rows in all.
 
     Of a table that follows keys, `followed` is about each row, and `deletes` about each record that deletes an
-    identity.
+    identity; `incomplete` are those of the rows that take values from the row before them.
     """
 
     files: Sequence[WrittenFile]
     rows: int
     followed: Sequence[FollowedRows] = ()
     deletes: Sequence[FollowedRecords] = ()
+    incomplete: Sequence[IncompleteRecords] = ()
 
 
 Find = Callable[[Numbers, Numbers], Sequence[FoundRows]]
@@ -71,7 +72,7 @@ class BatchChange:
     `files` are added, and `deletes` take rows out of these and of other files. `updates` are rows among them that are
     written anew into further files; `figures` counts these rows as added. By partition, `late` are
     records of the batch that are duplicates, and `replaced` are rows, of the batch or of the table, that are not there
-    any more.
+    any more. `unkept` are events that keep a row which is not there: they are no rows, and are skipped.
 
     `figures` must be in the summary of the staged snapshot before it becomes visible: counts by their key (Iceberg
     specification, "Optional Snapshot Summary Fields"). A key that the summary lacks counts as 0.
@@ -83,6 +84,7 @@ class BatchChange:
     updates: RowUpdates | None = None
     late: Mapping[int, Late] = field(default_factory=dict)
     replaced: Mapping[int, OutOfTable] = field(default_factory=dict)
+    unkept: Mapping[int, OutOfTable] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

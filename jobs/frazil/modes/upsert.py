@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from frazil.model.ingested import FollowedRecords
 from frazil.model.probe import FoundRows
 from frazil.modes.deletes import deleted_rows, deletions, figures_of
+from frazil.modes.incomplete import Chains, Completed, complete
 from frazil.modes.mode import BatchChange, Find, KeyInTwoPartitionsError, Late, Mode, OutOfTable, Written
 from frazil.modes.wanted import Numbers, as_numbers
 from frazil.proof.rows import prove_rows
@@ -91,25 +92,57 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
     if not columns:
         _check_partitions(changes, identities, stored)
     settled = settle(changes, identities, stored)
+    completed = _completed(written, found, changes, identities, stored, settled) if written.incomplete else Completed()
+    settled = replace(settled, live=np.setdiff1d(settled.live, completed.unkept, assume_unique=True))
     ours, theirs = taken_out(changes, settled), settled.replaced
     late = settled.late
     late_rows, late_deletes = late[changes.file[late] != DELETE], late[changes.file[late] == DELETE]
-    replaced = np.setdiff1d(ours, late_rows, assume_unique=True)
+    replaced = np.setdiff1d(ours, [*late_rows, *completed.unkept], assume_unique=True)
+    rewritten = np.union1d(ours, completed.records)
     deletes = [
-        *deleted_rows([each.path for each in written.followed], changes.file[ours], changes.position[ours]),
+        *deleted_rows([each.path for each in written.followed], changes.file[rewritten], changes.position[rewritten]),
         *deletions(found, stored.file[theirs], stored.position[theirs]),
     ]
     (*_, partition, offset), (*_, partition_of_stored, offset_of_stored) = changes.order, stored.order
     return BatchChange(
         written.files,
-        figures_of(written, found, deletes),
+        figures_of(written, found, deletes, updated=len(completed.records)),
         deletes,
+        completed.updates,
         late=_late(partition, offset, late_rows, late_deletes),
         replaced=_out_of_table(
             np.concatenate([partition[replaced], partition_of_stored[theirs]]),
             np.concatenate([offset[replaced], offset_of_stored[theirs]]),
         ),
+        unkept=_out_of_table(partition[completed.unkept], offset[completed.unkept]),
     )
+
+
+def _completed(
+    written: Written,
+    found: Sequence[FoundRows],
+    changes: Changes,
+    identities: Grouped,
+    stored: StoredRows,
+    settled: Settled,
+) -> Completed:
+    """Return what completes the rows of change events that take values from the row before them."""
+    ascending = np.lexsort((*reversed(changes.order), identities.place))
+    on_time = ascending[~np.isin(ascending, settled.late)]
+    own, (*_, partition, offset) = len(written.followed), changes.order
+    stored_at, newest = _newest(stored.place, stored.order)
+    rows = zip((stored.file[newest] + own).tolist(), stored.position[newest].tolist(), strict=True)
+    chains = Chains(
+        record=on_time,
+        identity=identities.place[on_time],
+        partition=partition[on_time],
+        offset=offset[on_time],
+        file=changes.file[on_time],
+        position=changes.position[on_time],
+        stored=dict(zip(stored_at.tolist(), rows, strict=True)),
+        paths=(*(each.path for each in written.followed), *(each.file.path for each in found)),
+    )
+    return complete(written.incomplete, chains)
 
 
 def _check_partitions(changes: Changes, identities: Grouped, stored: StoredRows) -> None:

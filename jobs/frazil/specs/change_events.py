@@ -19,13 +19,16 @@ def change_events_of(values: Values) -> ChangeEvents | None:
     """Return how change events become changes; None if the values are none."""
     if values[keys.CDC] == "none":
         return None
-    return ChangeEvents(kept=values[keys.CDC_KEEP], placeholder=values[keys.CDC_PLACEHOLDER].encode())
+    soft = values[keys.CDC_DELETES] == "soft"
+    return ChangeEvents(
+        soft_deletes=soft, kept=values[keys.CDC_KEEP], placeholder=values[keys.CDC_PLACEHOLDER].encode()
+    )
 
 
 def change_event_problems(values: Values) -> Iterator[Problem]:
     """Yield what contradicts `cdc`, and what has no effect without it."""
     if values[keys.CDC] == "none":
-        for key in (keys.CDC_KEEP, keys.CDC_PLACEHOLDER):
+        for key in (keys.CDC_DELETES, keys.CDC_KEEP, keys.CDC_PLACEHOLDER):
             if values.is_given(key):
                 yield _problem(values.place_of(key), "no effect, because cdc is none", f"set cdc, or remove {key.name}")
         return
@@ -36,6 +39,9 @@ def change_event_problems(values: Values) -> Iterator[Problem]:
     if values[keys.VALUE] not in VALUES:
         what = f"{says}, values are {' or '.join(VALUES)}, and value is {values[keys.VALUE]}"
         yield _problem(place, what, f"set value: {VALUES[0]}, and let the connector's converter write it")
+    if values[keys.ON_SCHEMA] == "new_column":
+        what = f"{says}, values that the connector cannot read stay as stored, which a second column would not follow"
+        yield _problem(values.place_of(keys.ON_SCHEMA), what, "write pause or dead_letter")
     for path in values[keys.CDC_KEEP]:
         if not path.startswith(_KEPT_FROM):
             what = f"{path} is no field of source or transaction"

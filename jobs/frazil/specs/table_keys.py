@@ -107,6 +107,13 @@ CDC = Key(
     " become rows as they are.",
     "none",
 )
+CDC_DELETES = Key(
+    "cdc_deletes",
+    Choice(("by_key", "soft")),
+    "With cdc, what a delete does: with by_key, it takes the row out; with soft, the row stays, and its column"
+    " `__deleted` is true.",
+    "by_key",
+)
 CDC_KEEP = Key(
     "cdc_keep",
     ListOf(TEXT),
@@ -300,6 +307,7 @@ TABLE_SECTION = Section(
         WRITE,
         ORDER_BY,
         CDC,
+        CDC_DELETES,
         CDC_KEEP,
         CDC_PLACEHOLDER,
         PARTITION_BY,

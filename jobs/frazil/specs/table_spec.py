@@ -109,7 +109,7 @@ def spec_of(values: Values, source_file: str, database: str) -> TableSpec:
 
 def on_tombstone_of(values: Values) -> OnTombstone:
     if values[keys.WRITE] != "append":
-        return "delete"
+        return "skip" if values[keys.CDC_DELETES] == "soft" else "delete"
     return cast("OnTombstone", values.get(keys.ON_TOMBSTONE) or "row")
 
 

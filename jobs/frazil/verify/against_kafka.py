@@ -242,7 +242,7 @@ class _Comparing:
         ledger, judged = self.tables[0], [(table.spec, table.at) for table in self.tables]
         state, routes = ledger.at.state, routes_of(ledger.at.state)
         judge = partial(open_judge, judged, self.dead_letters, self.kafka.registry)
-        tombstones: OnTombstone = "delete" if ledger.spec.follows_keys else "dead_letter"
+        tombstones: OnTombstone = ledger.spec.on_tombstone if ledger.spec.follows_keys else "dead_letter"
         of_letters = judge(on_bad_record="dead_letter", on_tombstone=tombstones)
         leftovers = judge(
             on_bad_record="skip" if ledger.spec.on_bad_record == "skip" else "dead_letter",

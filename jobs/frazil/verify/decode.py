@@ -170,7 +170,7 @@ def open_rows(spec: TableSpec, at: Standing, dead_letters: TableView, registry: 
 
     A schema may have been excluded after records with it became rows. A tombstone is a row unless it deletes one.
     """
-    on_tombstone: OnTombstone = "delete" if spec.follows_keys else "row"
+    on_tombstone: OnTombstone = spec.on_tombstone if spec.follows_keys else "row"
     spec = replace(spec, on_bad_record="dead_letter", on_tombstone=on_tombstone, dead_letter_key=None)
     row_schema, placed, known = arrow_schema_of(at.view), _placed(spec, at), KnownSchemas.none_yet(spec, registry)
     table = TableDecoder(

@@ -73,9 +73,14 @@ class KeyComparison:
     seen: BitMap64 = field(default_factory=BitMap64)
 
     def add(self, decoded: DecodedRecords) -> int:
-        """Add records that are no rows, and return how many of them have a key."""
+        """Add records that are no rows, and return how many of them have a key.
+
+        A change event that keeps the row of its key does not say whether there is one.
+        """
         first, second = (decoded.rows.column(half).to_numpy() for half in (FIRST, SECOND))
-        self._add(first, second, decoded.row_offsets, is_delete=0)
+        keeping = [as_numbers(each.offset) for each in decoded.incomplete if each.needs_row]
+        says = ~np.isin(decoded.row_offsets, np.concatenate([np.empty(0, np.int64), *keeping]))
+        self._add(first[says], second[says], decoded.row_offsets[says], is_delete=0)
         if decoded.deletes is None:
             return len(first)
         deletes = decoded.deletes

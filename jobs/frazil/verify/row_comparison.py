@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.ingest.decode import DecodedRecords
+from frazil.modes.wanted import as_numbers
 from frazil.proof.tally import TopicPartition
 from frazil.records import Records
 from frazil.verify.columns import differing
@@ -48,6 +49,12 @@ class SometimesKept:
         if column in self.sometimes:
             return np.asarray(differs & stored.is_valid().to_numpy(zero_copy_only=False), np.bool_)
         return differs
+
+
+def _taken_from_others(decoded: DecodedRecords, column: str) -> npt.NDArray[np.bool_]:
+    """Return which rows have the value of a column from an earlier record: theirs does not say what it must be."""
+    taken = [as_numbers(each.offset) for each in decoded.incomplete if column in each.columns]
+    return np.isin(decoded.row_offsets, np.concatenate([np.empty(0, np.int64), *taken]))
 
 
 @dataclass(slots=True)
@@ -99,7 +106,8 @@ class RowComparison:
         stored, quoted = rows.at(decoded.row_offsets), self.quoting.value
         for name in self.as_rows.row_schema.names:
             here, there = stored.column(name), decoded.rows.column(name)
-            for index in np.flatnonzero(self.sometimes_kept.judge(name, here, differing(here, there))).tolist():
+            differs = self.sometimes_kept.judge(name, here, differing(here, there)) & ~_taken_from_others(decoded, name)
+            for index in np.flatnonzero(differs).tolist():
                 what = f"column {name}: {quoted(here[index])} in {self.table}, {quoted(there[index])} in Kafka"
                 yield int(decoded.row_offsets[index]), what
         for offset in () if decoded.deletes is None else decoded.deletes.offset:

@@ -54,6 +54,8 @@ from frazil.specs.load import load_tables
 from frazil.specs.shapes import Choice
 from frazil.specs.table_keys import TABLE_SECTION
 from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
+from tests.fakes.connect_samples import avro_schema
+from tests.fakes.debezium_samples import POSTGRES
 
 TIME = {"type": "int", "logicalType": "time-millis"}
 KEYS = dict(walk_keys(TABLE_SECTION))
@@ -111,6 +113,7 @@ EXAMPLES: dict[str, list[Example]] = {
         refused("write", "write: upsert", "write: append", "existing rows were written in the current mode"),
     ],
     "cdc": [refused("cdc", "write: upsert", CHANGE_EVENTS, "made of records that were read otherwise")],
+    "cdc_deletes": [refused("cdc_deletes", CHANGE_EVENTS, f"{CHANGE_EVENTS}\ncdc_deletes: soft", "would be missing")],
     "cdc_keep": [
         refused("cdc_keep", CHANGE_EVENTS, f"{CHANGE_EVENTS}\ncdc_keep: [source.lsn]", "made without these columns")
     ],
@@ -410,6 +413,8 @@ def test_a_changed_key_has_one_fate_in_explain_check_and_materialize(world: Worl
     for part, word in (("value", after.value), ("key", after.key)):
         if word == "protobuf":
             world.registry.register(f"orders-{part}", ORDER, schema_format="PROTOBUF")
+    if before.cdc != "none":
+        world.registry.register("orders-value", avro_schema(POSTGRES))
     world.make(before)
     if after.readers == ("spark",):
         world.registry.register("orders-value", record(a_field("n")))

@@ -253,6 +253,12 @@ CONTRADICTIONS = {
         "tables/a.yaml:4:11: cdc_keep: lsn is no field of source or transaction",
         "write a path such as source.lsn",
     ),
+    "change events with second columns": (
+        "topic: a\nwrite: upsert\ncdc: debezium\non_incompatible_schema: new_column",
+        "tables/a.yaml:4:25: on_incompatible_schema: with cdc: debezium, values that the connector cannot read stay as"
+        " stored, which a second column would not follow",
+        "write pause or dead_letter",
+    ),
     "a placeholder of no change events": (
         "topic: a\ncdc_placeholder: x",
         "tables/a.yaml:2:18: cdc_placeholder: no effect, because cdc is none",

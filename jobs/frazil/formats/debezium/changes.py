@@ -102,7 +102,7 @@ class Envelopes:
         check_names(self._image.columns, self._metadata)
         for name, _ in FIELDS[settings.connector] if settings.connector else ():
             field_at(stored, f"source.{name}")
-        self._settings = settings
+        self.settings = settings
         self.columns = (*self._image.columns, *self._metadata)
         self.schema = arrow_schema(self.columns)
 
@@ -140,24 +140,24 @@ class Envelopes:
         )
 
     def _position(self, parts: _Parts) -> Position:
-        connector = self._settings.connector
+        connector = self.settings.connector
         return Position((), ()) if connector is None else position(connector, parts.fields["source"])
 
     def _deletes(self, parts: _Parts) -> Flags:
         """Return which records take a row out. A tombstone has no position in the source, and follows a delete."""
-        if self._settings.soft_deletes:
+        if self.settings.soft_deletes:
             return np.zeros(len(parts), np.bool_)
-        return parts.are(DELETE) if self._settings.connector else parts.are(DELETE, TOMBSTONE)
+        return parts.are(DELETE) if self.settings.connector else parts.are(DELETE, TOMBSTONE)
 
     def _keeps_row(self, parts: _Parts) -> Flags:
         without_after: Flags = parts.are(UPDATE) & ~parts.has_after
-        return without_after | parts.are(DELETE) if self._settings.soft_deletes else without_after
+        return without_after | parts.are(DELETE) if self.settings.soft_deletes else without_after
 
     def _images(self, parts: _Parts, chosen: Indexes) -> pa.RecordBatch:
         """Return the images of the records: `before` for soft deletes, else `after`, which deletes lack."""
         arrays = _columns_of(parts.fields["after"])
         place = chosen
-        if self._settings.soft_deletes and "before" in parts.fields:
+        if self.settings.soft_deletes and "before" in parts.fields:
             before = _columns_of(parts.fields["before"])
             arrays = [pa.concat_arrays(both) for both in zip(arrays, before, strict=True)]
             place = np.where(parts.are(DELETE)[chosen], chosen + len(parts), chosen)
@@ -169,7 +169,7 @@ class Envelopes:
     def _marks(self, images: pa.RecordBatch, is_row: Flags) -> dict[str, Flags]:
         """Return which values of each column are unavailable; columns without any are left out."""
         found = {
-            name: unavailable(array, self._settings.placeholder) & is_row
+            name: unavailable(array, self.settings.placeholder) & is_row
             for name, array in zip(images.schema.names, images.columns, strict=True)
         }
         return {name: marks for name, marks in found.items() if marks.any()}
@@ -187,7 +187,7 @@ class Envelopes:
             return _source_time(parts)
         if column.name == DELETED:
             return pa.array(parts.are(DELETE))
-        path = next(each for each in self._settings.kept if kept_name(each) == column.name)
+        path = next(each for each in self.settings.kept if kept_name(each) == column.name)
         return parts.field(path)
 
     def _skipped(self, parts: _Parts, is_delete: Flags) -> dict[str, Indexes]:

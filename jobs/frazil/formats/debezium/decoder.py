@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +16,8 @@ from frazil.formats.avro.types import AvroSchema
 from frazil.formats.connect import ConnectTypes
 from frazil.formats.connect_json.schema import EmbeddedSchema
 from frazil.formats.debezium.changes import Changes, Envelopes, no_envelopes
-from frazil.formats.debezium.envelope import Kind, fields_read, kind_of
-from frazil.formats.decoder import Decoded, Decoder, Indexes, Payloads, WithoutRow
+from frazil.formats.debezium.envelope import Kind, about_names, fields_read, kind_of
+from frazil.formats.decoder import Decoded, Decoder, Incomplete, Indexes, Payloads, WithoutRow
 from frazil.formats.json_values import open as json_decoders
 from frazil.formats.json_values.shape import columns_of
 from frazil.formats.mapped import Mapped
@@ -33,6 +34,7 @@ class ChangeDecoder:
 
     def __init__(self, decoder: Decoder, envelopes: Envelopes) -> None:
         self.schema = envelopes.schema
+        self._settings = envelopes.settings
         self._decoder = decoder
         self._envelopes = envelopes
 
@@ -46,6 +48,7 @@ class ChangeDecoder:
             decoded.truncated_nanos + changes.truncated_nanos,
             decoded.undeclared,
             WithoutRow(changes.deletes, changes.truncates, changes.skipped, _unsupported(changes)).among(among),
+            tuple(each.among(among) for each in _incomplete(changes, self._settings)),
         )
 
 
@@ -70,16 +73,22 @@ def accepted_of(decoded: Decoded) -> Indexes:
 
 
 def _unsupported(changes: Changes) -> tuple[int, str] | None:
-    """Return the first change that needs rows as they are stored, by its index, and what it is."""
-    found = [
-        (changes.truncates, "a truncate, which takes out all rows"),
-        (changes.indexes[changes.keeps_row], "an update without the row"),
-        *(
-            (changes.indexes[marks], f"a value of {name} that the connector could not read")
-            for name, marks in changes.unavailable.items()
-        ),
-    ]
-    return min(((int(indexes[0]), what) for indexes, what in found if len(indexes)), default=None)
+    """Return the first change that this release cannot apply, by its index, and what it is."""
+    return (int(changes.truncates[0]), "a truncate, which takes out all rows") if len(changes.truncates) else None
+
+
+def _incomplete(changes: Changes, settings: ChangeEvents) -> Iterator[Incomplete]:
+    """Yield the rows that take values from stored ones: by the columns that they take."""
+    if changes.keeps_row.any():
+        needs_row = not settings.soft_deletes
+        own, which = about_names(settings), changes.indexes[changes.keeps_row]
+        yield Incomplete(own, which, are_own=True, needs_row=needs_row)
+    if changes.unavailable:
+        names, marks = tuple(changes.unavailable), np.stack([*changes.unavailable.values()], axis=1)
+        rows = np.flatnonzero(marks.any(axis=1))
+        for kind in np.unique(marks[rows], axis=0):
+            columns = tuple(name for name, marked in zip(names, kind.tolist(), strict=True) if marked)
+            yield Incomplete(columns, changes.indexes[rows[(marks[rows] == kind).all(axis=1)]])
 
 
 def avro_changes(schema: AvroSchema, settings: ChangeEvents, engine: Engine | None = None) -> Decoder:

@@ -52,6 +52,11 @@ def metadata_columns(columns: tuple[Column, ...], settings: ChangeEvents) -> tup
     return about + tuple(_kept(columns, settings.kept))
 
 
+def about_names(settings: ChangeEvents) -> tuple[str, ...]:
+    """Return the names of the columns about a change."""
+    return (OP, SOURCE_TIME, *([DELETED] if settings.soft_deletes else []), *map(kept_name, settings.kept))
+
+
 def _kept(columns: tuple[Column, ...], paths: tuple[str, ...]) -> Iterator[Column]:
     for path in paths:
         yield Column(kept_name(path), field_at(columns, path).type)

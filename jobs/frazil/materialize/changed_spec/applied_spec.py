@@ -55,6 +55,7 @@ ADDED_LATER: Mapping[str, str] = {
     "fields": "",
     "routes": "",
     "cdc": "none",
+    "cdc_deletes": "by_key",
     "cdc_keep": "",
     "cdc_placeholder": PLACEHOLDER,
     "columns": "",
@@ -161,7 +162,8 @@ def _applied_events(applied: AppliedSpec) -> ChangeEvents | None:
     if applied.keys["cdc"] == "none":
         return None
     kept = tuple(path for path in applied.keys["cdc_keep"].split(", ") if path)
-    return ChangeEvents(kept=kept, placeholder=applied.keys["cdc_placeholder"].encode())
+    soft = applied.keys["cdc_deletes"] == "soft"
+    return ChangeEvents(soft_deletes=soft, kept=kept, placeholder=applied.keys["cdc_placeholder"].encode())
 
 
 def with_policies(spec: TableSpec, policies: Policies) -> TableSpec:
@@ -252,6 +254,7 @@ TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
     "tags": lambda spec: spec.policies.tags_text(),
     "write": lambda spec: spec.write,
     "cdc": lambda spec: spec.cdc,
+    "cdc_deletes": lambda spec: "soft" if _events(spec).soft_deletes else "by_key",
     "cdc_keep": lambda spec: ", ".join(_events(spec).kept),
     "cdc_placeholder": lambda spec: _events(spec).placeholder.decode(),
     "partition_by": lambda spec: layout_text(spec.partition_by),

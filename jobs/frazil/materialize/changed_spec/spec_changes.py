@@ -305,6 +305,7 @@ RULES: Mapping[str, Callable[[Judged], Iterator[SpecChange]]] = {
     "write": _never("write", "existing rows were written in the current mode, and are proven by it"),
     "order_by": _only_one,
     "cdc": _never("cdc", "existing rows were made of records that were read otherwise"),
+    "cdc_deletes": _never("cdc_deletes", "the rows of keys that are deleted already would be missing, or stay"),
     "cdc_keep": _never("cdc_keep", "existing rows were made without these columns, or with others"),
     "cdc_placeholder": _at_once("cdc_placeholder"),
     "partition_by": partition_by_rule,

@@ -25,7 +25,7 @@ from frazil.materialize.ingest.table_rows import Chunk, TableDecoder
 from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import BadRecordLimitError
-from frazil.model.ingested import FollowedRecords, TaskContext
+from frazil.model.ingested import FollowedRecords, IncompleteRecords, TaskContext
 from frazil.records import OptionalFields, Records
 
 TOMBSTONE = "tombstone"
@@ -47,6 +47,7 @@ class DecodedRecords:
     """What became of the first `read` records of a chunk. `dead_letters` are in their table's schema.
 
     `deletes` are the records that delete an identity, in a table that follows keys; None if there is none.
+    `incomplete` are those whose rows take values from others.
     """
 
     read: int
@@ -58,6 +59,7 @@ class DecodedRecords:
     truncated_nanos: int
     undeclared_fields: int
     stop: Stop | None
+    incomplete: tuple[IncompleteRecords, ...] = ()
 
     @property
     def rows(self) -> pa.RecordBatch:
@@ -181,6 +183,7 @@ class RecordDecoder:
             truncated_nanos=sum(each.truncated_nanos for each in decoded),
             undeclared_fields=sum(each.undeclared for each in decoded),
             stop=stop,
+            incomplete=tuple(some for each in decoded for some in each.incomplete),
         )
 
     def _divided(self, chunk: Chunk) -> tuple[Sequence[Chunk], Refused]:

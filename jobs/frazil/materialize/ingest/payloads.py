@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from frazil.formats.arrow import fit
-from frazil.formats.decoder import EVERY_ONE_HAS_A_ROW, Indexes, WithoutRow, chosen_payloads
+from frazil.formats.decoder import EVERY_ONE_HAS_A_ROW, Incomplete, Indexes, WithoutRow, chosen_payloads
 from frazil.formats.framing import Framed
 from frazil.formats.null_bytes import MOST_NULL_BYTES, null_bytes_added, null_bytes_of_row, wide_fields
 from frazil.formats.unpacking import decode_group
@@ -39,7 +39,8 @@ NO_WRITERS = Writers(pa.array([], pa.int32()), pa.array([], pa.string()))
 class Part:
     """The values or the keys of a chunk, decoded: the columns of the accepted, in order, and who they are.
 
-    `accepted` is None where that is all of them. `without_row` are change events by their indexes in the chunk.
+    `accepted` is None where that is all of them. `without_row` and
+    `incomplete` are change events by their indexes in the chunk.
     """
 
     columns: list[pa.Array]
@@ -49,6 +50,7 @@ class Part:
     truncated_nanos: int = 0
     undeclared: int = 0
     without_row: WithoutRow = EVERY_ONE_HAS_A_ROW
+    incomplete: tuple[Incomplete, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ def decode_framed(
     """
     rejects = list(framed.unframed)
     pieces: list[_Piece] = []
-    nanos, undeclared, without_row = 0, 0, EVERY_ONE_HAS_A_ROW
+    nanos, undeclared, without_row, incomplete = 0, 0, EVERY_ONE_HAS_A_ROW, list[Incomplete]()
     room, wide = _Room(len(payloads), _most_null_bytes(framed)), wide_fields(target)
     for group in framed.groups:
         chosen, given = group.indexes, chosen_payloads(payloads, group.indexes)
@@ -145,6 +147,7 @@ def decode_framed(
         undeclared += decoded.undeclared
         rejects += [_at(reject, chosen) for reject in decoded.rejects]
         without_row += decoded.without_row.among(chosen)
+        incomplete += [each.among(chosen) for each in decoded.incomplete]
         sources = place(group.schema_id, decoded.rows.schema)
         room.take(len(given), null_bytes_added(decoded.rows, wide, sources))
         kept = _without(chosen, len(given), decoded.rowless)
@@ -155,7 +158,9 @@ def decode_framed(
     elif framed.nulls:
         rejects += [Reject(i, Reason.NULL_VALUE, "the value is null") for i in framed.nulls]
     part = _assemble(pieces, target, tuple(rejects), len(payloads))
-    return replace(part, truncated_nanos=nanos, undeclared=undeclared, without_row=without_row)
+    return replace(
+        part, truncated_nanos=nanos, undeclared=undeclared, without_row=without_row, incomplete=tuple(incomplete)
+    )
 
 
 def narrow(columns: Sequence[pa.Array], have: Indexes | None, wanted: Indexes | None) -> list[pa.Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -27,10 +27,11 @@ from frazil.materialize.ingest.placing import ByName, Place, nowhere
 from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import UnsupportedChangeError
-from frazil.model.ingested import FollowedRecords
+from frazil.model.ingested import FollowedRecords, IncompleteRecords
 from frazil.model.spec import TableSpec
 from frazil.modes.followed import followed_records
 from frazil.modes.identity import COLUMNS
+from frazil.modes.wanted import as_array
 from frazil.records import Records
 
 
@@ -60,6 +61,7 @@ class TableRows:
     undeclared: int
     deletes: FollowedRecords | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
+    incomplete: tuple[IncompleteRecords, ...] = ()
 
 
 class TableDecoder:
@@ -122,7 +124,14 @@ class TableDecoder:
             undeclared=values.undeclared + keys.undeclared,
             deletes=deletes,
             skipped={reason: len(indexes) for reason, indexes in skipped.items()},
+            incomplete=tuple(self._incomplete(chunk, values, accepted)),
         )
+
+    def _incomplete(self, chunk: Chunk, values: Part, accepted: Indexes | None) -> Iterator[IncompleteRecords]:
+        for each in values.incomplete:
+            offsets = chunk.records.offsets.take(pa.array(both(each.indexes, accepted))).to_numpy()
+            columns = each.columns_of(self._record_schema.names)
+            yield IncompleteRecords(chunk.partition, columns, each.needs_row, as_array(offsets))
 
     def _check_supported(self, chunk: Chunk, values: Part) -> None:
         """Raise UnsupportedChangeError for a change event that this release cannot apply."""

@@ -12,6 +12,7 @@ from frazil.materialize.ingest.payloads import Stop
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.ingested import (
     FollowedRecords,
+    IncompleteRecords,
     IngestTask,
     RangeResult,
     RouteRows,
@@ -52,6 +53,7 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         route_files=tuple(each.close() for each in rows) if context.routes else (),
         followed=tuple(rows[0].followed),
         deletes=tuple(work.deletes),
+        incomplete=tuple(work.incomplete),
     )
 
 
@@ -76,6 +78,7 @@ class _Work:
     truncated_nanos: int = 0
     undeclared_fields: int = 0
     deletes: list[FollowedRecords] = field(default_factory=list)
+    incomplete: list[IncompleteRecords] = field(default_factory=list)
 
     def write(self, wanted: OffsetRange, chunks: Iterator[Records]) -> RangeResult:
         tally = _Tally(wanted, [RouteRows() for _ in self.rows])
@@ -88,6 +91,7 @@ class _Work:
                         self.dead_letters.add(decoded.dead_letters)
                 if decoded.deletes is not None:
                     self.deletes.append(decoded.deletes)
+                self.incomplete += decoded.incomplete
                 self.truncated_nanos += decoded.truncated_nanos
                 self.undeclared_fields += decoded.undeclared_fields
                 tally.add(records, decoded)
