@@ -25,7 +25,7 @@ from frazil.model.errors import CatalogError
 from frazil.model.ingested import DeletedRows, WrittenFile
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings
-from frazil.model.updates import RowUpdates, TakenColumns, UpdateTask
+from frazil.model.updates import NULL, RowUpdates, TakenColumns, UpdateTask
 
 COLUMNS = (
     Column("id", Scalar("long")),
@@ -109,16 +109,20 @@ def updates_of(
 
 
 def test_columns_are_set_and_the_others_stay(stored: Stored) -> None:
-    (one,) = stored.files([1, 2, 3], note=["a", "b", "c"], tag=[None, b"2" * 16, None], open=[True] * 3)
-    (two,) = stored.files([4, 5], note=["d", None], open=[True] * 2)
+    (one,) = stored.files([1, 2, 3], size=[5] * 3, note=["a", "b", "c"], tag=[None, b"2" * 16, None], open=[True] * 3)
+    (two,) = stored.files([4, 5], size=[5] * 2, note=["d", None], open=[True] * 2)
     stored.publish([one, two])
     places = [(two.path, 1), (one.path, 1)]
 
-    files = stored.updated(updates_of(places, {"until": [10**6, 2 * 10**6], "open": [0, 0], "day": [1, 2]}))
+    files = stored.updated(
+        updates_of(places, {"until": [10**6, 2 * 10**6], "open": [0, 0], "day": [1, 2], "size": [NULL, 7]})
+    )
     stored.publish(files, [DeletedRows(one.path, [1]), DeletedRows(two.path, [1])])
 
-    found = [(row["id"], row["note"], row["day"].day, row["until"].second) for row in stored.rows(open=False)]
-    assert found == [(2, "b", 3, 2), (5, None, 2, 1)]
+    found = [
+        (row["id"], row["note"], row["day"].day, row["until"].second, row["size"]) for row in stored.rows(open=False)
+    ]
+    assert found == [(2, "b", 3, 2, 7), (5, None, 2, 1, None)]
     assert stored.rows(id=2)[0]["tag"] == uuid.UUID(bytes=b"2" * 16)
     assert [row["id"] for row in stored.rows(open=True)] == [1, 3, 4]
     assert sum(file.rows for file in files) == 2

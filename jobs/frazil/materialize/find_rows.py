@@ -32,6 +32,7 @@ def find_rows(
     schema, source = Schema.model_validate_json(view.schema_json), FollowedColumns.of(spec)
     names = (FIRST, SECOND, source.partition, source.offset, *source.order)
     first_id, second_id, partition, offset, *order = (schema.find_field(name).field_id for name in names)
+    end = schema.find_field(source.end).field_id if source.end is not None else None
     clients.runner.start()
     is_small = sum(map(_rows, files)) <= ROWS_OF_A_TASK
     count = 1 if is_small else min(clients.runner.parallelism, len(files))
@@ -40,7 +41,7 @@ def find_rows(
             table=view.identifier,
             location=view.location,
             files=share,
-            columns=IdentityColumns(first_id, second_id, partition, offset, tuple(order)),
+            columns=IdentityColumns(first_id, second_id, partition, offset, tuple(order), end),
             first=as_array(first),
             second=as_array(second),
             storage=clients.lake.storage,

@@ -14,7 +14,8 @@ from frazil.model.reader_rules import refused_columns, refused_partition_source
 from frazil.model.schemas import SchemaFinding
 from frazil.model.sort_order import sort_field
 from frazil.model.spec import TableSpec
-from frazil.modes.identity import COLUMNS, without_identity
+from frazil.modes.followed import added_columns
+from frazil.modes.identity import without_identity
 
 TABLE_PROPERTIES = {
     "write.parquet.compression-codec": "zstd",
@@ -77,8 +78,7 @@ ADDED_DEAD_LETTER_COLUMNS: tuple[Column, ...] = (
 def metadata_columns(spec: TableSpec, key: Column | None) -> tuple[Column, ...]:
     """The columns about the record. `key` is of the key schema, for a spec that reads keys by their schema."""
     columns = (_metadata_column(spec, name, key) for name in spec.metadata.keep)
-    identity = COLUMNS if spec.follows_keys else ()
-    return (*(column for column in columns if column is not None), *identity)
+    return (*(column for column in columns if column is not None), *added_columns(spec))
 
 
 def _metadata_column(spec: TableSpec, name: str, key: Column | None) -> Column | None:
@@ -102,7 +102,7 @@ def reads_keys_by_schema(spec: TableSpec) -> bool:
 def name_clashes(record: tuple[Column, ...], spec: TableSpec) -> tuple[SchemaFinding, ...]:
     """Fields that would take the name of a metadata column, there or still to come, letter case aside."""
     names = [spec.metadata.prefix + name for name in _kept(spec)]
-    names += [column.name for column in COLUMNS if spec.follows_keys]
+    names += [column.name for column in added_columns(spec)]
     taken = {name.lower(): name for name in names}
     return tuple(
         SchemaFinding(column.name, f"the name clashes with the metadata column {taken[column.name.lower()]}")

@@ -42,18 +42,22 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class IdentityColumns:
-    """Columns by their field ids: the halves of the identity, where a row came from, and what orders it before that."""
+    """Columns by their field ids: the halves of the identity, where a row came from, and what orders it before that.
+
+    `end` is a column whose null is the greatest value: the end of an interval. It follows the order.
+    """
 
     first: int
     second: int
     partition: int
     offset: int
     order: tuple[int, ...] = ()
+    end: int | None = None
 
     @property
     def found(self) -> tuple[int, ...]:
         """The columns of which found rows have values."""
-        return self.partition, self.offset, *self.order
+        return self.partition, self.offset, *self.order, *(() if self.end is None else (self.end,))
 
 
 @dataclass(frozen=True, slots=True)

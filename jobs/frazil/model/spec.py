@@ -23,7 +23,7 @@ WireFormat = Literal["confluent", "confluent_headers", "glue"]
 CONFLUENT: WireFormat = "confluent"
 StringFormats = Literal["typed", "text"]
 ChangeFormat = Literal["none", "debezium"]
-WriteMode = Literal["append", "upsert"]
+WriteMode = Literal["append", "upsert", "history"]
 OnBadRecord = Literal["dead_letter", "skip", "stop"]
 OnTombstone = Literal["row", "skip", "dead_letter", "delete"]
 OnIncompatibleSchema = Literal["pause", "dead_letter", "new_column"]
@@ -278,8 +278,13 @@ class TableSpec:
 
     @property
     def follows_keys(self) -> bool:
-        """Return whether the table has at most one row for each identity (docs/decisions/0036)."""
+        """Return whether records change the rows of their identity (docs/decisions/0036)."""
         return self.write != "append"
+
+    @property
+    def keeps_history(self) -> bool:
+        """Return whether the table has each row that an identity had, with the interval in which it was valid."""
+        return self.write == "history"
 
     @property
     def needs_registry(self) -> bool:

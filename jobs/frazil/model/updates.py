@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from frazil.model.ingested import WriteTarget
 from frazil.model.secret import SettingValue
 
+NULL = -(2**63)
+"""A null among the values of `set_to`."""
+
 
 @dataclass(frozen=True, slots=True)
 class TakenColumns:
@@ -28,8 +31,9 @@ class RowUpdates:
     """Rows to be written anew, by column: the number of their data file in `paths`, and their position in it.
 
     `set_to` has a value for each row, for columns that are whole numbers, booleans, dates or times: as Iceberg stores
-    them, a boolean as 0 or 1. `taken` comes first, `set_to` last; other columns keep their values. The files may be in
-    the table or of the batch, and have any schema that the table had. Position deletes do not matter here.
+    them, a boolean as 0 or 1, and a null as `NULL`. `taken` comes first, `set_to` last; other columns keep their
+    values. The files may be in the table or of the batch, and have any schema that the table had. Position deletes do
+    not matter here.
     """
 
     paths: tuple[str, ...]

@@ -8,11 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from frazil.model.columns import Column
 from frazil.model.ingested import FollowedRecords
 from frazil.model.spec import TableSpec
-from frazil.modes.identity import FIRST, SECOND
+from frazil.modes.identity import COLUMNS, FIRST, SECOND
 from frazil.modes.order import as_order
+from frazil.modes.validity import VALID_FROM, VALID_TO, validity_columns
 from frazil.modes.wanted import as_array
+
+
+def added_columns(spec: TableSpec) -> tuple[Column, ...]:
+    """Return the columns that the write mode adds to those of records."""
+    if not spec.follows_keys:
+        return ()
+    return (*COLUMNS, *validity_columns()) if spec.keeps_history else COLUMNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +34,13 @@ class FollowedColumns:
     partition: str
     offset: str
     order: tuple[str, ...] = ()
+    end: str | None = None
+    """In a history, the end of a row's interval."""
 
     @classmethod
     def of(cls, spec: TableSpec) -> FollowedColumns:
-        return cls(spec.metadata.prefix + "partition", spec.metadata.prefix + "offset")
+        partition, offset = spec.metadata.prefix + "partition", spec.metadata.prefix + "offset"
+        return cls(partition, offset, (VALID_FROM,), VALID_TO) if spec.keeps_history else cls(partition, offset)
 
     def of_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         order = [as_order(rows.column(name)) for name in self.order]

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from frazil.model.spec import WriteMode
 from frazil.modes.append import APPEND
+from frazil.modes.history import HISTORY
 from frazil.modes.mode import Mode
 from frazil.modes.upsert import UPSERT
 
-MODES: Mapping[WriteMode, Mode] = {each.name: each for each in (APPEND, UPSERT)}
+MODES: Mapping[WriteMode, Mode] = {each.name: each for each in (APPEND, UPSERT, HISTORY)}
 
 
 def open_mode(write: WriteMode) -> Mode:

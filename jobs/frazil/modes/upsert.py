@@ -84,13 +84,13 @@ class Settled:
 
 def keep_the_newest(written: Written, find: Find) -> BatchChange:
     """Return the change after which each identity has the row of its newest record, or none if that is a delete."""
-    changes = _changes_of(written)
+    changes = changes_of(written)
     identities = grouped(changes)
     found = find(identities.first, identities.second) if len(changes) else ()
     columns = _columns_of(written)
-    stored = _stored_of(found, columns=columns)
+    stored = stored_of(found, columns=columns)
     if not columns:
-        _check_partitions(changes, identities, stored)
+        check_partitions(changes, identities, stored)
     settled = settle(changes, identities, stored)
     completed = _completed(written, found, changes, identities, stored, settled) if written.incomplete else Completed()
     settled = replace(settled, live=np.setdiff1d(settled.live, completed.unkept, assume_unique=True))
@@ -145,10 +145,10 @@ def _completed(
     return complete(written.incomplete, chains)
 
 
-def _check_partitions(changes: Changes, identities: Grouped, stored: StoredRows) -> None:
+def check_partitions(changes: Changes, identities: Grouped, stored: StoredRows) -> None:
     """Raise KeyInTwoPartitionsError if an identity has records of two partitions, whose offsets say no order."""
     place = np.concatenate([identities.place, stored.place])
-    partition, offset = (np.concatenate(pair) for pair in zip(changes.order, stored.order, strict=True))
+    partition, offset = (np.concatenate(pair) for pair in zip(changes.order[-2:], stored.order[-2:], strict=True))
     by_place = np.lexsort((partition, place))
     same = np.diff(place[by_place]) == 0
     moved = np.flatnonzero(same & (np.diff(partition[by_place]) != 0))
@@ -162,7 +162,7 @@ def _check_partitions(changes: Changes, identities: Grouped, stored: StoredRows)
 UPSERT = Mode("upsert", change=keep_the_newest, prove_rows=prove_rows)
 
 
-def _changes_of(written: Written) -> Changes:
+def changes_of(written: Written) -> Changes:
     """Return the records of a batch."""
     rows = [each.records for each in written.followed]
     records = [*rows, *written.deletes]
@@ -187,7 +187,7 @@ def _orders(parts: Sequence[FollowedRecords] | Sequence[FoundRows], *, columns: 
     return (*before, _joined(each.partition for each in parts), _joined(each.offset for each in parts))
 
 
-def _stored_of(found: Sequence[FoundRows], *, columns: int) -> StoredRows:
+def stored_of(found: Sequence[FoundRows], *, columns: int) -> StoredRows:
     counts = [len(each.place) for each in found]
     return StoredRows(
         place=_joined(each.place for each in found),

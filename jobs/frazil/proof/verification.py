@@ -51,6 +51,8 @@ class FindingKind(StrEnum):
     """Kafka has a newer record of a row's key."""
     DELETED_KEY = "deleted_key"
     """Kafka has a newer record that deletes a row's key."""
+    WRONG_INTERVAL = "wrong_interval"
+    """An interval of a history overlaps another one of its identity, or contradicts `is_current` or itself."""
     NO_IDENTITY = "no_identity"
     CHANGED_IDENTITY = "changed_identity"
     """A row's identity is not that of its key."""

@@ -33,7 +33,8 @@ def keyed_problems(values: Values, metadata: MetadataColumns) -> Iterator[Proble
         what = f"{says}, rows are deleted by their position, which Frazil's Delta logs do not express"
         yield _problem(values.place_of(keys.FORMATS), what, "write [iceberg]")
     if values.is_given(keys.ON_TOMBSTONE):
-        what = f"no effect {says}: a record without a value deletes the row of its key"
+        does = "ends the interval" if write == "history" else "deletes the row"
+        what = f"no effect {says}: a record without a value {does} of its key"
         yield _problem(values.place_of(keys.ON_TOMBSTONE), what, "remove on_tombstone")
     for path, policy in policies_of(values).inside(f"{metadata.prefix}key"):
         if policy.treatment not in ("hash", "none"):

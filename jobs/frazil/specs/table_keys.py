@@ -95,9 +95,10 @@ WIRE_FORMAT = Key(
 )
 WRITE = Key(
     "write",
-    Choice(get_args(WriteMode), planned("use append or upsert", "deduplicate", "history")),
+    Choice(get_args(WriteMode), planned("use append or upsert", "deduplicate")),
     "How records change the table: with append, every record becomes a row; with upsert, the newest record of each key"
-    " is its row, and a record without a value deletes it.",
+    " is its row, and a record without a value deletes it; with history, every record becomes a row with the interval"
+    " in which it was valid.",
     "append",
 )
 CDC = Key(
@@ -162,7 +163,7 @@ ON_TOMBSTONE = Key(
     "on_tombstone",
     Choice(("row", "skip", "dead_letter")),
     "What happens to a record without a value.",
-    Derived("row; with write: upsert, it deletes the row of its key"),
+    Derived("row; with write: upsert, it deletes the row of its key; with write: history, it ends its interval"),
 )
 ON_SCHEMA = Key(
     "on_incompatible_schema",

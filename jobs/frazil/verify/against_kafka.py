@@ -265,7 +265,7 @@ class _Comparing:
 
     def _keys(self, where: TopicPartition, tables: Sequence[RowComparison], leftovers: Judge) -> KeyComparison | None:
         table = self.tables[0]
-        if not table.spec.follows_keys:
+        if not table.spec.follows_keys or table.spec.keeps_history:
             return None
         columns = source_columns(table.spec, table.at.state)
         scan = TableScan(table.at.view, columns=(*HALVES, columns.partition, columns.offset))

@@ -29,7 +29,8 @@ from frazil.model.routes import Route
 from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, RegisteredSchema, SchemaId
 from frazil.model.snapshot import TableView
 from frazil.model.spec import OnBadRecord, OnTombstone, TableSpec
-from frazil.modes.identity import COLUMNS
+from frazil.modes.followed import added_columns
+from frazil.modes.validity import NAMES as VALIDITY
 from frazil.ports import SchemaRegistry
 from frazil.records import Headers, OptionalFields, Records
 from frazil.verify.placement import ByFieldId
@@ -141,6 +142,11 @@ class RowRedecoder(Redecoder):
 
     row_schema: pa.Schema
     placed: ByFieldId
+
+    @property
+    def compared(self) -> Sequence[str]:
+        """The columns whose values are those of the record: not the interval in a history."""
+        return [name for name in self.row_schema.names if not (self.spec.keeps_history and name in VALIDITY)]
 
 
 @dataclass(slots=True)
@@ -257,7 +263,7 @@ def _without_record(spec: TableSpec, row_schema: pa.Schema) -> pa.Schema:
 def _about_record(spec: TableSpec) -> frozenset[str]:
     """Return the columns that are not the record's own."""
     kept = (spec.metadata.prefix + name for name in spec.metadata.keep)
-    return frozenset((*kept, *(column.name for column in COLUMNS if spec.follows_keys)))
+    return frozenset((*kept, *(column.name for column in added_columns(spec))))
 
 
 def _placed(spec: TableSpec, at: Standing) -> ByFieldId:

@@ -1,4 +1,7 @@
-"""Has each row the identity of its key, and no two rows the same one? For tables that follow keys (decision 0036)."""
+"""Has each row the identity of its key, and no two rows the same one? For tables that follow keys (decision 0036).
+
+In a history, an identity has many rows; `intervals.py` checks these.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,8 @@ def check_identities(spec: TableSpec, at: Standing, *, without: Collection[str],
     doubled, counted, done = _Doubled(), ByIdentity(np.add), 0
     for batch in rows.slices():
         judged.add(batch)
-        _count(counted, batch)
+        if not spec.keeps_history:
+            _count(counted, batch)
         done += batch.num_rows
         watch("identities", done, rows.rows)
     while True:
@@ -55,9 +59,8 @@ def check_identities(spec: TableSpec, at: Standing, *, without: Collection[str],
         for batch in halves.batches():
             _count(counted, batch)
     findings = (*judged.findings(), *_doubled_findings(doubled, rows, columns, key, Quoting(not spec.masked)))
-    return Check(
-        "identities", f"{plural(done, 'row')}: each has the identity of its key, and no other row has", findings
-    )
+    alone = "" if spec.keeps_history else ", and no other row has"
+    return Check("identities", f"{plural(done, 'row')}: each has the identity of its key{alone}", findings)
 
 
 def halves_of(rows: pa.RecordBatch) -> tuple[Numbers, Numbers, pa.RecordBatch]:

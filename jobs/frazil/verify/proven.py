@@ -22,6 +22,7 @@ from frazil.proof.verification import Check, Discrepancy, FindingKind
 from frazil.verify.changed_columns import columns_made_again, columns_of_other_types
 from frazil.verify.files import CheckedFiles, check_files
 from frazil.verify.identities import check_identities
+from frazil.verify.intervals import check_intervals
 from frazil.verify.scan import Watch, tally_rows
 
 
@@ -95,6 +96,8 @@ def count_table(spec: TableSpec, at: Standing, *, watch: Watch) -> CountedTable:
         return CountedTable(spec, at, (*checks, Check("rows", "", untraced)), foreign)
     if spec.follows_keys:
         checks = (*checks, check_identities(spec, at, without=files.unreadable, watch=watch))
+    if spec.keeps_history:
+        checks = (*checks, check_intervals(spec, at, without=files.unreadable))
     return CountedTable(spec, at, checks, foreign, rows)
 
 

@@ -104,7 +104,7 @@ class RowComparison:
 
     def _differences_of(self, decoded: DecodedRecords, rows: Side) -> Iterator[tuple[int, str]]:
         stored, quoted = rows.at(decoded.row_offsets), self.quoting.value
-        for name in self.as_rows.row_schema.names:
+        for name in self.as_rows.compared:
             here, there = stored.column(name), decoded.rows.column(name)
             differs = self.sometimes_kept.judge(name, here, differing(here, there)) & ~_taken_from_others(decoded, name)
             for index in np.flatnonzero(differs).tolist():

@@ -203,6 +203,7 @@ class PartitionComparison:
         for decoded in self.leftovers.decode(*self.source, records):
             if self.keys is None:
                 missing.update(*(table.offsets.tolist() for table in decoded.tables))
+                followed += 0 if decoded.deletes is None else len(decoded.deletes)
             else:
                 followed += self.keys.add(decoded)
             if decoded.dead_letters is not None:

@@ -49,6 +49,8 @@ class World:
     values: list[bytes] = field(default_factory=list)
     keys: dict[int, bytes] = field(default_factory=dict)
     """By offset; other records have no key."""
+    times: dict[int, int] = field(default_factory=dict)
+    """Timestamps by offset, in milliseconds."""
     gone: set[int] = field(default_factory=set)
     """Offsets that compaction left empty."""
     earliest: int = 0
@@ -69,7 +71,8 @@ class World:
         nothing = [None] * len(offsets)
         values = [self.values[n] for n in offsets]
         keys = [self.keys.get(n) for n in offsets]
-        yield Records.of(offsets, [1_000] * len(offsets), keys, values, nothing, wanted.end, 0)
+        times = [self.times.get(n, 1_000) for n in offsets]
+        yield Records.of(offsets, times, keys, values, nothing, wanted.end, 0)
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
         del name

@@ -142,9 +142,9 @@ SPEC_ERRORS = {
         "write the value out",
     ),
     "value of a later release": (
-        "topic: a\nwrite: history",
-        "tables/a.yaml:2:8: write: history is not supported in this release",
-        "use append or upsert",
+        "topic: a\ncolumns: {ssn: {mask: tokenize}}",
+        "tables/a.yaml:2:23: columns.ssn.mask: tokenize is not supported in this release",
+        "use hash: equal values have equal hashes",
     ),
     "order of a later release": (
         "topic: a\norder_by: placed_at",
@@ -152,9 +152,9 @@ SPEC_ERRORS = {
         "a later record of a key is newer, by its offset in the partition",
     ),
     "misspelt value of a later release": (
-        "topic: a\nwrite: histry",
-        'tables/a.yaml:2:8: write: expected one of append, upsert, found "histry"',
-        "did you mean history? It is not supported in this release: use append or upsert",
+        "topic: a\ncolumns: {ssn: {mask: tokenise}}",
+        'tables/a.yaml:2:23: columns.ssn.mask: expected one of hash, redact, truncate, none, found "tokenise"',
+        "did you mean tokenize? It is not supported in this release: use hash: equal values have equal hashes",
     ),
     "unknown value": (
         "topic: a\non_tombstone: rows",
@@ -433,7 +433,7 @@ def test_no_content_of_a_file_ends_in_a_trace(tmp_path: Path, content: bytes) ->
 
 
 def test_lines_indented_with_tabs_hide_no_other_problem(load: Load) -> None:
-    tabs = "topik: orders\nreaders:\n\t- spork\n\t- spark\nwrite: history\n"
+    tabs = "topik: orders\nreaders:\n\t- spork\n\t- spark\nwrite: histories\n"
     mixed = "topic: b\nmaintain:\n  target_file: 5MB\n\tkeep_snapshots: {}\n"
 
     with pytest.raises(SettingError) as refused:
@@ -445,7 +445,7 @@ def test_lines_indented_with_tabs_hide_no_other_problem(load: Load) -> None:
         "a.yaml:3:1: indented with a tab, and so is 1 other line",
         "a.yaml:1:1: topik: unknown key",
         "a.yaml:3:4: readers",
-        "a.yaml:5:8: write: history",
+        "a.yaml:5:8: write: expected",
         "b.yaml:4:1: indented with a tab",
     ):
         assert expected in said

@@ -25,6 +25,7 @@ from frazil.model.errors import CatalogError
 from frazil.model.probe import DeleteFile, FoundRows, IdentityColumns, ProbeTask, StoredFile
 from frazil.model.snapshot import TableView
 from frazil.modes.order import as_order
+from frazil.modes.validity import OPEN
 from frazil.modes.wanted import Numbers, Wanted, as_array, as_numbers
 
 BUFFER_BYTES = 1 << 20
@@ -138,7 +139,9 @@ def _rows_of(
         if half.null_count:
             places[half.is_null().to_numpy(zero_copy_only=False)] = -1
     at = pa.array(likely[places >= 0])
-    values = (as_order(_column(parquet, group, names[number]).take(at)) for number in columns.found)
+    values = [as_order(_column(parquet, group, names[number]).take(at)) for number in columns.found]
+    if columns.end is not None:
+        values[-1] = values[-1].fill_null(OPEN)
     return _in_columns([at, pa.array(places[places >= 0]), *values]).drop_null()
 
 

@@ -24,7 +24,7 @@ from frazil.formats.arrow import project
 from frazil.materialize.ingest.storage import open_storage
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.ingested import WrittenFile
-from frazil.model.updates import RowUpdates, TakenColumns, UpdateTask
+from frazil.model.updates import NULL, RowUpdates, TakenColumns, UpdateTask
 from frazil.modes.wanted import Numbers, as_numbers
 
 
@@ -126,6 +126,6 @@ def _with_columns(batch: pa.RecordBatch, rows: Numbers, values: pa.RecordBatch) 
 def _with_values(batch: pa.RecordBatch, name: str, values: Numbers) -> pa.RecordBatch:
     index = batch.schema.get_field_index(name)
     column = batch.schema.field(index)
-    numbers = pa.array(values)
+    numbers = pa.array(values, mask=values == NULL)
     narrow = numbers.cast(pa.int32()) if pa.types.is_date32(column.type) else numbers
     return batch.set_column(index, column, narrow.cast(column.type))

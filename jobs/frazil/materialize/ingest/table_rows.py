@@ -13,6 +13,7 @@ from frazil.formats.framing import Framed
 from frazil.formats.open import open_plain
 from frazil.materialize.ingest.dead_rows import timestamps
 from frazil.materialize.ingest.decoders import TaskDecoders, TaskSchemas
+from frazil.materialize.ingest.intervals import newest_rows, valid_from
 from frazil.materialize.ingest.isolate import Refused
 from frazil.materialize.ingest.keys import (
     bad_keys,
@@ -29,8 +30,9 @@ from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import UnsupportedChangeError
 from frazil.model.ingested import FollowedRecords, IncompleteRecords
 from frazil.model.spec import TableSpec
-from frazil.modes.followed import followed_records
+from frazil.modes.followed import added_columns, followed_records
 from frazil.modes.identity import COLUMNS
+from frazil.modes.validity import VALID_FROM
 from frazil.modes.wanted import as_array
 from frazil.records import Records
 
@@ -85,7 +87,8 @@ class TableDecoder:
         kept, prefix = spec.metadata.keep, spec.metadata.prefix
         self._metadata = {prefix + name: name for name in kept if prefix + name in row_schema.names}
         self._follows_keys = spec.follows_keys
-        apart = {*self._metadata, *(column.name for column in COLUMNS if spec.follows_keys)}
+        self._keeps_history = spec.keeps_history and VALID_FROM in row_schema.names
+        apart = {*self._metadata, *(column.name for column in added_columns(spec))}
         self._record_schema = pa.schema([f for f in row_schema if f.name not in apart])
         self._key_column = prefix + "key"
         self._reads_keys_by_schema = reads_keys_by_schema(spec)
@@ -157,7 +160,8 @@ class TableDecoder:
         found = _except(refused, both(deleting, keys.accepted), len(chunk.records))
         identities = narrow(keys.columns[1:], keys.accepted, found)
         offsets = chunk.records.offsets.take(pa.array(found))
-        return replace(values, rejects=rejects), followed_records(identities, chunk.partition, offsets)
+        times = [valid_from(chunk.records, self._row_schema).take(pa.array(found))] if self._keeps_history else []
+        return replace(values, rejects=rejects), followed_records(identities, chunk.partition, offsets, times)
 
     def _keys_by_name(self, by_name: type[ByName], table: str, known_as: Mapping[str, tuple[str, ...]]) -> Place:
         if not self._reads_keys_by_schema or self._key_column not in self._metadata:
@@ -204,6 +208,9 @@ class TableDecoder:
         if self._follows_keys:
             identities = narrow(keys.columns[1:], keys.accepted, accepted)
             by_name |= {column.name: half for column, half in zip(COLUMNS, identities, strict=True)}
+        if self._keeps_history:
+            begin = narrow([valid_from(chunk.records, self._row_schema)], None, accepted)[0]
+            by_name |= newest_rows(begin)
         for column, name in self._metadata.items():
             arrow_type = self._row_schema.field(column).type
             match name:

@@ -23,6 +23,7 @@ from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import RegisteredSchema, SchemaFinding, SchemaId
 from frazil.model.spec import OnIncompatibleSchema, TableSpec
 from frazil.modes.identity import FIRST, SECOND
+from frazil.modes.validity import NAMES as VALIDITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +108,17 @@ def _identity_findings(spec: TableSpec, wanted: RequiredColumns, evolution: Evol
     if not spec.follows_keys or wanted.of_record:
         return
     key = spec.metadata.prefix + "key"
+    dropped = dict.fromkeys((FIRST, SECOND), "identity") | dict.fromkeys(VALIDITY, "interval")
     for column in wanted.columns:
         yield from identity_findings(spec, column) if column.name == key else ()
     for change in evolution.changes:
         if isinstance(change, AddColumn) and change.path.startswith(f"{key}."):
             what = "is new in the key, and would change the identity of every row"
             yield SchemaFinding(change.path, what)
-        if isinstance(change, AddColumn) and change.path in (FIRST, SECOND):
-            yield SchemaFinding(change.path, "was dropped by another tool: the rows before have no identity any more")
+        if isinstance(change, AddColumn) and change.path in dropped:
+            yield SchemaFinding(
+                change.path, f"was dropped by another tool: the rows before have no {dropped[change.path]} any more"
+            )
 
 
 def needed(
