@@ -11,6 +11,7 @@ from json import JSONDecodeError
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar, cast
 from uuid import UUID
 
+from frazil.adapters.embedded_schemas import WithEmbedded
 from frazil.adapters.glue_registry import GlueRegistry
 from frazil.model.errors import LocalServicesError, RegistryError, SettingError
 from frazil.model.schemas import UNREGISTERED, Reference, RegisteredSchema, SchemaDefinition, SchemaId
@@ -40,10 +41,10 @@ Answer = TypeVar("Answer")
 
 
 def open_registry(settings: RegistrySettings | None) -> Registry:
-    """Return the registry that the settings name."""
+    """Return the registry that the settings name, beside the schemas that records have in them."""
     if settings is None:
-        return NoRegistry()
-    return ConfluentRegistry(settings) if settings.glue is None else GlueRegistry(settings.glue, settings)
+        return WithEmbedded(NoRegistry())
+    return WithEmbedded(ConfluentRegistry(settings) if settings.glue is None else GlueRegistry(settings.glue, settings))
 
 
 class NoRegistry:
@@ -214,7 +215,7 @@ class ConfluentRegistry:
         )
 
 
-Registry = ConfluentRegistry | GlueRegistry | NoRegistry
+Registry = WithEmbedded
 """A registry that an adapter opened."""
 
 

@@ -33,6 +33,7 @@ class Group:
 
     The data begins after `header_bytes`. If `is_compressed`, it is one zlib stream. `message` are the bytes that
     Confluent's wire format would have before the data, where a record has them elsewhere: Protobuf's message indexes.
+    The last `trailer_bytes` are not data.
     """
 
     schema_id: SchemaId | None
@@ -40,6 +41,7 @@ class Group:
     header_bytes: int = 0
     is_compressed: bool = False
     message: bytes = b""
+    trailer_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

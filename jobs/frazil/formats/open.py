@@ -14,7 +14,8 @@ from typing import assert_never
 import pyarrow as pa
 
 from frazil.formats.avro.format import AVRO
-from frazil.formats.debezium.format import AVRO_KEYS, AVRO_VALUES
+from frazil.formats.connect_json.embedded import embedded_schema, group_by_embedded_schema, is_embedded, remember
+from frazil.formats.debezium.format import AVRO_KEYS, AVRO_VALUES, JSON_KEYS, JSON_VALUES
 from frazil.formats.declared import declared_row
 from frazil.formats.decoder import Decoder
 from frazil.formats.format import Format, PlainFormat
@@ -32,11 +33,14 @@ from frazil.formats.protobuf.format import PROTOBUF, open_message_names, with_gl
 from frazil.model.columns import Column
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import RegisteredSchema, SchemaType
-from frazil.model.spec import CONFLUENT, DEFAULT_SETTINGS, FormatSettings, TableSpec, WireFormat
+from frazil.model.spec import CONFLUENT, DEFAULT_SETTINGS, EMBEDDED, FormatSettings, TableSpec, WireFormat
 
 FORMATS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO, PROTOBUF, JSON_SCHEMA)}
-CHANGE_EVENTS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO_VALUES,)}
-KEYS_OF_CHANGE_EVENTS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO_KEYS,)}
+CHANGE_EVENTS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO_VALUES, JSON_VALUES)}
+KEYS_OF_CHANGE_EVENTS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO_KEYS, JSON_KEYS)}
+
+
+__all__ = ("embedded_schema", "is_embedded", "remember")
 
 
 def is_known(schema: RegisteredSchema) -> bool:
@@ -184,6 +188,8 @@ def has_framing_headers(spec: TableSpec) -> bool:
 
 def grouping_of(word: str, wire_format: WireFormat = CONFLUENT, *, of_key: bool = False) -> Grouping:
     """Return how payloads of a format are grouped by writer schema: as their wire format names it, if they have one."""
+    if word == EMBEDDED:
+        return group_by_embedded_schema
     return one_group if plain_format(word) is not None else grouping_by_schema(word, wire_format, of_key=of_key)
 
 

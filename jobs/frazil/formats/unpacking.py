@@ -30,6 +30,8 @@ def decode_group(decoder: Decoder, payloads: Payloads, group: Group) -> Decoded:
     """Decode payloads of the group with the decoder of its schema."""
     if group.is_compressed:
         return _decode_inflated(decoder, _inflated(in_one_array(payloads), group.header_bytes))
+    if group.trailer_bytes:
+        payloads = pc.binary_slice(in_one_array(payloads), 0, -group.trailer_bytes)
     return decoder.decode(_with_indexes(payloads, group.message), skip=group.header_bytes)
 
 

@@ -224,7 +224,7 @@ class TaskResult:
 
     For a group, `route_files` has the files of each table, and `row_files` is empty. For a table that follows keys,
     `followed` is about each row of `row_files`, and `deletes` about each record that deletes an identity; `incomplete`
-    are those of the rows that take values from others.
+    are those of the rows that take values from others. `embedded` are the texts of schemas that were met in records.
     """
 
     ranges: tuple[RangeResult, ...]
@@ -237,3 +237,4 @@ class TaskResult:
     followed: tuple[FollowedRows, ...] = ()
     deletes: tuple[FollowedRecords, ...] = ()
     incomplete: tuple[IncompleteRecords, ...] = ()
+    embedded: tuple[str, ...] = ()

@@ -9,15 +9,15 @@ from uuid import UUID
 
 from frazil.model.spelling import plural
 
-SchemaType = Literal["AVRO", "PROTOBUF", "JSON"]
-"""The schema types in the registry's spelling."""
+SchemaType = Literal["AVRO", "PROTOBUF", "JSON", "CONNECT"]
+"""The schema types in the registry's spelling, and that of the schemas that Kafka Connect's JSON has in each record."""
 
 
 SchemaId = int | UUID
 """What a record names its writer schema by: the registry's number, or a UUID.
 
-A UUID is the GUID of a schema in Confluent's registry, or the id of a schema version in AWS Glue. Its text is the
-canonical one of RFC 9562.
+A UUID is the GUID of a schema in Confluent's registry, the id of a schema version in AWS Glue, or made of the text of a
+schema that records have in them. Its text is the canonical one of RFC 9562.
 """
 
 

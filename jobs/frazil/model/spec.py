@@ -14,10 +14,12 @@ from frazil.model.routes import Group
 from frazil.model.schemas import SchemaType
 from frazil.model.secret import DeferredSecret, NamedKey, SettingValue
 
-ValueFormat = Literal["avro", "protobuf", "json_schema", "json", "string", "bytes"]
-KeyFormat = Literal["none", "bytes", "string", "json", "avro", "protobuf", "json_schema"]
+ValueFormat = Literal["avro", "protobuf", "json_schema", "connect_json", "json", "string", "bytes"]
+KeyFormat = Literal["none", "bytes", "string", "json", "avro", "protobuf", "json_schema", "connect_json"]
 SCHEMA_TYPES: Mapping[str, SchemaType] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
-"""The registry's schema type for each format that is decoded by a schema."""
+"""The registry's schema type for each format that is decoded by a registered schema."""
+EMBEDDED = "connect_json"
+"""The format whose records have their schema in them."""
 WireFormat = Literal["confluent", "confluent_headers", "glue"]
 """Where records have the id of their writer schema: before the payload, in a header, or before it as AWS Glue does."""
 CONFLUENT: WireFormat = "confluent"
@@ -33,6 +35,11 @@ TableFormat = Literal["iceberg", "delta"]
 ICEBERG_ALONE: tuple[TableFormat, ...] = ("iceberg",)
 """The formats of a table whose spec names none."""
 SubjectNaming = Literal["topic", "record", "topic-record"]
+
+
+def schema_type_of(word: str) -> SchemaType | None:
+    """Return the type of the schemas that decode a format; None if no schema does."""
+    return "CONNECT" if word == EMBEDDED else SCHEMA_TYPES.get(word)
 
 
 NOT_RUNNING_HOST = "local-services-are-not-running.invalid"
@@ -263,13 +270,13 @@ class TableSpec:
 
     @property
     def value_type(self) -> SchemaType | None:
-        """The schema type that values must have in the registry; None if no schema decodes them."""
-        return SCHEMA_TYPES.get(self.value)
+        """The type of the schemas that decode values; None if no schema does."""
+        return schema_type_of(self.value)
 
     @property
     def key_type(self) -> SchemaType | None:
-        """The schema type that keys must have in the registry; None if no schema decodes them."""
-        return SCHEMA_TYPES.get(self.key)
+        """The type of the schemas that decode keys; None if no schema does."""
+        return schema_type_of(self.key)
 
     @property
     def cdc(self) -> ChangeFormat:
@@ -288,7 +295,7 @@ class TableSpec:
 
     @property
     def needs_registry(self) -> bool:
-        return self.value_type is not None or self.key_type is not None
+        return not SCHEMA_TYPES.keys().isdisjoint((self.value, self.key))
 
     @property
     def masked(self) -> bool:

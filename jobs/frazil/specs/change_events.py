@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from frazil.model.change_events import ChangeEvents
 from frazil.model.errors import SpecError
+from frazil.model.spec import EMBEDDED
 from frazil.specs import table_keys as keys
 from frazil.specs.keys import Values
 from frazil.specs.problems import Position, Problem
 
-VALUES = ("avro",)
+VALUES = ("avro", EMBEDDED)
 """The formats in which Frazil reads change events."""
 _KEPT_FROM = ("source.", "transaction.")
 
@@ -27,11 +28,20 @@ def change_events_of(values: Values) -> ChangeEvents | None:
 
 def change_event_problems(values: Values) -> Iterator[Problem]:
     """Yield what contradicts `cdc`, and what has no effect without it."""
-    if values[keys.CDC] == "none":
-        for key in (keys.CDC_DELETES, keys.CDC_KEEP, keys.CDC_PLACEHOLDER):
-            if values.is_given(key):
-                yield _problem(values.place_of(key), "no effect, because cdc is none", f"set cdc, or remove {key.name}")
-        return
+    yield from _without_events(values) if values[keys.CDC] == "none" else _of_events(values)
+
+
+def _without_events(values: Values) -> Iterator[Problem]:
+    for key in (keys.CDC_DELETES, keys.CDC_KEEP, keys.CDC_PLACEHOLDER):
+        if values.is_given(key):
+            yield _problem(values.place_of(key), "no effect, because cdc is none", f"set cdc, or remove {key.name}")
+    for part in (keys.VALUE, keys.KEY):
+        if values[part] == EMBEDDED:
+            what = f"{EMBEDDED} is supported for change events only"
+            yield _problem(values.place_of(part), what, "set cdc, or choose another format")
+
+
+def _of_events(values: Values) -> Iterator[Problem]:
     place, says = values.place_of(keys.CDC), f"with cdc: {values[keys.CDC]}"
     if values[keys.WRITE] != "upsert":
         what = f"{says}, a change event changes or deletes the row of its key, and write: {values[keys.WRITE]} does not"

@@ -75,7 +75,7 @@ VALUE = Key(
     "value",
     Choice(get_args(ValueFormat)),
     "The format of record values. With json, string and bytes, which need no schema, the value is one column, `value`;"
-    " json keeps a JSON text as it is.",
+    " json keeps a JSON text as it is. With connect_json, each record has its schema in it.",
     "avro",
 )
 FIELDS = Key(

@@ -16,6 +16,7 @@ from frazil.model.reader_rules import refused_table_name
 from frazil.model.sort_order import SortField
 from frazil.model.spec import (
     CONFLUENT,
+    EMBEDDED,
     METADATA_NAMES,
     SCHEMA_TYPES,
     FormatSettings,
@@ -114,7 +115,9 @@ def on_tombstone_of(values: Values) -> OnTombstone:
 
 
 def subject_of(values: Values, key: Key[SubjectSettings]) -> SubjectSettings:
-    """Return a subject. Schemas in AWS Glue have the name of the topic."""
+    """Return a subject. Schemas in AWS Glue have the name of the topic, and schemas in records have no subject."""
+    if values[keys.VALUE if key is keys.SUBJECT else keys.KEY] == EMBEDDED:
+        return SubjectSettings("record")
     return replace(values[key], suffixed=values[keys.WIRE_FORMAT] != "glue")
 
 

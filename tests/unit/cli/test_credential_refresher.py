@@ -193,4 +193,4 @@ def test_tasks_ask_the_registry_with_the_new_key(monkeypatch: pytest.MonkeyPatch
     assert first is again
     assert second is not first
     assert list(worker._registries.values()) == [second]
-    assert closed == [first], "its connection would stay open until Python collects it"
+    assert closed == [first.registry], "its connection would stay open until Python collects it"

@@ -356,11 +356,12 @@ def _from_avro(schema: Schema, values: list[Event], settings: ChangeEvents) -> t
 
 
 def _from_json(schema: Schema, values: list[Event], settings: ChangeEvents) -> tuple[pa.RecordBatch, Envelopes]:
-    (same,) = by_schema(binary([json_record(schema, each) for each in values]))
+    records = binary([json_record(schema, each) for each in values])
+    (same,) = by_schema(records)
     assert same.schema is not None
     embedded = read_schema(same.schema)
     envelopes = Envelopes(columns_of(embedded.row), embedded.types, settings)
-    decoded = open_json(embedded.row).decode(same.payloads)
+    decoded = open_json(embedded.row).decode(same.payloads(records))
     assert not decoded.rejects
     return decoded.rows, envelopes
 

@@ -39,10 +39,11 @@ def test_keys_in_avro_are_converted(engine: Any) -> None:
 
 
 def test_keys_in_json_are_converted(engine: Any) -> None:
-    (same,) = by_schema(binary([json_record(KEY, each) for each in GIVEN]))
+    records = binary([json_record(KEY, each) for each in GIVEN])
+    (same,) = by_schema(records)
     assert same.schema is not None
 
-    decoded = json_keys(read_schema(same.schema), engine).decode(same.payloads)
+    decoded = json_keys(read_schema(same.schema), engine).decode(same.payloads(records))
 
     assert decoded.rows.to_pylist() == KEPT
     assert [(each.index, each.reason) for each in decoded.rejects] == [(1, Reason.BAD_FORMAT)]

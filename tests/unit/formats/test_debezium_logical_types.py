@@ -309,11 +309,12 @@ def from_json(name: str, written: list[Any]) -> tuple[LogicalColumns, LogicalRow
 
 def decode_json(given: Schema, written: list[Any]) -> tuple[LogicalColumns, LogicalRows]:
     schema = struct(after=optional(given))
-    (same,) = by_schema(binary([json_record(schema, {"after": value}) for value in written]))
+    records = binary([json_record(schema, {"after": value}) for value in written])
+    (same,) = by_schema(records)
     assert same.schema is not None
     embedded = read_schema(same.schema)
     columns = LogicalColumns(columns_of(embedded.row), embedded.types)
-    decoded = open_json(embedded.row).decode(same.payloads)
+    decoded = open_json(embedded.row).decode(same.payloads(records))
     assert not decoded.rejects
     return columns, columns.convert(decoded.rows)
 

@@ -12,14 +12,15 @@ from typing import Any, cast
 from values_of_tables import SPEC
 from whole_batches import World, drained
 
+from frazil.adapters.embedded_schemas import WithEmbedded
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.model.change_events import ChangeEvents
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.model.spec import CatalogSettings, SubjectSettings, TableSpec
 from frazil.proof.verification import Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
-from tests.fakes.connect_samples import INT, Schema, avro_payload, avro_schema
+from tests.fakes.connect_samples import INT, Schema, avro_payload, avro_schema, json_record
 from tests.fakes.connect_samples import struct as connect_struct
 from tests.fakes.debezium_samples import POSTGRES, Event
 
@@ -43,10 +44,13 @@ class ChangeStream:
     keys: Schema = field(default_factory=lambda: KEY)
 
     @classmethod
-    def at(cls, folder: Path, events: ChangeEvents | None = None, **changes: Any) -> ChangeStream:
-        made = cls(
-            World(IcebergLake(CatalogSettings("jdbc", str(folder)))), spec_of(events or ChangeEvents(), **changes)
-        )
+    def at(cls, folder: Path, events: ChangeEvents | None = None, form: str = "avro", **changes: Any) -> ChangeStream:
+        """Make a topic of the converter for Avro, or of that for JSON with schemas."""
+        world = World(IcebergLake(CatalogSettings("jdbc", str(folder))))
+        if form == "json":
+            changes |= {"key": "connect_json", "value": "connect_json"}
+            changes |= {"value_subject": SubjectSettings("record"), "key_subject": SubjectSettings("record")}
+        made = cls(world, spec_of(events or ChangeEvents(), **changes))
         made.register("key", KEY)
         made.register("value", POSTGRES)
         return made
@@ -55,7 +59,7 @@ class ChangeStream:
         return cast(int, self.world.registry.register(f"orders-{part}", avro_schema(schema)).id)
 
     def send(self, key: Any, event: Event | None, schema: Schema = POSTGRES) -> None:
-        """Send an event as the Avro converter does; None is a tombstone, and a key of None is a null."""
+        """Send an event as the converter does; None is a tombstone, and a key of None is a null."""
         value = None if event is None else self._framed("value", schema, event)
         if key is not None:
             given = key if isinstance(key, dict) else {"id": key}
@@ -63,6 +67,8 @@ class ChangeStream:
         self.world.values.append(cast(bytes, value))
 
     def _framed(self, part: str, schema: Schema, value: Any) -> bytes:
+        if self.spec.value == "connect_json":
+            return json_record(schema, value)
         return struct.pack(">bI", 0, self.register(part, schema)) + avro_payload(schema, value)
 
     def catch_up(self) -> list[str]:
@@ -90,7 +96,8 @@ class ChangeStream:
 
     def verified(self) -> Verification:
         """Return what the proof says that compares the table with the topic. No finding is accepted."""
-        side = KafkaSide(self.world.topics, cast(Any, self.world), self.world.registry)
+        registry = WithEmbedded(cast(Any, self.world.registry))
+        side = KafkaSide(self.world.topics, cast(Any, self.world), registry)
         verification = verify_table(self.world.lake, self.spec, kafka=side)
         assert verification.findings == ()
         return verification

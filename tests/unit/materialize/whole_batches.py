@@ -13,6 +13,7 @@ from typing import Any, cast
 import fastavro
 from values_of_tables import NOW, topic
 
+from frazil.adapters.embedded_schemas import WithEmbedded
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.probe import probe
 from frazil.adapters.iceberg.update_rows import update_rows
@@ -76,7 +77,7 @@ class World:
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
         del name
-        return [ingest(task, reader=cast(Any, self), registry=self.registry) for task in tasks]
+        return [ingest(task, reader=cast(Any, self), registry=WithEmbedded(cast(Any, self.registry))) for task in tasks]
 
     def find(self, tasks: Sequence[ProbeTask], *, name: str) -> list[FoundRows]:
         del name
@@ -96,7 +97,7 @@ class World:
         clients = Clients(
             lake=self.lake,
             topics=self.topics,
-            registry=self.registry,
+            registry=WithEmbedded(cast(Any, self.registry)),
             runner=cast(TaskRunner, self),
             kafka={},
             registry_settings=RegistrySettings("http://127.0.0.1:1"),

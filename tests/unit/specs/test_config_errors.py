@@ -245,7 +245,7 @@ CONTRADICTIONS = {
     ),
     "change events without a schema": (
         "topic: a\nwrite: upsert\ncdc: debezium\nvalue: protobuf",
-        "tables/a.yaml:3:6: cdc: with cdc: debezium, values are avro, and value is protobuf",
+        "tables/a.yaml:3:6: cdc: with cdc: debezium, values are avro or connect_json, and value is protobuf",
         "set value: avro, and let the connector's converter write it",
     ),
     "a kept field outside of the source": (
@@ -258,6 +258,11 @@ CONTRADICTIONS = {
         "tables/a.yaml:4:25: on_incompatible_schema: with cdc: debezium, values that the connector cannot read stay as"
         " stored, which a second column would not follow",
         "write pause or dead_letter",
+    ),
+    "schemas in records that are no change events": (
+        "topic: a\nvalue: connect_json",
+        "tables/a.yaml:2:8: value: connect_json is supported for change events only",
+        "set cdc, or choose another format",
     ),
     "a placeholder of no change events": (
         "topic: a\ncdc_placeholder: x",
@@ -406,7 +411,7 @@ def test_all_problems_of_all_files_are_shown_together(load: Load) -> None:
         "tables/a.yaml:2:1: wrte: unknown key\n"
         "    did you mean write?\n"
         "tables/a.yaml:3:6: key: expected one of none, bytes, string, json, avro, protobuf, json_schema,"
-        ' found "strng"\n'
+        ' connect_json, found "strng"\n'
         "    did you mean string?\n"
         "tables/b.yaml:1:9: topics: a spec with several topics requires a table\n"
         "    add `table: name`\n"

@@ -20,19 +20,25 @@ _BEGIN, _BETWEEN, _END = b'{"schema":', b',"payload":', b"}"
 
 @dataclass(frozen=True, slots=True)
 class SameSchema:
-    """The records of one schema: its text, and the index and the payload of each.
+    """The records of one schema, by their indexes: its text, and how many bytes are before and after each payload.
 
-    `schema` is None for records that are not a schema and a payload; then `payloads` are the whole records.
+    `schema` is None for records that are not a schema and a payload.
     """
 
     schema: str | None
     indexes: npt.NDArray[np.int64]
-    payloads: pa.LargeBinaryArray
+    before: int = 0
+    after: int = 0
+
+    def payloads(self, records: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+        """Return the payloads, given all records."""
+        whole = records.take(pa.array(self.indexes))
+        return whole if self.schema is None else pc.binary_slice(whole, self.before, -self.after)
 
 
 def by_schema(records: pa.LargeBinaryArray) -> Iterator[SameSchema]:
-    """Yield the records, none of them null, by schema, in the order in which the schemas occur."""
-    is_open, others = np.ones(len(records), np.bool_), list[int]()
+    """Yield the records by schema, in the order in which the schemas occur. Null records are left out."""
+    is_open, others = records.is_valid().to_numpy(zero_copy_only=False).copy(), list[int]()
     for index in range(len(records)):
         if not is_open[index]:
             continue
@@ -43,13 +49,13 @@ def by_schema(records: pa.LargeBinaryArray) -> Iterator[SameSchema]:
             continue
         head = _BEGIN + schema.encode() + _BETWEEN
         left = np.flatnonzero(is_open)
-        here = records.take(pa.array(left))
+        here = records if len(left) == len(records) else records.take(pa.array(left))
         is_same = pc.and_(pc.starts_with(here, pattern=head), pc.ends_with(here, pattern=_END))
         same = left[is_same.to_numpy(zero_copy_only=False)]
         is_open[same] = False
-        yield SameSchema(schema, same, pc.binary_slice(here.filter(is_same), len(head), -len(_END)))
+        yield SameSchema(schema, same, len(head), len(_END))
     if others:
-        yield SameSchema(None, np.array(others), records.take(pa.array(others)))
+        yield SameSchema(None, np.array(others))
 
 
 def _schema_of(record: bytes) -> str | None:

@@ -8,11 +8,13 @@ from frazil.formats.avro import mapping
 from frazil.formats.avro.connect import connect_types
 from frazil.formats.avro.schema import parse_schema
 from frazil.formats.avro.types import AvroSchema
+from frazil.formats.connect_json.schema import read_schema
 from frazil.formats.debezium.columns import LogicalColumns
-from frazil.formats.debezium.decoder import avro_changes, map_avro
-from frazil.formats.debezium.keys import avro_keys
+from frazil.formats.debezium.decoder import avro_changes, json_changes, map_avro, map_json
+from frazil.formats.debezium.keys import avro_keys, json_keys
 from frazil.formats.decoder import Decoder
 from frazil.formats.format import Format
+from frazil.formats.json_values.shape import columns_of
 from frazil.formats.mapped import Mapped
 from frazil.model.change_events import ChangeEvents
 from frazil.model.schemas import RegisteredSchema
@@ -52,5 +54,27 @@ def _events(settings: FormatSettings) -> ChangeEvents:
     return settings.change_events
 
 
+def _map_json_values(schema: RegisteredSchema, settings: FormatSettings) -> Mapped:
+    return map_json(read_schema(schema.text), _events(settings))
+
+
+def _open_json_values(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
+    return json_changes(read_schema(schema.text), _events(settings))
+
+
+def _map_json_keys(schema: RegisteredSchema, settings: FormatSettings) -> Mapped:
+    del settings
+    embedded = read_schema(schema.text)
+    columns = LogicalColumns(columns_of(embedded.row), embedded.types).columns
+    return Mapped(columns, (), record=embedded.name or "")
+
+
+def _open_json_keys(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
+    del settings
+    return json_keys(read_schema(schema.text))
+
+
 AVRO_VALUES = Format("AVRO", _map_values, _open_values)
 AVRO_KEYS = Format("AVRO", _map_keys, _open_keys)
+JSON_VALUES = Format("CONNECT", _map_json_values, _open_json_values)
+JSON_KEYS = Format("CONNECT", _map_json_keys, _open_json_keys)

@@ -14,7 +14,7 @@ from frazil.formats.open import grouping_of
 from frazil.materialize.letter_encryption import encrypted_columns
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.ingested import TaskContext
-from frazil.model.spec import CONFLUENT, TableSpec
+from frazil.model.spec import CONFLUENT, SCHEMA_TYPES, TableSpec
 from frazil.records import Headers, Records
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -113,7 +113,7 @@ def named_writers(spec: TableSpec, values: pa.LargeBinaryArray, headers: Headers
     Both are null without a registry.
     """
     nothing = {"schema_id": pa.nulls(len(values), pa.int32()), "schema_uuid": pa.nulls(len(values), pa.string())}
-    if spec.value_type is None:
+    if spec.value not in SCHEMA_TYPES:
         return nothing
     if spec.wire_format == CONFLUENT:
         ids = schema_ids(values)

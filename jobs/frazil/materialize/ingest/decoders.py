@@ -10,7 +10,7 @@ from frazil.formats.open import open_decoder, open_plain
 from frazil.model.dead_letter import Reason
 from frazil.model.plan import WriterSchemas
 from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, RegisteredSchema, SchemaId
-from frazil.model.spec import CONFLUENT, DEFAULT_SETTINGS, SCHEMA_TYPES, FormatSettings, TableSpec, WireFormat
+from frazil.model.spec import CONFLUENT, DEFAULT_SETTINGS, FormatSettings, TableSpec, WireFormat, schema_type_of
 from frazil.ports import SchemaRegistry
 
 LOOKUPS_PER_TASK = 100
@@ -78,7 +78,7 @@ class SchemasById:
         excluded: frozenset[SchemaId] = frozenset(),
     ) -> None:
         self.word = word
-        self._schema_type = SCHEMA_TYPES.get(word)
+        self._schema_type = schema_type_of(word)
         self._known = known
         self._unknown = unknown
         self._excluded = excluded

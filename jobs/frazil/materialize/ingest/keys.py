@@ -45,6 +45,9 @@ def with_identities(keys: Part, column: str, records: int) -> Part:
 
     `column` is the name of the key column, and `records` the number of records of the chunk.
     """
+    if not keys.columns:  # no schema of keys was met yet
+        none = [pa.nulls(records if keys.accepted is None else len(keys.accepted))]
+        keys = replace(keys, columns=[none[0].cast(pa.int64())])
     found = identities(pa.RecordBatch.from_arrays([keys.columns[0]], names=[column]))
     whole = replace(keys, columns=[*keys.columns, *found.columns])
     if not found.column(0).null_count:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from frazil.formats.open import remember
 from frazil.materialize.account import Ingested, gather
 from frazil.materialize.clients import Clients
 from frazil.materialize.ingest.distribute import BatchTable, task_context, tasks_of
@@ -40,6 +41,8 @@ def read_batch(
     clients.runner.start()
     tasks = tasks_of(plan, context, parallelism=clients.runner.parallelism)
     results = clients.runner.run(tasks, name=f"{plan.table} epoch {plan.epoch}")
+    for text in (text for result in results for text in result.embedded):
+        remember(text)
     return gather(plan, results, tables=names)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from frazil.formats.open import embedded_schema
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, open_records
 from frazil.materialize.ingest.decoders import TaskSchemas, UnknownIds
 from frazil.materialize.ingest.payloads import Stop
@@ -54,7 +55,15 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         followed=tuple(rows[0].followed),
         deletes=tuple(work.deletes),
         incomplete=tuple(work.incomplete),
+        embedded=tuple(_embedded(results)),
     )
+
+
+def _embedded(results: Sequence[RangeResult]) -> Iterator[str]:
+    """Yield the texts of the new schemas that records have in them."""
+    for each in results:
+        ids = (*each.met_schema_ids, *each.met_key_schema_ids, *each.ahead_schema_ids, *each.ahead_key_schema_ids)
+        yield from (schema.text for schema_id in ids if (schema := embedded_schema(schema_id)) is not None)
 
 
 def _files(context: TaskContext, target: WriteTarget, following: FollowedColumns | None = None) -> DataFileWriter:

@@ -19,7 +19,7 @@ from frazil.model.spec import TableSpec
 from frazil.ports import SchemaRegistry
 
 LATER = "gets columns for {} when a batch reads the records; the table is created without them"
-UNKNOWN = "its columns are known when a batch reads the first schema: each record names its own subject"
+UNKNOWN = "its columns are known when a batch reads the first schema: each record names its own"
 
 
 @dataclass(frozen=True, slots=True)
