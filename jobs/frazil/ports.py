@@ -12,9 +12,10 @@ from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.delta import DeltaLog, FileShape, LogWrite, TableFile, TableFiles
 from frazil.model.expiry import Cleaned, Expiry
-from frazil.model.ingested import Deletion, IngestTask, TaskResult, WrittenFile
+from frazil.model.ingested import Deletion, DroppedFile, IngestTask, TaskResult, WrittenFile
 from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.probe import FoundRows, ProbeTask, StoredFile
+from frazil.model.rewrites import RewriteTask, Rewritten
 from frazil.model.schemas import RegisteredSchema, SchemaDefinition, SchemaId
 from frazil.model.secret import SettingValue
 from frazil.model.secret_history import SecretHistory
@@ -102,6 +103,10 @@ class TaskRunner(Protocol):
         """Return the files in which the tasks wrote rows anew. Raises as `run`."""
         ...
 
+    def rewrite(self, tasks: Sequence[RewriteTask], *, name: str) -> list[Rewritten]:
+        """Return what the tasks wrote. Raises as `run`."""
+        ...
+
     def stop(self) -> None: ...
 
 
@@ -154,6 +159,22 @@ class Lake(Protocol):
         `without` is a condition in Iceberg's filter language: rows that meet it are taken out first. `deletes` are rows
         of files of `base` or of `files`, or whole files of `base`, that the new snapshot does not have. Raises
         CommitRejectedError if one of these files is no longer in the table.
+        """
+        ...
+
+    def rewrite(
+        self,
+        view: TableView,
+        *,
+        files: Sequence[WrittenFile],
+        dropped: Sequence[DroppedFile],
+        summary: Mapping[str, str],
+        figures: Mapping[str, int],
+    ) -> None:
+        """Put `files` in the place of those that are dropped, on `main`, if its head is still the view's.
+
+        The snapshot is a `replace`: the table has the same rows. Raises CountMismatchError unless its summary has
+        `figures`.
         """
         ...
 

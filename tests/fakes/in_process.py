@@ -16,6 +16,7 @@ from frazil.adapters.spark.runner import TaskFailedError
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.probe import FoundRows, ProbeTask
+from frazil.model.rewrites import RewriteTask, Rewritten
 from frazil.model.updates import UpdateTask
 
 T = TypeVar("T")
@@ -41,6 +42,9 @@ class InProcessRunner:
 
     def update(self, tasks: Sequence[UpdateTask], *, name: str) -> list[WrittenFile]:
         return [file for each in _all(worker.update, tasks, name) for file in each]
+
+    def rewrite(self, tasks: Sequence[RewriteTask], *, name: str) -> list[Rewritten]:
+        return _all(worker.rewrite, tasks, name)
 
     def stop(self) -> None: ...
 

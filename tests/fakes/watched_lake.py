@@ -26,6 +26,7 @@ COMMITS = (
     "change_schema",
     "expire",
     "set_property_at",
+    "rewrite",
 )
 
 

@@ -30,6 +30,7 @@ from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.probe import FoundRows, ProbeTask
+from frazil.model.rewrites import RewriteTask, Rewritten
 from frazil.model.updates import UpdateTask
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.fakes.watched_logs import WatchedLogs
@@ -72,6 +73,10 @@ class WorkerProcess:
     def find(self, tasks: Sequence[ProbeTask], *, name: str) -> list[FoundRows]:
         del name
         return [found for task in tasks for found in self._answer(task, "during search")]
+
+    def rewrite(self, tasks: Sequence[RewriteTask], *, name: str) -> list[Rewritten]:
+        del name
+        return [self._answer(task, "during rewrite") for task in tasks]
 
     def update(self, tasks: Sequence[UpdateTask], *, name: str) -> list[WrittenFile]:
         del name

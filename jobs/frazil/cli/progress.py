@@ -16,6 +16,7 @@ from frazil.cli import logs
 from frazil.cli.backlog import Backlog, Progress, duration
 from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.probe import FoundRows, ProbeTask
+from frazil.model.rewrites import RewriteTask, Rewritten
 from frazil.model.updates import UpdateTask
 from frazil.ports import TaskRunner
 
@@ -126,6 +127,9 @@ class WatchedRunner:
 
     def update(self, tasks: Sequence[UpdateTask], *, name: str) -> list[WrittenFile]:
         return self.runner.update(tasks, name=name)
+
+    def rewrite(self, tasks: Sequence[RewriteTask], *, name: str) -> list[Rewritten]:
+        return self.runner.rewrite(tasks, name=name)
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
         self.start()

@@ -12,12 +12,14 @@ from frazil.materialize.state import Standing
 from frazil.model.progress import ForeignChanges, TableState
 from frazil.model.snapshot import Snapshot, SourceChange, TableView
 from frazil.model.spec import MetadataColumns
+from frazil.model.summary import is_rewrite
 
 
 def count_foreign(at: Standing) -> ForeignChanges:
     """Return what others have changed since the table was made: up to the last batch, by its state, and since.
 
-    Compaction (`replace`) counts as no change. May read manifests. Raises CatalogError where storage does not answer.
+    Compaction (`replace`) counts as no change, and Frazil's own rewrite of files as no commit of others. May read
+    manifests. Raises CatalogError where storage does not answer.
     """
     names = _source_names(at.view, at.state)
     total, before = at.state.foreign, at.carrier
@@ -37,7 +39,8 @@ def _source_names(view: TableView, state: TableState) -> tuple[str, ...]:
 
 
 def _replaced(run: tuple[Snapshot, ...]) -> ForeignChanges:
-    return ForeignChanges(snapshots=len(run), names=tuple(snapshot.name for snapshot in run))
+    others = tuple(snapshot.name for snapshot in run if not is_rewrite(snapshot))
+    return ForeignChanges(snapshots=len(others), names=others)
 
 
 def _changed(before: Snapshot, run: tuple[Snapshot, ...], names: Sequence[str]) -> ForeignChanges:

@@ -1,6 +1,6 @@
-"""Expire old snapshots between batches: those of the rows when due, those of the dead letters now and then.
+"""What is done between batches: files with many deleted rows are rewritten, and old snapshots expire.
 
-Old dead letters are deleted now and then, too.
+Old dead letters and their snapshots are deleted now and then.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from frazil.maintain.expiring import Expiring
 from frazil.materialize.clients import Clients
 from frazil.materialize.letter_retention import delete_old_letters
+from frazil.materialize.rewrite_files import Rewriting
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -20,17 +21,22 @@ DEAD_LETTERS_EVERY = 60
 
 @dataclass(slots=True)
 class Housekeeping:
-    """Expires the snapshots of one table between batches, and its dead letters with theirs."""
+    """Keeps one table in order between batches, and its dead letters."""
 
     spec: TableSpec
     writer: str
     rows: Expiring = field(init=False)
     dead_letters: Expiring = field(init=False)
+    rewriting: Rewriting = field(init=False)
     batches: int = 0
 
     def __post_init__(self) -> None:
         keep = self.spec.maintain.keep_snapshots
+        self.rewriting = Rewriting(self.spec, self.writer)
         self.rows, self.dead_letters = Expiring(keep, CHECKPOINT_TAG), Expiring(keep, CHECKPOINT_TAG)
+
+    def rewrite_files(self, clients: Clients, rows: TableView) -> None:
+        self.rewriting.between_batches(clients, rows)
 
     def expire_rows(self, clients: Clients, rows: TableView) -> None:
         self.rows.between_batches(clients.lake, clients.delta_logs, rows, clients.background, now=clients.now())

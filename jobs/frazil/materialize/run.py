@@ -351,6 +351,7 @@ class TableRun:
 
     def _housekeep(self, views: Sequence[TableView]) -> None:
         for table, view in zip(self.tables, views, strict=True):
+            table.housekeeping.rewrite_files(self.clients, view)
             table.housekeeping.expire_rows(self.clients, view)
         self.tables[0].housekeeping.expire_dead_letters(self.clients, views[0])
 

@@ -10,6 +10,7 @@ from frazil.materialize.state import Standing
 from frazil.model.ingested import WrittenFile
 from frazil.model.plan import TopicFacts
 from frazil.model.spelling import plural
+from frazil.model.summary import is_rewrite
 
 LOG = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class WarnOnce:
         """Log what is no failure, but operators should know: topics without an id, rollbacks, commits of others."""
         notes = {("no_topic_id", facts.topic) for facts in topics if facts.topic_id is None}
         notes |= {("rolled_back_to_epoch", str(here.state.epoch))} if here.rolled_back else set()
-        notes |= {("changed_by_others", snapshot.name) for snapshot in here.foreign}
+        notes |= {("changed_by_others", snapshot.name) for snapshot in here.foreign if not is_rewrite(snapshot)}
         for event, about in sorted(notes):
             self.warn(event, about)
         self.warned -= {past for past in self.warned if past[0] in PASSING and past not in notes}

@@ -24,15 +24,21 @@ class DeleteFile:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A data file of a snapshot, and the files of position deletes that may name its rows."""
+    """A data file of a snapshot with its size in bytes, and the files of position deletes that may name its rows."""
 
     path: str
     rows: int
     deletes: tuple[DeleteFile, ...] = ()
+    size: int = 0
 
     @property
     def own_deletes(self) -> tuple[DeleteFile, ...]:
         return tuple(each for each in self.deletes if each.is_own)
+
+    @property
+    def deleted(self) -> int:
+        """The rows that its own files of deletes name."""
+        return sum(each.rows for each in self.own_deletes)
 
     @property
     def is_crowded(self) -> bool:

@@ -40,6 +40,9 @@ ROWS_UUID = "frazil.rows-uuid"
 REPLAYED = "frazil.replayed"
 """A summary key of a replay: how many dead letters became rows."""
 
+REWRITTEN_BY = "frazil.rewritten-by"
+"""A summary key of a snapshot in which Frazil wrote files again without their deleted rows: the writer's id."""
+
 STATE_BYTES = "frazil.state-bytes"
 STATE_CHECKSUM = "frazil.state-checksum"
 
@@ -83,6 +86,11 @@ def checksum(document: bytes) -> str:
 
 def carries_state(snapshot: Snapshot) -> bool:
     return EPOCH in snapshot.summary
+
+
+def is_rewrite(snapshot: Snapshot) -> bool:
+    """Return whether Frazil only wrote files again in a snapshot: the rows are those of its parent."""
+    return snapshot.operation == "replace" and REWRITTEN_BY in snapshot.summary
 
 
 def batch_of(snapshot: Snapshot) -> BatchRef | None:

@@ -213,21 +213,29 @@ KEEP_DEAD_LETTERS = Key(
     Derived("for ever"),
     "s, m, h or d",
 )
+REWRITE_DELETED = Key(
+    "rewrite_deleted",
+    SHARE,
+    "The share of deleted rows from which a data file is written again without them, in tables that follow keys; 100%"
+    " for never.",
+    "30%",
+)
 MAINTAIN = Key(
     "maintain",
     Built(
         Section(
-            (TARGET_FILE, KEEP_SNAPSHOTS, KEEP_DEAD_LETTERS),
+            (TARGET_FILE, KEEP_SNAPSHOTS, KEEP_DEAD_LETTERS, REWRITE_DELETED),
             not_yet=(NotYet("retain_rows", "every row is kept; remove the key"),),
         ),
         lambda values: Maintain(
             target_file_bytes=values[TARGET_FILE],
             keep_snapshots=values[KEEP_SNAPSHOTS],
             keep_dead_letters=values.get(KEEP_DEAD_LETTERS),
+            rewrite_deleted=values[REWRITE_DELETED],
         ),
     ),
     "Maintenance of the table's files and snapshots, and of its dead letters.",
-    defaults_of(TARGET_FILE, KEEP_SNAPSHOTS),
+    defaults_of(TARGET_FILE, KEEP_SNAPSHOTS, REWRITE_DELETED),
 )
 FORMATS = Key("formats", ListOf(Choice(get_args(TableFormat)), at_least_one=True),
               "The table formats: always iceberg, optionally with a Delta log.",

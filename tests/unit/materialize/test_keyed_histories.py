@@ -10,6 +10,7 @@ import pytest
 from changelogs import Changelog
 
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.maintain import rewriting
 from frazil.model.errors import CommitUnknownError, FrazilError
 from frazil.model.ingested import DeletedRows
 from tests.fakes.watched_lake import Commit, WatchedLake
@@ -98,7 +99,10 @@ class History:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_happens_the_table_is_that_of_the_model(tmp_path: Path, seed: int) -> None:
+def test_whatever_happens_the_table_is_that_of_the_model(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewriting, "FEW_ROWS", 1)
     history = History(tmp_path, seed)
     for _ in range(12):
         history.step()

@@ -193,6 +193,9 @@ EXAMPLES: dict[str, list[Example]] = {
         applied("maintain.keep_dead_letters", "", "maintain: {keep_dead_letters: 90d}", "for all dead letters"),
         applied("maintain.keep_dead_letters", "maintain: {keep_dead_letters: 90d}", "", "for all dead letters"),
     ],
+    "maintain.rewrite_deleted": [
+        applied("maintain.rewrite_deleted", "", "maintain: {rewrite_deleted: 50%}"),
+    ],
     "formats": [
         applied("formats", "formats: [iceberg]", "formats: [iceberg, delta]", "creates the Delta log"),
         applied("formats", "formats: [iceberg, delta]", "formats: [iceberg]", "delete the table's folder _delta_log/"),
@@ -564,6 +567,7 @@ SETTINGS_OF_FORMATS: dict[str, Any] = {
     "tags": {"policies": Policies(tags=(("PII", Policy("redact")),))},
     "sort_by": {"sort_by": ("n",)},
     "maintain.keep_dead_letters": {"maintain": Maintain(512_000_000, keep_dead_letters=timedelta(days=90))},
+    "maintain.rewrite_deleted": {"maintain": Maintain(512_000_000, rewrite_deleted=0.5)},
     "key_message": {"key_settings": FormatSettings(message="other")},
     "routes": {"group": GROUP},
     "cdc": {"value_settings": FormatSettings(change_events=ChangeEvents())},

@@ -16,6 +16,7 @@ from values_of_tables import NOW, topic
 from frazil.adapters.embedded_schemas import WithEmbedded
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.probe import probe
+from frazil.adapters.iceberg.rewrite_files import rewrite_files
 from frazil.adapters.iceberg.update_rows import update_rows
 from frazil.materialize.clients import Clients
 from frazil.materialize.ingest.task import ingest
@@ -26,6 +27,7 @@ from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.plan import NothingToDo, OffsetRange
 from frazil.model.probe import FoundRows, ProbeTask
+from frazil.model.rewrites import RewriteTask, Rewritten
 from frazil.model.spec import RegistrySettings, TableSpec
 from frazil.model.updates import UpdateTask
 from frazil.ports import TaskRunner
@@ -86,6 +88,10 @@ class World:
     def update(self, tasks: Sequence[UpdateTask], *, name: str) -> list[WrittenFile]:
         del name
         return [file for task in tasks for file in update_rows(task)]
+
+    def rewrite(self, tasks: Sequence[RewriteTask], *, name: str) -> list[Rewritten]:
+        del name
+        return [rewrite_files(task) for task in tasks]
 
     @property
     def topics(self) -> TopicsInMemory:

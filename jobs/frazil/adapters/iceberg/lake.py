@@ -6,8 +6,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
@@ -31,8 +30,8 @@ from pyiceberg.table.update import (
     TableRequirement,
     TableUpdate,
 )
-from pyiceberg.table.update.snapshot import ManageSnapshots
 
+from frazil.adapters.iceberg.catalog_properties import catalog_properties
 from frazil.adapters.iceberg.changes import change_columns, reorder, repartition
 from frazil.adapters.iceberg.commits import QuickCommits, commit_time, local_clock
 from frazil.adapters.iceberg.expiry import delete_unreachable, expiry_commit, same_snapshots
@@ -44,17 +43,17 @@ from frazil.adapters.iceberg.refs import added, point_to
 from frazil.adapters.iceberg.refusals import hint_for, is_lasting
 from frazil.adapters.iceberg.row_sources import SourceChanges
 from frazil.adapters.iceberg.scan import TableScan
-from frazil.adapters.iceberg.snapshots import SnapshotWriter, added_files
+from frazil.adapters.iceberg.snapshots import SnapshotWriter, added_files, check_figures
+from frazil.adapters.iceberg.taken_out import taken_out
 from frazil.adapters.iceberg.types import to_partition_spec, to_schema, to_sort_order
 from frazil.adapters.iceberg.view import read_document, view_of
-from frazil.adapters.storage.warehouse_folder import CATALOG_FILE, make_warehouse
 from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError, FrazilError, Misuse
 from frazil.model.expiry import Cleaned, Expiry
-from frazil.model.ingested import Deletion, WrittenFile
+from frazil.model.ingested import Deletion, DroppedFile, WrittenFile
 from frazil.model.probe import StoredFile
-from frazil.model.secret import SettingValue, revealed
+from frazil.model.secret import SettingValue
 from frazil.model.snapshot import MAIN, TableView
 from frazil.model.spec import CatalogSettings
 
@@ -81,7 +80,7 @@ class IcebergLake:
     def catalog(self) -> Catalog:
         """PyIceberg's catalog, opened when first used. Raises CatalogError if it cannot be opened."""
         try:
-            catalog = load_catalog(CATALOG_NAME, **_catalog_properties(self._settings))
+            catalog = load_catalog(CATALOG_NAME, **catalog_properties(self._settings))
         except FrazilError:
             raise
         except Exception as problem:
@@ -163,7 +162,7 @@ class IcebergLake:
         updates: tuple[TableUpdate, ...] = (point_to(branch, SnapshotRefType.BRANCH, base),)
         with self._storage_of(view):
             if without is not None:
-                table, updates = _taken_out(table, base, without, branch, summary)
+                table, updates = taken_out(table, base, without, branch, summary)
                 parent = table.metadata.refs[branch].snapshot_id
             staged = self._new_snapshot(
                 table, files, parent=parent, summary=summary, document=document, deletes=deletes
@@ -175,6 +174,27 @@ class IcebergLake:
         # The library's own commit_transaction retries, and deletes manifests after a failure that may have landed.
         self._commit(_table(view), requirements, (*updates, *added(staged, branch)))
         return int(staged.snapshot_id)
+
+    def rewrite(
+        self,
+        view: TableView,
+        *,
+        files: Sequence[WrittenFile],
+        dropped: Sequence[DroppedFile],
+        summary: Mapping[str, str],
+        figures: Mapping[str, int],
+    ) -> None:
+        table = _table(view)
+        with self._storage_of(view):
+            made = self._new_snapshot(
+                table, files, parent=view.head, summary=summary, document=b"", deletes=dropped, same_rows=True
+            )
+        check_figures(view.identifier, made, figures)
+        requirements = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
+        )
+        self._commit(table, requirements, added(made, MAIN))
 
     def stored_files(self, view: TableView) -> Sequence[StoredFile]:
         return stored_files(view)
@@ -300,10 +320,17 @@ class IcebergLake:
         summary: Mapping[str, str],
         document: bytes,
         deletes: Sequence[Deletion] = (),
+        same_rows: bool = False,
     ) -> RawSnapshot:
         stamp = commit_time(table.metadata, self._now_ms())
         return SnapshotWriter(table.metadata, table.io).write(
-            files, parent=parent, summary=summary, document=document, timestamp_ms=stamp, deletes=deletes
+            files,
+            parent=parent,
+            summary=summary,
+            document=document,
+            timestamp_ms=stamp,
+            deletes=deletes,
+            same_rows=same_rows,
         )
 
     def _read_document(self, io: FileIO, manifest_list: str) -> bytes | None:
@@ -356,38 +383,6 @@ class IcebergLake:
         )
         error.worth_retrying = not is_lasting(problem)
         return error
-
-
-def _catalog_properties(settings: CatalogSettings) -> dict[str, str]:
-    given = revealed(settings.properties)
-    match settings.type:
-        case "jdbc":
-            folder = Path(settings.warehouse)
-            make_warehouse(folder)
-            uri = f"sqlite:///{folder / CATALOG_FILE}"
-            implementation = "frazil.adapters.iceberg.sql_catalog.QuickSqlCatalog"
-            return {"py-catalog-impl": implementation, "uri": uri, "warehouse": settings.warehouse, **given}
-        case "glue":
-            implementation = "frazil.adapters.iceberg.glue_catalog.QuickGlueCatalog"
-            return {"py-catalog-impl": implementation, "warehouse": settings.warehouse, **given}
-        case never:
-            assert_never(never)
-
-
-def _taken_out(
-    table: Table, base: int, condition: str, branch: str, summary: Mapping[str, str]
-) -> tuple[Table, tuple[TableUpdate, ...]]:
-    """Return the table as it is with a branch at `base` without the rows that meet a condition, and how it gets there.
-
-    The table has not been changed yet.
-    """
-    transaction = Transaction(table, autocommit=False)
-    ManageSnapshots(transaction).create_branch(snapshot_id=base, branch_name=branch).commit()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # no row may meet the condition
-        transaction.delete(condition, snapshot_properties=dict(summary), branch=branch)
-    changed = Table(table.name(), transaction.table_metadata, table.metadata_location, table.io, table.catalog)
-    return changed, transaction._updates
 
 
 def _table(view: TableView) -> Table:

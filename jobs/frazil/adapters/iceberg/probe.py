@@ -6,17 +6,17 @@ The first half of the identity is read of every row, what else is wanted only in
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
 
 from frazil.adapters.iceberg.delete_files import names_one_file
-from frazil.adapters.iceberg.position_deletes import Positions, positions_in
+from frazil.adapters.iceberg.deleted_positions import DeletedPositions
+from frazil.adapters.iceberg.position_deletes import Positions
 from frazil.adapters.iceberg.scan import planned, reading
 from frazil.adapters.iceberg.source_nulls import names_of
 from frazil.adapters.iceberg.undecodable import decoding
@@ -48,6 +48,7 @@ def stored_files(view: TableView) -> tuple[StoredFile, ...]:
             task.file.file_path,
             task.file.record_count,
             tuple(sorted(map(_delete_file, task.delete_files), key=lambda each: each.path)),
+            task.file.file_size_in_bytes,
         )
         for task in tasks
     )
@@ -66,7 +67,7 @@ def probe(task: ProbeTask) -> list[FoundRows]:
     found = []
     with reading(task.table):
         for file in task.files:
-            deleted = _Deleted(io, file)
+            deleted = DeletedPositions(io, file)
             with decoding(io, file.path):
                 parts = list(_found_in(io, file, task.columns, wanted, names, deleted))
             if parts:
@@ -74,28 +75,7 @@ def probe(task: ProbeTask) -> list[FoundRows]:
     return found
 
 
-class _Deleted:
-    """The positions of deleted rows of a data file, read when they are needed."""
-
-    def __init__(self, io: FileIO, file: StoredFile) -> None:
-        self.file = file
-        self._io = io
-
-    @cached_property
-    def all(self) -> Positions:
-        return self._in(self.file.deletes)
-
-    @property
-    def own(self) -> Positions:
-        """Those of its own files of deletes."""
-        return self.all if len(self.file.own_deletes) == len(self.file.deletes) else self._in(self.file.own_deletes)
-
-    def _in(self, files: Sequence[DeleteFile]) -> Positions:
-        named = [DataFile.from_args(file_path=f.path, file_format=FileFormat(f.format)) for f in files]
-        return positions_in(self._io, named, self.file.path)
-
-
-def _found_rows(deleted: _Deleted, rows: pa.Table) -> FoundRows:
+def _found_rows(deleted: DeletedPositions, rows: pa.Table) -> FoundRows:
     file = deleted.file
     own = deleted.own if file.is_crowded else np.empty(0, np.int64)
     position, place, partition, offset, *order = (as_array(column.to_numpy()) for column in rows.columns)
@@ -109,7 +89,7 @@ def _found_in(
     columns: IdentityColumns,
     wanted: Wanted,
     mapping: NameMapping | None,
-    deleted: _Deleted,
+    deleted: DeletedPositions,
 ) -> Iterator[pa.RecordBatch]:
     with io.new_input(file.path).open() as stream:
         parquet = pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER_BYTES)

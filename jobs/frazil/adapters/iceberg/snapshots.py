@@ -37,7 +37,7 @@ from pyiceberg.typedef import Record
 
 from frazil.adapters.iceberg.delete_files import DeleteManifestWriter, files_named, write_deletes
 from frazil.adapters.iceberg.manifests import Removal, removed_by, to_merge
-from frazil.model.errors import CommitRejectedError
+from frazil.model.errors import CommitRejectedError, CountMismatchError
 from frazil.model.ingested import DeletedRows, Deletion, WrittenFile
 
 DOCUMENT_KEY = "frazil.state"
@@ -74,9 +74,11 @@ class SnapshotWriter:
         document: bytes,
         timestamp_ms: int,
         deletes: Sequence[Deletion] = (),
+        same_rows: bool = False,
     ) -> Snapshot:
         """Append `files` to the snapshot `parent`, and take rows out of its data files and out of these.
 
+        With `same_rows`, the files have the rows of those that are dropped, and the snapshot says so.
         Raises CommitRejectedError where the partition spec of a file is gone, or a file with rows to delete.
         """
         data_files = [data_file(file) for file in files]
@@ -98,7 +100,7 @@ class SnapshotWriter:
             sequence_number=sequence_number,
             timestamp_ms=timestamp_ms,
             manifest_list=self._manifest_list(manifests, parent, sequence_number, document),
-            summary=_summary([*data_files, *delete_files], removal.removed, before, summary),
+            summary=_summary([*data_files, *delete_files], removal.removed, before, summary, same_rows),
             schema_id=self.metadata.current_schema_id,
         )
 
@@ -196,7 +198,11 @@ def _content_of(manifest: ManifestFile) -> DataFileContent:
 
 
 def _summary(
-    files: Sequence[DataFile], removed: Sequence[DataFile], before: Snapshot | None, ours: Mapping[str, str]
+    files: Sequence[DataFile],
+    removed: Sequence[DataFile],
+    before: Snapshot | None,
+    ours: Mapping[str, str],
+    same_rows: bool,
 ) -> Summary:
     """Count files and rows, and name no partitions: Python's datetimes end with the year 9999."""
     metrics = UpdateMetrics()
@@ -205,10 +211,23 @@ def _summary(
     for file in removed:
         metrics.remove_file(file)
     deletes = bool(removed) or any(file.content != DataFileContent.DATA for file in files)
-    return update_snapshot_summaries(
+    changed = update_snapshot_summaries(
         Summary(Operation.OVERWRITE if deletes else Operation.APPEND, **metrics.to_dict(), **ours),
         None if before is None or before.summary is None else before.summary.additional_properties,
     )
+    return Summary(Operation.REPLACE, **changed.additional_properties) if same_rows else changed
+
+
+def check_figures(identifier: str, snapshot: Snapshot, figures: Mapping[str, int]) -> None:
+    """Raise CountMismatchError unless a snapshot's summary has these figures. One that it lacks counts as 0."""
+    said = {} if snapshot.summary is None else snapshot.summary.additional_properties
+    found = {name: int(said.get(name, "0")) for name in figures}
+    if found != figures:
+        expected, there = (", ".join(f"{count} {name}" for name, count in each.items()) for each in (figures, found))
+        raise CountMismatchError(
+            f"{identifier}: files were to be rewritten with {there}, expected {expected}; nothing was changed",
+            hint="this is a defect in Frazil: report it with the log; the table is intact",
+        )
 
 
 def data_file(file: WrittenFile) -> DataFile:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
-from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.schema import Schema
-from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
 
 from frazil.adapters.iceberg.null_lists import keep_nulls
-from frazil.adapters.iceberg.probe import NAME_MAPPING
-from frazil.adapters.iceberg.rows_at import rows_at
-from frazil.adapters.iceberg.scan import reading
 from frazil.adapters.iceberg.taken_columns import LocalColumns
+from frazil.adapters.iceberg.whole_rows import WholeRows
 from frazil.adapters.iceberg.windows import BATCH_BYTES
-from frazil.formats.arrow import project
-from frazil.materialize.ingest.storage import open_storage
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.ingested import WrittenFile
 from frazil.model.updates import NULL, RowUpdates, TakenColumns, UpdateTask
@@ -31,47 +23,17 @@ from frazil.modes.wanted import Numbers, as_numbers
 def update_rows(task: UpdateTask) -> list[WrittenFile]:
     """Return the files of the rows as they are now to be. Raises CatalogError where files cannot be read."""
     keep_nulls()
-    target = task.target
-    files = DataFileWriter(target, storage=task.storage, prefix=task.prefix, target_bytes=task.target_bytes)
-    io = open_storage(task.storage, target.location, table_properties=target.properties)
-    mapping = target.properties.get(NAME_MAPPING)
-    source = _Source(
-        target.identifier,
-        io,
-        Schema.model_validate_json(target.schema_json),
-        None if mapping is None else parse_mapping_from_json(mapping),
-        task.updates.paths,
-    )
+    files = DataFileWriter(task.target, storage=task.storage, prefix=task.prefix, target_bytes=task.target_bytes)
     with TemporaryDirectory(prefix="frazil-update-", ignore_cleanup_errors=True) as folder:
-        updating = _Updating(source, task.updates, Path(folder))
+        updating = _Updating(WholeRows.of(task.target, task.storage), task.updates, Path(folder))
         for rows in updating.rows():
             files.add(rows)
     return list(files.close())
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """The data files that rows are read from, with the schema and the name mapping that the table has now."""
-
-    identifier: str
-    io: FileIO
-    schema: Schema
-    mapping: NameMapping | None
-    paths: Sequence[str]
-
-    def read(self, file: Numbers, position: Numbers, projection: Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the rows at these places, which are in ascending order, with the types that they are written with."""
-        numbers, starts = np.unique(file, return_index=True)
-        types = schema_to_pyarrow(projection)
-        with reading(self.identifier):
-            for number, positions in zip(numbers.tolist(), np.split(position, starts[1:]), strict=False):
-                for rows in rows_at(self.io, self.paths[number], positions, projection, self.mapping):
-                    yield project(rows, types)
-
-
 @dataclass(slots=True)
 class _Updating:
-    source: _Source
+    source: WholeRows
     updates: RowUpdates
     folder: Path
     _taken: list[LocalColumns] = field(init=False)
@@ -82,14 +44,15 @@ class _Updating:
     def _on_disk(self, number: int, taken: TakenColumns) -> LocalColumns:
         file, position = as_numbers(taken.file), as_numbers(taken.position)
         order = np.lexsort((position, file))
-        batches = self.source.read(file[order], position[order], self.source.schema.select(*taken.columns))
+        columns = self.source.schema.select(*taken.columns)
+        batches = self.source.read(self.updates.paths, file[order], position[order], columns)
         return LocalColumns(taken, order, batches, self.folder / f"{number}.arrow")
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield all rows as they are to be written, in small batches."""
         file, position = as_numbers(self.updates.file), as_numbers(self.updates.position)
         order, done = np.lexsort((position, file)), 0
-        for batch in self.source.read(file[order], position[order], self.source.schema):
+        for batch in self.source.read(self.updates.paths, file[order], position[order], self.source.schema):
             rows = order[done : done + batch.num_rows]
             done += batch.num_rows
             yield from self._changed(batch, rows)

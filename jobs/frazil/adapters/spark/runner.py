@@ -13,10 +13,11 @@ from frazil.adapters.kafka.reader import warn_if_fetching_in_python
 from frazil.adapters.spark import application
 from frazil.adapters.spark.cluster import SparkCluster, cause_in
 from frazil.adapters.spark.task_progress import FOLDER_PROPERTY, offsets_read
-from frazil.adapters.spark.worker import find, run, update
+from frazil.adapters.spark.worker import find, rewrite, run, update
 from frazil.model.errors import FrazilError, ServiceError
 from frazil.model.ingested import ATTEMPTS_OF_A_TASK, IngestTask, TaskResult, WrittenFile
 from frazil.model.probe import FoundRows, ProbeTask
+from frazil.model.rewrites import RewriteTask, Rewritten
 from frazil.model.updates import UpdateTask
 
 T = TypeVar("T")
@@ -53,6 +54,9 @@ class SparkRunner:
 
     def update(self, tasks: Sequence[UpdateTask], *, name: str) -> list[WrittenFile]:
         return [file for each in self._collected(update, tasks, name) for file in each]
+
+    def rewrite(self, tasks: Sequence[RewriteTask], *, name: str) -> list[Rewritten]:
+        return self._collected(rewrite, tasks, name)
 
     def _collected(self, work: Callable[[T], R | FrazilError], tasks: Sequence[T], name: str) -> list[R]:
         context = self.start()

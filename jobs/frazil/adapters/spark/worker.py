@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark import TaskContext as SparkTask
 
 from frazil.adapters.iceberg.probe import probe
+from frazil.adapters.iceberg.rewrite_files import rewrite_files
 from frazil.adapters.iceberg.update_rows import update_rows
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.registry import Registry, open_registry
@@ -20,6 +21,7 @@ from frazil.materialize.ingest.task import ingest
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.probe import FoundRows, ProbeTask
+from frazil.model.rewrites import RewriteTask, Rewritten
 from frazil.model.secret import SettingValue
 from frazil.model.spec import RegistrySettings
 from frazil.model.updates import UpdateTask
@@ -61,6 +63,15 @@ def update(task: UpdateTask) -> list[WrittenFile] | FrazilError:
     trim()
     try:
         return update_rows(task)
+    except FrazilError as failure:
+        return failure
+
+
+def rewrite(task: RewriteTask) -> Rewritten | FrazilError:
+    """Write files again without their deleted rows. A named failure is a value, as in `run`."""
+    trim()
+    try:
+        return rewrite_files(task)
     except FrazilError as failure:
         return failure
 
