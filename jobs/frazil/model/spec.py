@@ -164,7 +164,7 @@ class Maintain:
     keep_dead_letters: timedelta | None = None
     """How long dead letters are kept after they were read; None for ever."""
 
-    rewrite_deleted: float = 0.3
+    rewrite_deleted: float = 0.5
     """The share of a data file's rows that are deleted, from which it is rewritten."""
 
 

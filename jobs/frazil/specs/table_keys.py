@@ -218,7 +218,7 @@ REWRITE_DELETED = Key(
     SHARE,
     "The share of deleted rows from which a data file is written again without them, in tables that follow keys; 100%"
     " for never.",
-    "30%",
+    "50%",
 )
 MAINTAIN = Key(
     "maintain",

@@ -194,7 +194,7 @@ EXAMPLES: dict[str, list[Example]] = {
         applied("maintain.keep_dead_letters", "maintain: {keep_dead_letters: 90d}", "", "for all dead letters"),
     ],
     "maintain.rewrite_deleted": [
-        applied("maintain.rewrite_deleted", "", "maintain: {rewrite_deleted: 50%}"),
+        applied("maintain.rewrite_deleted", "", "maintain: {rewrite_deleted: 30%}"),
     ],
     "formats": [
         applied("formats", "formats: [iceberg]", "formats: [iceberg, delta]", "creates the Delta log"),
@@ -567,7 +567,7 @@ SETTINGS_OF_FORMATS: dict[str, Any] = {
     "tags": {"policies": Policies(tags=(("PII", Policy("redact")),))},
     "sort_by": {"sort_by": ("n",)},
     "maintain.keep_dead_letters": {"maintain": Maintain(512_000_000, keep_dead_letters=timedelta(days=90))},
-    "maintain.rewrite_deleted": {"maintain": Maintain(512_000_000, rewrite_deleted=0.5)},
+    "maintain.rewrite_deleted": {"maintain": Maintain(512_000_000, rewrite_deleted=0.3)},
     "key_message": {"key_settings": FormatSettings(message="other")},
     "routes": {"group": GROUP},
     "cdc": {"value_settings": FormatSettings(change_events=ChangeEvents())},

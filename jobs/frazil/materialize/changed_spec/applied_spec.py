@@ -51,7 +51,7 @@ ADDED_LATER: Mapping[str, str] = {
     "evolution": "lenient",
     "sort_by": NO_LAYOUT,
     "maintain.keep_dead_letters": _FOR_EVER,
-    "maintain.rewrite_deleted": "30%",
+    "maintain.rewrite_deleted": "50%",
     "string_formats": "typed",
     "fields": "",
     "routes": "",
