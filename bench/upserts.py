@@ -129,8 +129,9 @@ def report(changelog: Changelog, ours: Found, theirs: Found, *, load: tuple[floa
             " that the table has. Both systems read the same topic, one after the other, with the same Spark, Iceberg"
             " runtime, catalog, cores and Parquet settings, and neither expires anything. Frazil writes files with many"
             " deleted rows again between its batches, as by default, and its time includes that; the peer compacts"
-            " nothing. They are started and have loaded the table before the clock is started. The peer is `MERGE INTO` on the Kafka key in"
-            " `foreachBatch`, with merge-on-read. A scan is a count and the maximum of every column by DuckDB, the"
+            " nothing. They are started and have loaded the table before the clock is started. The peer is `MERGE INTO`"
+            " on the Kafka key in `foreachBatch`, with merge-on-read. A scan is a count and the maximum of every column"
+            " by DuckDB, the"
             f" least of {SCANS}; compacted is after Iceberg's `rewrite_data_files` of all files."
             f" {difference(ours, theirs)}",
             "",
