@@ -15,6 +15,7 @@ from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import Deletion, DroppedFile, IngestTask, TaskResult, WrittenFile
 from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.probe import FoundRows, ProbeTask, StoredFile
+from frazil.model.remembered import PuffinFile
 from frazil.model.rewrites import RewriteTask, Rewritten
 from frazil.model.schemas import RegisteredSchema, SchemaDefinition, SchemaId
 from frazil.model.secret import SettingValue
@@ -178,6 +179,14 @@ class Lake(Protocol):
         """
         ...
 
+    def write_blob(self, view: TableView, content: bytes) -> PuffinFile:
+        """Write a file that no snapshot has yet."""
+        ...
+
+    def read_blob(self, view: TableView, path: str) -> bytes | None:
+        """Return what `write_blob` wrote; None if the file is gone, or is not such a file."""
+        ...
+
     def stored_files(self, view: TableView) -> Sequence[StoredFile]:
         """Return the data files of the view's head. Raises CatalogError also if rows are deleted by equality."""
         ...
@@ -202,11 +211,20 @@ class Lake(Protocol):
         """
         ...
 
-    def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str], alone: bool = False) -> None:
+    def publish(
+        self,
+        view: TableView,
+        *,
+        branch: str,
+        tag: str,
+        drop: Sequence[str],
+        alone: bool = False,
+        statistics: PuffinFile | None = None,
+    ) -> None:
         """Move `main` and the tag from the view's head to the branch's, and drop branches, all in one commit.
 
         This is the only commit that makes rows visible. With `alone`, it is refused if there is a branch or tag that
-        the view does not show, or one that was moved.
+        the view does not show, or one that was moved. `statistics` become those of the branch's snapshot.
         """
         ...
 

@@ -243,3 +243,31 @@ def test_rows_leave_earlier_files_and_the_batch_s_own(warehouse: Path, spark: Pr
     assert trades.by_duckdb() == expected
     by_spark = spark.sql(f"SELECT symbol, n FROM {CATALOG_NAME}.{trades.name} ORDER BY symbol, n")
     assert [(row["symbol"], row["n"]) for row in by_spark] == expected
+
+
+def test_other_engines_read_a_table_with_files_of_its_own_and_keep_them(spark: Procedures, warehouse: Path) -> None:
+    trades = new_trades(warehouse)
+    call, files = f"CALL {CATALOG_NAME}.system", []
+    for number in range(3):
+        written = trades.lake.write_blob(trades.view, bytes([number]) * 100)
+        head = trades.view.head or 0
+        trades.lake.stage(trades.view, base=head, branch="b", files=trades.files("a", [number]), summary={})
+        trades.lake.publish(trades.view, branch="b", tag="t", drop=["b"], statistics=written)
+        files.append(written)
+
+    def check(kept: set[str]) -> None:
+        expected = [("a", number) for number in range(3)]
+        by_spark = spark.sql(f"SELECT symbol, n FROM {CATALOG_NAME}.{trades.name} ORDER BY n")
+        assert [(row["symbol"], row["n"]) for row in by_spark] == expected
+        assert trades.by_pyiceberg() == trades.by_duckdb() == expected
+        assert {each.path for each in files if Path(each.path.removeprefix("file://")).exists()} == kept
+
+    check({each.path for each in files})
+    days_pass(warehouse)
+    spark.sql(f"{call}.remove_orphan_files(table => '{trades.name}')")
+    check({each.path for each in files})
+    spark.expire(CATALOG_NAME, trades.name)
+    check({files[-1].path})
+    assert trades.lake.read_blob(trades.view, files[-1].path) == bytes([2]) * 100
+    spark.sql(f"{call}.compute_table_stats(table => '{trades.name}')")
+    check({files[-1].path})

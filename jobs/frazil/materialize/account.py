@@ -21,6 +21,7 @@ from frazil.model.ingested import (
 from frazil.model.plan import BatchPlan, PartitionFacts, TopicFacts
 from frazil.model.progress import Counts, Fitted, PartitionProgress, SourceProgress, TableState
 from frazil.model.receipt import RangeReceipt, Receipt
+from frazil.model.remembered import RememberedDeletes
 from frazil.model.schemas import SchemaId, in_order
 from frazil.modes.mode import Late, OutOfTable, Written
 
@@ -193,10 +194,12 @@ def next_state(
     planned_at: datetime,
     fitted: Fitted | None = None,
     replaced: Mapping[int, OutOfTable] = NOTHING,
+    remembered: RememberedDeletes | None = None,
 ) -> TableState:
     """The table's state after the batch. `fitted` records the plan's schemas.
 
-    `replaced` are rows that are not in the table any more, by partition of the only topic.
+    `replaced` are rows that are not in the table any more, by partition of the only topic. `remembered` are the deletes
+    that it remembers.
     """
     now = {facts.topic: facts for facts in plan.topics}
     sources = [_advanced_source(source, now.get(source.topic), got) for source in plan.state.sources]
@@ -208,6 +211,7 @@ def next_state(
         fitted=fitted,
         complete_through=through,
         observations=observations,
+        remembered=remembered,
         epoch=plan.epoch,
         writer=writer,
         batch_id=plan.batch_id,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from frazil.model.errors import CatalogError, CommitError, CommitUnknownError, ContendedError, FrazilError
+from frazil.model.remembered import PuffinFile
 from frazil.model.snapshot import TableView
 from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
@@ -23,13 +24,15 @@ class BaseExpiredError(Exception):
 class Staged:
     """A staged snapshot. `base` is the snapshot that its branch began at.
 
-    `figures` must be in the snapshot's summary before it becomes visible; dead letters have none.
+    `figures` must be in the snapshot's summary before it becomes visible; dead letters have none. The snapshot gets the
+    `statistics` when it does.
     """
 
     branch: str
     snapshot_id: int
     base: int
     figures: Mapping[str, int]
+    statistics: PuffinFile | None = None
 
 
 def branch_names(prefix: str, writer: str) -> Iterator[str]:

@@ -16,6 +16,7 @@ from frazil.materialize.layout import (
     metadata_columns,
     name_clashes,
     newly_unreadable,
+    order_problems,
     partition_problems,
     sort_problems,
 )
@@ -100,6 +101,10 @@ class NewTable:
     notes: tuple[SchemaFinding, ...] = ()
 
 
+PROBLEMS_OF_COLUMNS = (partition_problems, sort_problems, delta_problems, identity_problems, order_problems)
+"""What is asked about the columns of a new table."""
+
+
 def new_table(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpec, *, writer: str) -> NewTable:
     """Decide what to make. Raises the first problem that there is: nothing is made where anything is wrong."""
     latest = latest_schemas(registry, spec)
@@ -117,7 +122,7 @@ def problems_of_new_table(
 
     `columns` are those of `initial_columns`, or None if they are not known.
     """
-    for find in () if columns is None else (partition_problems, sort_problems, delta_problems, identity_problems):
+    for find in () if columns is None else PROBLEMS_OF_COLUMNS:
         yield from (("create", problem) for problem in find(spec, columns or ()))
     for problem in start_problems(spec, topics):
         yield "create", problem

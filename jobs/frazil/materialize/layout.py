@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from frazil.delta.expressible import inexpressible
@@ -139,6 +140,8 @@ def impossible_columns(
 
 
 def _why_impossible(spec: TableSpec, first: Column, change: AddColumn) -> str | None:
+    if change.beside == spec.order_by:
+        return "the column in `order_by` gets none beside it: records of the other type would have no order"
     if change.beside in partition_columns(spec):
         return "a column in `partition_by` gets none beside it: rows of the other type would be in no partition"
     if spec.policies and len(tuple(walk((first,)))) > 1:
@@ -162,6 +165,7 @@ def _kept(spec: TableSpec) -> tuple[str, ...]:
 
 _TIMESTAMPS = {"timestamp", "timestamptz"}
 _NUMBERED = {"int", "long", "decimal", "string", "binary"}
+_ORDERS = {Scalar(name) for name in ("int", "long", "date", "timestamp", "timestamptz")}
 _TAKES: dict[str, set[str]] = {
     "year": {"date"} | _TIMESTAMPS,
     "month": {"date"} | _TIMESTAMPS,
@@ -193,6 +197,32 @@ def identity_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[Spe
         if column.name == spec.metadata.prefix + "key"
         for finding in identity_findings(spec, column)
     )
+
+
+def order_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
+    """Return why a column of a table with these columns cannot order its records."""
+    if spec.order_by is None:
+        return ()
+    names = {column.name: column for column in columns}
+    found = names.get(spec.order_by)
+    if found is None:
+        what = f"names a column that the table does not have; its columns are {', '.join(names)}"
+        findings = [SchemaFinding(spec.order_by, what)]
+    else:
+        findings = list(order_findings(spec, found))
+    hint = f"fix `order_by` in {spec.source_file}"
+    return tuple(SpecError(f"{spec.identifier}: order_by: {finding}", hint=hint) for finding in findings)
+
+
+def order_findings(spec: TableSpec, column: Column) -> Iterator[SchemaFinding]:
+    """Yield why a column cannot order the records of an identity, if it is the one that does."""
+    if column.name != spec.order_by:
+        return
+    if column.type not in _ORDERS:
+        what = f"is {column.type}, and records are ordered by whole numbers, dates and timestamps"
+        yield SchemaFinding(column.name, what)
+    if column.mask and not column.mask.startswith("none"):
+        yield SchemaFinding(column.name, f"orders the records of a key, and has the mask {column.mask}")
 
 
 def identity_findings(spec: TableSpec, key: Column) -> tuple[SchemaFinding, ...]:

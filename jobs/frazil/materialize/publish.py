@@ -93,9 +93,10 @@ def _published(lake: Lake, judged: _Judged) -> TableView:
     for _ in range(ATTEMPTS):
         if judged.done is not None:
             return replace(judged.view, head=judged.done.snapshot_id)
-        view, branch = judged.view, judged.share.staged.branch
+        view, staged = judged.view, judged.share.staged
+        drop = list(stage_branches(view))
         try:
-            lake.publish(view, branch=branch, tag=CHECKPOINT_TAG, drop=list(stage_branches(view)))
+            lake.publish(view, branch=staged.branch, tag=CHECKPOINT_TAG, drop=drop, statistics=staged.statistics)
         except CommitError as failed:
             reason = failed
         judged = _judged(lake, judged.share)

@@ -11,6 +11,7 @@ from frazil.materialize.account import Ingested, next_state, receipt_of
 from frazil.materialize.branches import BaseExpiredError, Staged, stage_on_branch
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.group.ledger import LedgerEntry
+from frazil.materialize.remember import recall, remember
 from frazil.materialize.state import Standing
 from frazil.materialize.verdicts import new_base
 from frazil.model.errors import SourceChangedError
@@ -24,6 +25,7 @@ from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 from frazil.model.summary import receipt_in, store
 from frazil.model.updates import RowUpdates
+from frazil.modes.memory import Memory
 from frazil.modes.mode import BatchChange, KeyInTwoPartitionsError
 from frazil.modes.open import open_mode
 from frazil.modes.wanted import Numbers
@@ -72,7 +74,10 @@ class ReadBatch:
         assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
         # the rest of the state is as planned, with later origins
         plan = replace(self.plan, state=replace(self.plan.state, foreign=count_foreign(here)))
-        change = self._with_updates(here.view, self._change(here.view))
+        before = plan.state.remembered
+        memory = recall(self.lake, here.view, before, now=self.planned_at, keep=self.spec.delete_memory)
+        change = self._with_updates(here.view, self._change(here.view, memory))
+        remembered = remember(self.lake, here.view, before, change.remembered)
         got = self.got.without_late(change.late).without_unkept(change.unkept)
         state = next_state(
             plan,
@@ -81,10 +86,11 @@ class ReadBatch:
             planned_at=self.planned_at,
             fitted=self.fitted,
             replaced=change.replaced,
+            remembered=remembered,
         )
         state = state if self.entry is None else self.entry.added_to(plan.state.group, state)
         stored = store(state, self._receipt(plan, got, state))
-        return stage_on_branch(
+        staged = stage_on_branch(
             self.lake,
             here.view,
             base=here.view.head,
@@ -93,10 +99,12 @@ class ReadBatch:
             summary=stored.summary,
             document=stored.document,
         )
+        return replace(staged, statistics=None if remembered is None else remembered.file)
 
-    def _change(self, view: TableView) -> BatchChange:
+    def _change(self, view: TableView, memory: Memory) -> BatchChange:
         try:
-            return open_mode(self.spec.write).change(self.got.written, partial(self.find, view))
+            written = replace(self.got.written, memory=memory)
+            return open_mode(self.spec.write).change(written, partial(self.find, view))
         except KeyInTwoPartitionsError as moved:
             topic = self.plan.state.sources[0].topic
             raise SourceChangedError(

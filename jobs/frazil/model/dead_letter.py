@@ -53,6 +53,8 @@ class Reason(StrEnum):
     """The table cannot hold the writer schema, and a user ran `frazil resume --dead-letter-schema` for it."""
     NULL_IDENTITY = "null_identity"
     """A part of the identity is null, in a table that follows keys."""
+    NULL_ORDER = "null_order"
+    """The column that orders the records of a key is null, in a table that follows keys."""
     BAD_KEY = "bad_key"
     """The key cannot be decoded as the table spec requires; `detail` starts with the reason, one of the above."""
     NO_ROUTE = "no_route"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from frazil.model.remembered import RememberedDeletes
 from frazil.model.routes import Route
 from frazil.model.schemas import SchemaId
 from frazil.model.spelling import plural
@@ -255,6 +256,8 @@ class TableState:
     A replay reads nothing from Kafka: states with the same `last_read` have the same next offsets.
     """
     group: GroupState | None = None
+    remembered: RememberedDeletes | None = None
+    """The deletes that a table remembers whose records another column than the offset orders."""
 
     @property
     def itself(self) -> BatchRef:

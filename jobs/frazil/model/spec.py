@@ -268,6 +268,10 @@ class TableSpec:
     """The key that encrypts dead letters, for a spec that is `masked`."""
     evolution: SchemaEvolution = "lenient"
     sort_by: tuple[str, ...] = ()
+    order_by: str | None = None
+    """The column whose greater value makes a record of an identity the newer one; None for the offset."""
+    delete_memory: timedelta = timedelta(days=7)
+    """How long deletes are remembered, where another order than the offset may bring a record after its delete."""
     group: Group | None = None
     """The tables that are read together with this one, for a spec with routes."""
 
@@ -295,6 +299,11 @@ class TableSpec:
     def keeps_history(self) -> bool:
         """Return whether the table has each row that an identity had, with the interval in which it was valid."""
         return self.write == "history"
+
+    @property
+    def orders_by_value(self) -> bool:
+        """Return whether a column of the value says which record of an identity is newer."""
+        return self.order_by not in (None, f"{self.metadata.prefix}timestamp")
 
     @property
     def needs_registry(self) -> bool:

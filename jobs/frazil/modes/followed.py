@@ -40,7 +40,9 @@ class FollowedColumns:
     @classmethod
     def of(cls, spec: TableSpec) -> FollowedColumns:
         partition, offset = spec.metadata.prefix + "partition", spec.metadata.prefix + "offset"
-        return cls(partition, offset, (VALID_FROM,), VALID_TO) if spec.keeps_history else cls(partition, offset)
+        if spec.keeps_history:
+            return cls(partition, offset, (VALID_FROM,), VALID_TO)
+        return cls(partition, offset, () if spec.order_by is None else (spec.order_by,))
 
     def of_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         order = [as_order(rows.column(name)) for name in self.order]

@@ -12,6 +12,7 @@ from frazil.model.probe import FoundRows
 from frazil.model.progress import OffsetSums
 from frazil.model.spec import WriteMode
 from frazil.model.updates import RowUpdates
+from frazil.modes.memory import Deletes, Memory
 from frazil.modes.wanted import Numbers
 from frazil.proof.rows import Expected, ProvenRows
 from frazil.proof.tally import Tallies, TopicPartition
@@ -22,7 +23,8 @@ class Written:
     """What the tasks of a batch wrote: data files with `rows` rows in all.
 
     Of a table that follows keys, `followed` is about each row, and `deletes` about each record that deletes an
-    identity; `incomplete` are those of the rows that take values from the row before them.
+    identity; `incomplete` are those of the rows that take values from the row before them. `memory` has the deletes of
+    earlier batches that are remembered.
     """
 
     files: Sequence[WrittenFile]
@@ -30,6 +32,7 @@ class Written:
     followed: Sequence[FollowedRows] = ()
     deletes: Sequence[FollowedRecords] = ()
     incomplete: Sequence[IncompleteRecords] = ()
+    memory: Memory = field(default_factory=Memory)
 
 
 Find = Callable[[Numbers, Numbers], Sequence[FoundRows]]
@@ -74,6 +77,8 @@ class BatchChange:
     records of the batch that are duplicates, and `replaced` are rows, of the batch or of the table, that are not there
     any more. `unkept` are events that keep a row which is not there: they are no rows, and are skipped.
 
+    `remembered` are the deletes to remember from then on; None if they are the same as before.
+
     `figures` must be in the summary of the staged snapshot before it becomes visible: counts by their key (Iceberg
     specification, "Optional Snapshot Summary Fields"). A key that the summary lacks counts as 0.
     """
@@ -85,6 +90,7 @@ class BatchChange:
     late: Mapping[int, Late] = field(default_factory=dict)
     replaced: Mapping[int, OutOfTable] = field(default_factory=dict)
     unkept: Mapping[int, OutOfTable] = field(default_factory=dict)
+    remembered: Deletes | None = None
 
 
 @dataclass(frozen=True, slots=True)

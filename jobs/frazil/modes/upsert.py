@@ -11,13 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from frazil.model.ingested import FollowedRecords
 from frazil.model.probe import FoundRows
 from frazil.modes.deletes import deleted_rows, deletions, figures_of
 from frazil.modes.incomplete import Chains, Completed, complete
+from frazil.modes.memory import Deletes, Memory
 from frazil.modes.mode import BatchChange, Find, KeyInTwoPartitionsError, Late, Mode, OutOfTable, Written
+from frazil.modes.order import Flags, is_newer
 from frazil.modes.wanted import Numbers, as_numbers
 from frazil.proof.rows import prove_rows
 from frazil.proof.tally import each_partition, sums_of
@@ -28,7 +29,6 @@ Order = tuple[Numbers, ...]
 The last two are the partition and the offset.
 """
 
-_Flags = npt.NDArray[np.bool_]
 DELETE = -1
 
 
@@ -51,7 +51,10 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """Rows of the table, by column: the place of their identity in `Grouped`, their order, their file and position."""
+    """Rows of the table, by column: the place of their identity in `Grouped`, their order, their file and position.
+
+    The `file` of a remembered delete is `DELETE`.
+    """
 
     place: Numbers
     order: Order
@@ -72,14 +75,15 @@ class Grouped:
 class Settled:
     """What becomes of a batch's records and of stored rows, each by index, ascending.
 
-    `live` are the records whose rows are in the table now, `late` those that a stored row is newer than, `replaced` the
-    stored rows that are taken out. The other records became a row, or took one out, and another one of the batch
-    followed them.
+    `live` are the records whose rows are in the table now, `late` those that a stored row or a remembered delete is
+    newer than, `replaced` the stored rows that are taken out, and `deletes` the records after which their identity has
+    no row. The other records became a row, or took one out, and another one of the batch followed them.
     """
 
     live: Numbers
     late: Numbers
     replaced: Numbers
+    deletes: Numbers
 
 
 def keep_the_newest(written: Written, find: Find) -> BatchChange:
@@ -88,11 +92,12 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
     identities = grouped(changes)
     found = find(identities.first, identities.second) if len(changes) else ()
     columns = _columns_of(written)
-    stored = stored_of(found, columns=columns)
+    rows = stored_of(found, columns=columns)
+    stored = _with_remembered(rows, identities, written.memory)
     if not columns:
         check_partitions(changes, identities, stored)
     settled = settle(changes, identities, stored)
-    completed = _completed(written, found, changes, identities, stored, settled) if written.incomplete else Completed()
+    completed = _completed(written, found, changes, identities, rows, settled) if written.incomplete else Completed()
     settled = replace(settled, live=np.setdiff1d(settled.live, completed.unkept, assume_unique=True))
     ours, theirs = taken_out(changes, settled), settled.replaced
     late = settled.late
@@ -115,6 +120,7 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
             np.concatenate([offset[replaced], offset_of_stored[theirs]]),
         ),
         unkept=_out_of_table(partition[completed.unkept], offset[completed.unkept]),
+        remembered=_remembered(changes, settled.deletes, written.memory) if columns else None,
     )
 
 
@@ -143,6 +149,26 @@ def _completed(
         paths=(*(each.path for each in written.followed), *(each.file.path for each in found)),
     )
     return complete(written.incomplete, chains)
+
+
+def _with_remembered(stored: StoredRows, identities: Grouped, memory: Memory) -> StoredRows:
+    """Return stored rows and remembered deletes of the identities."""
+    if not len(memory.deletes) or not len(identities.first):
+        return stored
+    place, deletes = memory.found(identities.first, identities.second)
+    none = np.full(len(place), DELETE, np.int64)
+    return StoredRows(
+        place=np.concatenate([stored.place, place]),
+        order=tuple(np.concatenate(pair) for pair in zip(stored.order, deletes.order, strict=True)),
+        file=np.concatenate([stored.file, none]),
+        position=np.concatenate([stored.position, none]),
+    )
+
+
+def _remembered(changes: Changes, deletes: Numbers, memory: Memory) -> Deletes | None:
+    if not len(deletes):
+        return None
+    return memory.after(changes.first[deletes], changes.second[deletes], [each[deletes] for each in changes.order])
 
 
 def check_partitions(changes: Changes, identities: Grouped, stored: StoredRows) -> None:
@@ -242,8 +268,9 @@ def settle(changes: Changes, identities: Grouped, stored: StoredRows) -> Settled
     live = np.sort(on_time[winners])
     return Settled(
         live=live[changes.file[live] != DELETE],
+        deletes=live[changes.file[live] == DELETE],
         late=np.flatnonzero(late),
-        replaced=np.flatnonzero(np.isin(stored.place, won_at)),
+        replaced=np.flatnonzero(np.isin(stored.place, won_at) & (stored.file != DELETE)),
     )
 
 
@@ -263,9 +290,7 @@ def _newest(place: Numbers, order: Order) -> tuple[Numbers, Numbers]:
     return places[is_last], ascending[is_last]
 
 
-def _is_late(
-    changes: Changes, place: Numbers, stored: StoredRows, stored_at: Numbers, newest_stored: Numbers
-) -> _Flags:
+def _is_late(changes: Changes, place: Numbers, stored: StoredRows, stored_at: Numbers, newest_stored: Numbers) -> Flags:
     """Return which records are not newer than the newest stored row of their identity."""
     late = np.zeros(len(changes), np.bool_)
     found = np.searchsorted(stored_at, place)
@@ -273,13 +298,5 @@ def _is_late(
     has_row = has_row[stored_at[found[has_row]] == place[has_row]]
     rival = newest_stored[found[has_row]]
     pairs = [(ours[has_row], theirs[rival]) for ours, theirs in zip(changes.order, stored.order, strict=True)]
-    late[has_row] = ~_is_newer(pairs, len(has_row))
+    late[has_row] = ~is_newer(pairs, len(has_row))
     return late
-
-
-def _is_newer(pairs: Sequence[tuple[Numbers, Numbers]], count: int) -> _Flags:
-    newer, equal = np.zeros(count, np.bool_), np.ones(count, np.bool_)
-    for ours, theirs in pairs:
-        newer |= equal & (ours > theirs)
-        equal &= ours == theirs
-    return newer

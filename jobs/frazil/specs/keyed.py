@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from frazil.model.errors import SpecError
-from frazil.model.spec import MetadataColumns
+from frazil.model.spec import METADATA_NAMES, MetadataColumns
 from frazil.specs import table_keys as keys
 from frazil.specs.keys import Values
 from frazil.specs.policies import policies_of
@@ -14,10 +14,22 @@ from frazil.specs.problems import Position, Problem
 from frazil.specs.route_keys import ROUTES
 
 
+def order_by_of(values: Values, metadata: MetadataColumns) -> str | None:
+    """Return the column that orders the records of a key; None for the offset."""
+    column = values[keys.ORDER_BY]
+    return None if column in (keys.BY_OFFSET, f"{metadata.prefix}offset") else column
+
+
+def orders_by_value(values: Values, metadata: MetadataColumns) -> bool:
+    """Return whether a column of the value orders the records, which a record without a value lacks."""
+    return order_by_of(values, metadata) not in (None, f"{metadata.prefix}timestamp")
+
+
 def keyed_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
     """Yield what a table that follows keys cannot have."""
     write = values[keys.WRITE]
     if write == "append":
+        yield from _without_effect(values, metadata)
         return
     says = f"with write: {write}"
     if "key" not in metadata.keep:
@@ -32,14 +44,52 @@ def keyed_problems(values: Values, metadata: MetadataColumns) -> Iterator[Proble
     if "delta" in values[keys.FORMATS]:
         what = f"{says}, rows are deleted by their position, which Frazil's Delta logs do not express"
         yield _problem(values.place_of(keys.FORMATS), what, "write [iceberg]")
-    if values.is_given(keys.ON_TOMBSTONE):
-        does = "ends the interval" if write == "history" else "deletes the row"
-        what = f"no effect {says}: a record without a value {does} of its key"
-        yield _problem(values.place_of(keys.ON_TOMBSTONE), what, "remove on_tombstone")
+    yield from _order_problems(values, metadata)
     for path, policy in policies_of(values).inside(f"{metadata.prefix}key"):
         if policy.treatment not in ("hash", "none"):
             what = f"{says}, the key is the identity of a row: {path} may be hashed, and has mask: {policy.treatment}"
             yield _problem(values.place_of(COLUMNS), what, "write {mask: hash}, which keeps different keys apart")
+
+
+def _without_effect(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
+    if order_by_of(values, metadata) is not None:
+        yield _problem(values.place_of(keys.ORDER_BY), "no effect with write: append", "remove order_by")
+    if values.is_given(keys.DELETE_MEMORY):
+        yield _problem(values.place_of(keys.DELETE_MEMORY), "no effect with write: append", "remove delete_memory")
+
+
+def _order_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
+    """Yield what contradicts the order of the records of a key, and what becomes of those without a value."""
+    order_by, timestamp, place = order_by_of(values, metadata), f"{metadata.prefix}timestamp", keys.ORDER_BY
+    by_value = orders_by_value(values, metadata)
+    if order_by is not None and values[keys.WRITE] != "upsert":
+        what = f"with write: {values[keys.WRITE]}, {timestamp} and the offset order the records of a key"
+        yield _problem(values.place_of(place), what, "remove order_by")
+    elif order_by == timestamp and "timestamp" not in metadata.keep:
+        what = f"the column {order_by} is not kept"
+        yield _problem(values.place_of(place), what, "add timestamp to metadata.keep")
+    elif by_value and order_by in {f"{metadata.prefix}{name}" for name in METADATA_NAMES}:
+        what = f"{order_by} does not say which record is newer; of the metadata, {timestamp} does"
+        yield _problem(values.place_of(place), what, f"write {timestamp}, or a column of the value")
+    elif order_by is not None and values[keys.CDC] != "none":
+        what = "a change event may take values from the one before it, so the offset orders change events"
+        yield _problem(values.place_of(place), what, "remove order_by")
+    elif by_value and values.get(keys.ON_TOMBSTONE) in (None, "row"):
+        what = f"a record without a value has no {order_by}, so it cannot say when it deletes its key"
+        hint = f"write order_by: {timestamp}, or say what such records are with on_tombstone: dead_letter or skip"
+        yield _problem(values.place_of(place), what, hint)
+    if not by_value and values.is_given(keys.ON_TOMBSTONE):
+        does = "ends the interval" if values[keys.WRITE] == "history" else "deletes the row"
+        what = f"no effect with write: {values[keys.WRITE]}: a record without a value {does} of its key"
+        yield _problem(values.place_of(keys.ON_TOMBSTONE), what, "remove on_tombstone")
+    if values.is_given(keys.DELETE_MEMORY) and order_by != timestamp:
+        what = "no effect: only with order_by may a record come after a delete that is newer"
+        what = what if order_by is None else "no effect: no record of this table deletes a key"
+        yield _problem(values.place_of(keys.DELETE_MEMORY), what, "remove delete_memory")
+    for path, policy in policies_of(values).inside(order_by) if order_by is not None else ():
+        if policy.treatment != "none":
+            what = f"{path} orders the records of a key, and has mask: {policy.treatment}"
+            yield _problem(values.place_of(COLUMNS), what, "write {mask: none}, or order by another column")
 
 
 def _problem(place: Position, what: str, hint: str) -> Problem:

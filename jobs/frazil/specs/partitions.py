@@ -40,10 +40,16 @@ def _number(transform: str, text: str | None) -> int:
 
 
 def _column(text: str) -> str:
+    return parse_column(
+        text, "write a column, or a transform of one: symbol, day(kafka_timestamp), bucket(16, account)"
+    )
+
+
+def parse_column(text: str, hint: str = "write the name of a column") -> str:
     if "." in text:
         raise Unfit(f"a column inside a struct ({text}) is not supported here in this release; name a top-level column")
     if not COLUMN.fullmatch(text):
-        raise Unfit("write a column, or a transform of one: symbol, day(kafka_timestamp), bucket(16, account)")
+        raise Unfit(hint)
     return text
 
 
@@ -74,6 +80,7 @@ class FieldList(Generic[T]):
         return ListOf(self.item).json_schema()
 
 
+COLUMN_NAME = Scalar("a column", parse_column)
 PARTITIONS = FieldList(Scalar("a column or a transform of one", parse_partition))
 SORT_FIELDS = FieldList(Scalar("a column or a transform of one, its direction and its null order", parse_sort))
 

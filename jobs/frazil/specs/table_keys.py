@@ -35,7 +35,7 @@ from frazil.model.spec import (
 )
 from frazil.specs.declared_fields import DECLARED_FIELDS, PARTS, POSSIBLE
 from frazil.specs.keys import Built, Derived, Key, Refused, Required, Section, Values, WordOr
-from frazil.specs.partitions import PARTITIONS, SORT_FIELDS
+from frazil.specs.partitions import COLUMN_NAME, PARTITIONS, SORT_FIELDS
 from frazil.specs.policy_keys import COLUMNS, TAGS
 from frazil.specs.route_keys import ROUTES
 from frazil.specs.scalars import COUNT, DURATION, PREFIX, SHARE, SIZE, TABLE_NAME, TEXT, TIME, TOPIC_NAME, WHOLE
@@ -44,6 +44,10 @@ from frazil.specs.start_offsets import OFFSETS
 
 KEPT_SNAPSHOTS, KEPT_METADATA, SUBJECTS = KeepSnapshots(), MetadataColumns(), SubjectSettings()
 """The values of a table spec without these keys: their defaults are those of the model."""
+
+
+BY_OFFSET = "kafka_offset"
+"""The word for the order of offsets, whatever the name of the offsets' column."""
 
 
 def defaults_of(*keys: Key[object]) -> str:
@@ -295,9 +299,17 @@ STRING_FORMATS = Key(
 )
 ORDER_BY = Key(
     "order_by",
-    Choice(("kafka_offset",), planned("a later record of a key is newer, by its offset in the partition", "*")),
-    "Which record of a key is the newest; no effect with write: append.",
-    "kafka_offset",
+    COLUMN_NAME,
+    "With write: upsert, the column whose greatest value makes a record the newest one of its key: of whole numbers,"
+    " dates or times, such as kafka_timestamp. Equal ones are ordered by partition and offset.",
+    BY_OFFSET,
+)
+DELETE_MEMORY = Key(
+    "delete_memory",
+    DURATION,
+    "With order_by, how long a delete is remembered: until then, a record that is older cannot bring its key back.",
+    "7d",
+    "s, m, h or d",
 )
 
 TABLE_SECTION = Section(
@@ -315,6 +327,7 @@ TABLE_SECTION = Section(
         TAGS,
         WRITE,
         ORDER_BY,
+        DELETE_MEMORY,
         CDC,
         CDC_DELETES,
         CDC_KEEP,

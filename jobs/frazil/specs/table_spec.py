@@ -38,7 +38,7 @@ from frazil.model.spec import (
 )
 from frazil.specs import table_keys as keys
 from frazil.specs.change_events import change_event_problems, change_events_of
-from frazil.specs.keyed import keyed_problems
+from frazil.specs.keyed import keyed_problems, order_by_of, orders_by_value
 from frazil.specs.keys import Key, Values
 from frazil.specs.names import safe_name
 from frazil.specs.policies import kept_under, policies_of, policy_problems
@@ -86,10 +86,12 @@ def spec_of(values: Values, source_file: str, database: str) -> TableSpec:
         readers=cast("tuple[Reader, ...]", values[keys.READERS]),
         on_bad_record=cast("OnBadRecord", values[keys.ON_BAD_RECORD]),
         bad_record_limit=values[keys.LIMIT],
-        on_tombstone=on_tombstone_of(values),
+        on_tombstone=on_tombstone_of(values, metadata),
         on_incompatible_schema=cast("OnIncompatibleSchema", values[keys.ON_SCHEMA]),
         evolution=cast("SchemaEvolution", values[keys.EVOLUTION]),
         sort_by=tuple(str(field) for field in values.get(keys.SORT_BY) or ()),
+        order_by=order_by_of(values, metadata),
+        delete_memory=values[keys.DELETE_MEMORY],
         trigger=values[keys.TRIGGER],
         maintain=values[keys.MAINTAIN],
         start=values[keys.START],
@@ -108,8 +110,8 @@ def spec_of(values: Values, source_file: str, database: str) -> TableSpec:
     return policed(spec, policies, hash_key=None, dead_letter_key=None)
 
 
-def on_tombstone_of(values: Values) -> OnTombstone:
-    if values[keys.WRITE] != "append":
+def on_tombstone_of(values: Values, metadata: MetadataColumns) -> OnTombstone:
+    if values[keys.WRITE] != "append" and not orders_by_value(values, metadata):
         return "skip" if values[keys.CDC_DELETES] == "soft" else "delete"
     return cast("OnTombstone", values.get(keys.ON_TOMBSTONE) or "row")
 

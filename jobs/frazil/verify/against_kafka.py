@@ -24,6 +24,7 @@ from frazil.model.progress import GroupPartition, PartitionProgress, SourceProgr
 from frazil.model.snapshot import TableView
 from frazil.model.spec import OnTombstone, TableSpec
 from frazil.model.spelling import plural
+from frazil.modes.followed import FollowedColumns
 from frazil.ports import RecordReader, SchemaRegistry, Topics
 from frazil.proof.group import group_progress
 from frazil.proof.sources import source_columns
@@ -32,16 +33,15 @@ from frazil.proof.verification import Check, Discrepancy, FindingKind
 from frazil.records import Records
 from frazil.verify.comparison import Comparison, TableProof, judge
 from frazil.verify.dead import expired_by_source, visible_snapshot
-from frazil.verify.decode import Judge, open_judge, open_rows, routes_of
-from frazil.verify.identities import HALVES
-from frazil.verify.keys import KeyComparison
+from frazil.verify.decode import open_judge, open_rows, routes_of
+from frazil.verify.keys import KeyComparison, NewestRecords
 from frazil.verify.letter_comparison import LetterComparison
 from frazil.verify.letters import LetterScan, dead_letter_scan, replayed_offsets
 from frazil.verify.proven import ComparedTable
 from frazil.verify.quoting import Quoting
 from frazil.verify.row_comparison import RowComparison, SometimesKept
 from frazil.verify.scan import Watch
-from frazil.verify.window import Compared, PartitionComparison, Routing, Windows
+from frazil.verify.window import PartitionComparison, Routing, Windows
 
 WINDOW_OFFSETS = 200_000
 WINDOW_BYTES = 16 << 20
@@ -114,10 +114,18 @@ def _compare_topic(comparing: _Comparing, source: SourceProgress, result: Compar
     result.findings += changed
     if facts is None or any(finding.where == source.topic for finding in changed):
         return
+    together = comparing.newest_records(source.topic) if comparing.orders_by_column else None
+    read: list[tuple[PartitionComparison, PartitionProgress]] = []
     for number, progress in sorted(source.partitions.items()):
         if number in facts.partitions:
             where = (source.topic, number)
-            result.compared[where] = comparing.partition(where, progress, facts, result)
+            newest = together or comparing.newest_records(source.topic)
+            comparison = comparing.partition(where, progress, facts, result, newest)
+            result.compared[where] = comparison.found
+            read.append((comparison, progress))
+            if together is None:
+                comparing.keys(newest, [(comparison, progress)], facts)
+    comparing.keys(together, read, facts)
 
 
 def _compare_removed_topic(comparing: _Comparing, source: SourceProgress, result: Comparison) -> None:
@@ -164,27 +172,54 @@ class _Comparing:
     kafka: KafkaSide
     watch: Watch
 
+    @property
+    def orders_by_column(self) -> bool:
+        """Return whether a column orders the records of a key, which may be in several partitions then."""
+        return self.tables[0].spec.order_by is not None
+
+    def newest_records(self, topic: str) -> NewestRecords | None:
+        """Return where records of a topic are collected by their key; None unless the table has one row for each."""
+        table = self.tables[0]
+        if not table.spec.follows_keys or table.spec.keeps_history:
+            return None
+        columns = FollowedColumns.of(table.spec)
+        return NewestRecords(topic, TableScan(table.at.view, columns=NewestRecords.read_from(columns)), columns)
+
     def partition(
-        self, where: TopicPartition, progress: PartitionProgress, facts: TopicFacts, result: Comparison
-    ) -> Compared:
-        """Compare all records that exist, and read them again for keys that did not fit in memory."""
-        comparison = self._comparison(where)
-        facts, notes = self._read(comparison, where, progress, facts)
+        self,
+        where: TopicPartition,
+        progress: PartitionProgress,
+        facts: TopicFacts,
+        result: Comparison,
+        newest: NewestRecords | None,
+    ) -> PartitionComparison:
+        """Compare all records that exist, and collect those that are no rows by their key."""
+        comparison = self._comparison(where, newest)
+        _, notes = self._read(comparison, where, progress, facts)
         result.notes += notes
-        if comparison.keys is not None:
-            self._compare_keys(comparison.keys, comparison.found, progress, facts)
         for table in comparison.tables:
             result.lost |= {(table.table, writer): lost for writer, lost in table.as_rows.placed.lost.items()}
         result.notes += _letter_notes(f"{where[0]}-{where[1]}", comparison.letters, self.tables[0].spec)
-        return comparison.found
+        return comparison
 
-    def _compare_keys(
-        self, keys: KeyComparison, found: Compared, progress: PartitionProgress, facts: TopicFacts
+    def keys(
+        self,
+        newest: NewestRecords | None,
+        read: Sequence[tuple[PartitionComparison, PartitionProgress]],
+        facts: TopicFacts,
     ) -> None:
-        found.add_keys(keys.compared())
-        while keys.goes_on():
-            facts, _ = self._read(keys, keys.source, progress, facts)
-            found.add_keys(keys.compared())
+        """Compare the keys of partitions, whose records are read again for keys that did not fit in memory."""
+        if newest is None:
+            return
+        found = {comparison.source: comparison.found for comparison, _ in read}
+        while True:
+            for keys in newest.compared():
+                found[keys.source].add_keys(keys)
+            if not newest.goes_on():
+                return
+            for comparison, progress in read:
+                if comparison.keys is not None:
+                    facts, _ = self._read(comparison.keys, comparison.source, progress, facts)
 
     def _read(
         self, comparison: Windows, where: TopicPartition, progress: PartitionProgress, facts: TopicFacts
@@ -238,7 +273,7 @@ class _Comparing:
                 start, chunks, held = records.next_offset, [], 0
                 yield start
 
-    def _comparison(self, where: TopicPartition) -> PartitionComparison:
+    def _comparison(self, where: TopicPartition, newest: NewestRecords | None) -> PartitionComparison:
         ledger, judged = self.tables[0], [(table.spec, table.at) for table in self.tables]
         state, routes = ledger.at.state, routes_of(ledger.at.state)
         judge = partial(open_judge, judged, self.dead_letters, self.kafka.registry)
@@ -260,16 +295,8 @@ class _Comparing:
             leftovers=leftovers,
             letters=LetterComparison(where, of_letters, quoting, since),
             routing=Routing(of_letters, names, since) if routes else None,
-            keys=self._keys(where, tables, leftovers),
+            keys=None if newest is None else KeyComparison(where, tables, newest, leftovers),
         )
-
-    def _keys(self, where: TopicPartition, tables: Sequence[RowComparison], leftovers: Judge) -> KeyComparison | None:
-        table = self.tables[0]
-        if not table.spec.follows_keys or table.spec.keeps_history:
-            return None
-        columns = source_columns(table.spec, table.at.state)
-        scan = TableScan(table.at.view, columns=(*HALVES, columns.partition, columns.offset))
-        return KeyComparison(where, tables, scan, columns, leftovers)
 
     def _rows(self, table: ComparedTable, where: TopicPartition, quoting: Quoting) -> RowComparison:
         columns = source_columns(table.spec, table.at.state)

@@ -23,7 +23,7 @@ from frazil.modes.wanted import Wanted
 from frazil.proof.sources import SourceColumns, progress_by_source, source_columns
 from frazil.proof.tally import Tallies, Tally
 from frazil.proof.verification import NAMED, Check, Discrepancy, FindingKind, first_named, listed_offsets
-from frazil.verify.by_identity import ByIdentity, Identity, Numbers
+from frazil.verify.by_identity import ByIdentity, Identity, Numbers, summed
 from frazil.verify.changed_columns import columns_of_other_types
 from frazil.verify.quoting import Quoting
 from frazil.verify.scan import Watch, add_batch
@@ -44,7 +44,7 @@ def check_identities(spec: TableSpec, at: Standing, *, without: Collection[str],
     judged = _Judged.of_none(at, columns, key)
     rows = TableScan(at.view, columns=[*HALVES, key, *columns.names], without=without)
     halves = TableScan(at.view, columns=HALVES, without=without)
-    doubled, counted, done = _Doubled(), ByIdentity(np.add), 0
+    doubled, counted, done = _Doubled(), ByIdentity(summed), 0
     for batch in rows.slices():
         judged.add(batch)
         if not spec.keeps_history:
@@ -55,7 +55,7 @@ def check_identities(spec: TableSpec, at: Standing, *, without: Collection[str],
         doubled.add(counted)
         if counted.end is None:
             break
-        counted = ByIdentity(np.add, start=counted.end)
+        counted = ByIdentity(summed, start=counted.end)
         for batch in halves.batches():
             _count(counted, batch)
     findings = (*judged.findings(), *_doubled_findings(doubled, rows, columns, key, Quoting(not spec.masked)))
@@ -134,11 +134,12 @@ class _Doubled:
 
     def add(self, counted: ByIdentity) -> None:
         found = counted.combined()
-        several = np.flatnonzero(found.number > 1)
+        (number,) = found.numbers
+        several = np.flatnonzero(number > 1)
         self.count += len(several)
         some = several[: NAMED - len(self.named)]
         identities_ = zip(found.first[some].tolist(), found.second[some].tolist(), strict=True)
-        self.named |= dict(zip(identities_, found.number[some].tolist(), strict=True))
+        self.named |= dict(zip(identities_, number[some].tolist(), strict=True))
 
 
 def _doubled_findings(

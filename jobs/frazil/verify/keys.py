@@ -1,7 +1,8 @@
-"""Compare the keys of a partition: is the row of each one its newest record? For tables that follow keys.
+"""Compare the keys of Kafka's records: is the row of each one its newest record? For tables that follow keys.
 
 A record that is no row must have been followed by another one of its key: by the row that the table has, or by a
-delete. So of these records the newest one of each key is compared with the key's row (docs/decisions/0036).
+delete. So of these records the newest one of each key is compared with the key's row (docs/decisions/0036). Offsets
+order the records of one partition; if a column orders them, the partitions of a topic are compared together.
 """
 
 from __future__ import annotations
@@ -10,37 +11,38 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.ingest.decode import DecodedRecords
+from frazil.modes.followed import FollowedColumns
 from frazil.modes.identity import FIRST, SECOND
+from frazil.modes.order import Flags, as_order, is_newer
 from frazil.modes.wanted import Numbers, Wanted, as_numbers
-from frazil.proof.sources import SourceColumns
-from frazil.proof.tally import TopicPartition, bitmap_of, offsets_of
+from frazil.proof.tally import TopicPartition, bitmap_of, each_partition, offsets_of
 from frazil.proof.verification import NAMED, Discrepancy, FindingKind
 from frazil.records import Records
-from frazil.verify.by_identity import ByIdentity
+from frazil.verify.by_identity import ByIdentity, greatest
 from frazil.verify.decode import Judge
-from frazil.verify.identities import halves_of
+from frazil.verify.identities import HALVES, halves_of
 from frazil.verify.row_comparison import RowComparison
 
-NO_ROW = -1
+Place = tuple[Numbers, Numbers]
+"""Partitions and offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedKeys:
-    """What is wrong with the keys of one pass: the offsets of the newest records of keys that are lost, and others.
+    """What is wrong with the keys whose newest record is in a partition: offsets of records of lost keys, and others.
 
-    `others` has the newest record's offset and the row's: by kind, as arrays. `elsewhere` counts the keys that have a
-    row from another partition: offsets of two partitions do not say which record is newer.
+    `others` has the newest record's offset and the place of the row: by kind, as arrays. `elsewhere` counts the keys
+    that have a row from another partition, where offsets of two partitions do not say which record is newer.
     """
 
     source: TopicPartition
     lost: Numbers
-    others: Sequence[tuple[FindingKind, Numbers, Numbers]]
+    others: Sequence[tuple[FindingKind, Numbers, Place]]
     elsewhere: int
 
     @property
@@ -50,26 +52,97 @@ class ComparedKeys:
     def differences(self) -> Iterator[Discrepancy]:
         """Yield the first few of each kind."""
         topic, partition = self.source
-        for kind, newest, row in self.others:
+        for kind, newest, rows in self.others:
             then = "is newer" if kind is FindingKind.STALE_ROW else "deletes it"
-            for at, stored in zip(newest[:NAMED].tolist(), row[:NAMED].tolist(), strict=True):
-                what = f"the row of the record's key is from offset {stored}, and the record {then}"
+            named = (column[:NAMED].tolist() for column in (newest, *rows))
+            for at, row_partition, offset in zip(*named, strict=True):
+                where = f"offset {offset}" if row_partition == partition else f"{topic}-{row_partition}@{offset}"
+                what = f"the row of the record's key is from {where}, and the record {then}"
                 yield Discrepancy(kind, f"{topic}-{partition}@{at}", what, (at,))
+
+
+class NewestRecords:
+    """The newest of the records that are no rows, of as many keys as fit. `rows` are those of the table.
+
+    A record is what orders it, its partition, and twice its offset, plus 1 if it deletes its key.
+    """
+
+    def __init__(self, topic: str, rows: TableScan, columns: FollowedColumns) -> None:
+        self.columns = columns
+        self._topic = topic
+        self._rows = rows
+        self._held = ByIdentity(greatest, columns=len(columns.order) + 2)
+
+    @staticmethod
+    def read_from(columns: FollowedColumns) -> tuple[str, ...]:
+        """Return the columns of the table that `rows` must have."""
+        return (*HALVES, columns.partition, columns.offset, *columns.order)
+
+    def add(self, first: Numbers, second: Numbers, record: Sequence[Numbers], *, is_delete: int) -> None:
+        *before, offset = record
+        self._held.add(first, second, *before, 2 * offset + is_delete)
+
+    def goes_on(self) -> bool:
+        """Return whether there are more keys, for which the records must be read again."""
+        if self._held.end is None:
+            return False
+        self._held = ByIdentity(greatest, columns=len(self.columns.order) + 2, start=self._held.end)
+        return True
+
+    def compared(self) -> Iterator[ComparedKeys]:
+        """Compare the keys that are held, those of each partition."""
+        found = self._held.combined()
+        *before, marked = found.numbers
+        partition, offset, is_delete = before[-1], marked >> 1, (marked & 1).astype(np.bool_)
+        has_row, row = self._rows_of(Wanted(found.first, found.second), len(marked))
+        elsewhere = has_row & (row[-2] != partition) & (not self.columns.order)
+        is_older = has_row & ~elsewhere & is_newer(list(zip((*before, offset), row, strict=True)), len(marked))
+        for number, where in each_partition(partition):
+            here = np.arange(len(marked)) if where is None else np.flatnonzero(where)
+            lost = here[~has_row[here] & ~is_delete[here]]
+            wrong = (
+                (FindingKind.STALE_ROW, here[is_older[here] & ~is_delete[here]]),
+                (FindingKind.DELETED_KEY, here[is_older[here] & is_delete[here]]),
+            )
+            yield ComparedKeys(
+                (self._topic, number),
+                np.sort(offset[lost]),
+                [(kind, offset[which], (row[-2][which], row[-1][which])) for kind, which in wrong],
+                int(elsewhere[here].sum()),
+            )
+
+    def _rows_of(self, wanted: Wanted, count: int) -> tuple[Flags, Sequence[Numbers]]:
+        """Return whether each key has a row, and of its newest row what orders it, its partition and its offset."""
+        names = (*self.columns.order, self.columns.partition, self.columns.offset)
+        places, parts = [np.empty(0, np.int64)], [[np.empty(0, np.int64)] * len(names)]
+        for batch in self._rows.batches() if count else ():
+            first, second, whole = halves_of(batch.drop_null())
+            likely = wanted.candidates(first)
+            found = wanted.find(first[likely], second[likely])
+            rows = whole.take(pa.array(likely[found >= 0]))
+            places.append(found[found >= 0])
+            parts.append([as_order(rows.column(name)).to_numpy() for name in names])
+        place = np.concatenate(places)
+        by_place = np.argsort(place, kind="stable")
+        at, starts = np.unique(place[by_place], return_index=True)
+        newest = [np.zeros(count, np.int64) for _ in names]
+        if len(at):
+            columns = greatest([np.concatenate(column)[by_place] for column in zip(*parts, strict=True)], starts)
+            for column, values in zip(newest, columns, strict=True):
+                column[at] = values
+        has_row = np.zeros(count, np.bool_)
+        has_row[at] = True
+        return has_row, newest
 
 
 @dataclass(slots=True)
 class KeyComparison:
-    """The records of a partition that are no rows, and have a key. `rows` are the identities and offsets of the table.
-
-    `newest` holds as many keys as fit; for the others, the records are read again.
-    """
+    """The records of a partition that are no rows, and have a key. Each is read again in a later pass."""
 
     source: TopicPartition
     tables: Sequence[RowComparison]
-    rows: TableScan
-    columns: SourceColumns
+    newest: NewestRecords
     judge: Judge
-    newest: ByIdentity = field(default_factory=lambda: ByIdentity(np.maximum))
     seen: BitMap64 = field(default_factory=BitMap64)
 
     def add(self, decoded: DecodedRecords) -> int:
@@ -77,19 +150,22 @@ class KeyComparison:
 
         A change event that keeps the row of its key does not say whether there is one.
         """
-        first, second = (decoded.rows.column(half).to_numpy() for half in (FIRST, SECOND))
         keeping = [as_numbers(each.offset) for each in decoded.incomplete if each.needs_row]
         says = ~np.isin(decoded.row_offsets, np.concatenate([np.empty(0, np.int64), *keeping]))
-        self._add(first[says], second[says], decoded.row_offsets[says], is_delete=0)
+        rows, offsets = decoded.rows.filter(pa.array(says)), decoded.row_offsets[says]
+        first, second = (rows.column(half).to_numpy() for half in (FIRST, SECOND))
+        before = [as_order(rows.column(name)).to_numpy() for name in self.newest.columns.order]
+        self._add(first, second, [*before, np.full(len(first), self.source[1]), offsets], is_delete=0)
         if decoded.deletes is None:
-            return len(first)
+            return len(says)
         deletes = decoded.deletes
-        self._add(*map(as_numbers, (deletes.first, deletes.second, deletes.offset)), is_delete=1)
-        return len(first) + len(deletes)
+        columns = [as_numbers(each) for each in (*deletes.order, deletes.partition, deletes.offset)]
+        self._add(as_numbers(deletes.first), as_numbers(deletes.second), columns, is_delete=1)
+        return len(says) + len(deletes)
 
-    def _add(self, first: Numbers, second: Numbers, offsets: Numbers, *, is_delete: int) -> None:
-        self.seen |= bitmap_of(offsets)
-        self.newest.add(first, second, 2 * offsets + is_delete)
+    def _add(self, first: Numbers, second: Numbers, record: Sequence[Numbers], *, is_delete: int) -> None:
+        self.seen |= bitmap_of(record[-1])
+        self.newest.add(first, second, record, is_delete=is_delete)
 
     def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
         """Add the records of a later pass."""
@@ -100,43 +176,3 @@ class KeyComparison:
             if again.any():
                 for decoded in self.judge.decode(*self.source, records.filter(pa.array(again))):
                     self.add(decoded)
-
-    def compared(self) -> ComparedKeys:
-        """Compare the keys that are held."""
-        newest = self.newest.combined()
-        offsets, is_delete = newest.number >> 1, (newest.number & 1).astype(np.bool_)
-        row, is_elsewhere = self._rows_of(Wanted(newest.first, newest.second), len(offsets))
-        has_row, is_older = row != NO_ROW, row < offsets
-        stale = np.flatnonzero(has_row & is_older & ~is_delete)
-        deleted = np.flatnonzero(has_row & is_older & is_delete)
-        return ComparedKeys(
-            self.source,
-            np.sort(offsets[~has_row & ~is_delete & ~is_elsewhere]),
-            [
-                (kind, offsets[which], row[which])
-                for kind, which in ((FindingKind.STALE_ROW, stale), (FindingKind.DELETED_KEY, deleted))
-            ],
-            int(is_elsewhere.sum()),
-        )
-
-    def goes_on(self) -> bool:
-        """Return whether there are more keys, for which the records must be read again."""
-        if self.newest.end is None:
-            return False
-        self.newest = ByIdentity(np.maximum, start=self.newest.end)
-        return True
-
-    def _rows_of(self, wanted: Wanted, count: int) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-        """Return the offset of each key's newest row, or `NO_ROW`, and whether it has one from another partition."""
-        row, is_elsewhere = np.full(count, NO_ROW, np.int64), np.zeros(count, np.bool_)
-        for batch in self.rows.batches() if count else ():
-            first, second, whole = halves_of(batch.drop_null())
-            likely = wanted.candidates(first)
-            places = wanted.find(first[likely], second[likely])
-            found = whole.take(pa.array(likely[places >= 0]))
-            places = places[places >= 0]
-            offsets = found.column(self.columns.offset).to_numpy()
-            is_here = found.column(self.columns.partition).to_numpy() == self.source[1]
-            np.maximum.at(row, places[is_here], offsets[is_here])
-            is_elsewhere[places[~is_here]] = True
-        return row, is_elsewhere

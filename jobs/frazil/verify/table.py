@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from frazil.materialize.changed_spec.applied_spec import as_applied
 from frazil.materialize.hash_key import with_keys_read
+from frazil.materialize.remember import read_deletes
 from frazil.materialize.state import Standing, standing
-from frazil.model.errors import TableError
+from frazil.model.errors import StateLostError, TableError
+from frazil.model.moments import rfc3339
 from frazil.model.progress import Counts
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -54,10 +56,24 @@ def verify_table(
     spec = as_applied(spec, view.properties)
     dead = None if dead_view is None else tally_dead_letters(dead_view, at, watch=watch)
     proven = count_table(spec, at, watch=watch).proven({} if dead is None else dead.offsets)
-    checks = [*proven.checks, *_dead_letter_checks(spec, at, dead, proven)]
+    checks = [*proven.checks, *_dead_letter_checks(spec, at, dead, proven), *_remembered_deletes(lake, at)]
     if kafka is not None and dead_view is not None:
         checks.append(compare([ComparedTable(spec, at, proven)], dead_view, kafka, checks, watch))
     return verification_of(spec.identifier, at, checks, proven)
+
+
+def _remembered_deletes(lake: Lake, at: Standing) -> Iterator[Check]:
+    """Yield the check of the deletes that the table remembers, if it does."""
+    remembered = at.state.remembered
+    if remembered is None:
+        return
+    findings: tuple[Discrepancy, ...] = ()
+    try:
+        read_deletes(lake, at.view, remembered)
+    except StateLostError as lost:
+        findings = (Discrepancy(FindingKind.NO_STATE, at.view.identifier, lost.what),)
+    says = f"{plural(remembered.count, 'delete')} since {rfc3339(remembered.since)}, as the state says"
+    yield Check("remembered deletes", says, findings)
 
 
 def compare(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from changelogs import Changelog
+from ordered_changelogs import OrderedChangelog
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.maintain import rewriting
@@ -18,6 +19,7 @@ from tests.sampling import sampled
 
 KEYS = "abcdefgh"
 SEEDS = sampled(range(500), keep=range(6).__contains__)
+FEWER = sampled(range(500), keep=range(3).__contains__)
 
 
 class KilledError(BaseException):
@@ -29,8 +31,11 @@ class History:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.choose = random.Random(seed)
-        self.changelog = Changelog.at(folder, partition_by=self.choose.choice([(), ("bucket(2, kafka_key)",)]))
+        self.changelog = self.made_at(folder, self.choose.choice([(), ("bucket(2, kafka_key)",)]))
         self.settings = self.changelog.world.lake._settings
+
+    def made_at(self, folder: Path, partition_by: tuple[str, ...]) -> Changelog:
+        return Changelog.at(folder, partition_by=partition_by)
 
     def step(self) -> None:
         self.send()
@@ -96,6 +101,37 @@ class History:
         self.changelog.others(deletes=[DeletedRows(file.path, [position])])
         for key in gone.keys() - self.changelog.rows().keys():
             self.changelog.state.pop(key, None)
+
+
+class OrderedHistory(History):
+    """A table that a column orders: records are late, in any of two partitions, and deletes are remembered."""
+
+    changelog: OrderedChangelog
+
+    def made_at(self, folder: Path, partition_by: tuple[str, ...]) -> OrderedChangelog:
+        return OrderedChangelog.at(folder, partition_by=partition_by)
+
+    def send(self) -> None:
+        for _ in range(self.choose.randrange(1, 10)):
+            value, stamp = self.choose.choice([None, 1, 2, 3]), self.choose.randrange(1, 60)
+            self.changelog.send_at((self.choose.choice(KEYS), value, stamp, self.choose.randrange(2)))
+
+    def someone_deletes(self) -> None:
+        """A row that another engine deletes leaves nothing to compare a late record with."""
+
+
+@pytest.mark.parametrize("seed", FEWER)
+def test_whatever_happens_to_an_ordered_table_it_is_that_of_the_model(tmp_path: Path, seed: int) -> None:
+    history = OrderedHistory(tmp_path, seed)
+    for _ in range(12):
+        history.step()
+    history.changelog.catch_up()
+
+    assert history.changelog.records() == history.changelog.live
+    verification = history.changelog.verify()
+    assert verification.findings == ()
+    assert verification.counts.read == history.changelog.counts.read
+    assert history.changelog.against_kafka().findings == ()
 
 
 @pytest.mark.parametrize("seed", SEEDS)

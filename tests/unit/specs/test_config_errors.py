@@ -146,10 +146,10 @@ SPEC_ERRORS = {
         "tables/a.yaml:2:23: columns.ssn.mask: tokenize is not supported in this release",
         "use hash: equal values have equal hashes",
     ),
-    "order of a later release": (
-        "topic: a\norder_by: placed_at",
-        'tables/a.yaml:2:11: order_by: "placed_at" is not supported in this release',
-        "a later record of a key is newer, by its offset in the partition",
+    "order by a column inside another": (
+        "topic: a\nwrite: upsert\norder_by: source.at",
+        'tables/a.yaml:3:11: order_by: expected a column, found "source.at"',
+        "a column inside a struct (source.at) is not supported here in this release; name a top-level column",
     ),
     "misspelt value of a later release": (
         "topic: a\ncolumns: {ssn: {mask: tokenise}}",
@@ -279,6 +279,56 @@ CONTRADICTIONS = {
         "tables/a.yaml:3:10: formats: with write: upsert, rows are deleted by their position, which Frazil's Delta logs"
         " do not express",
         "write [iceberg]",
+    ),
+    "order of rows that are added": (
+        "topic: a\norder_by: placed_at",
+        "tables/a.yaml:2:11: order_by: no effect with write: append",
+        "remove order_by",
+    ),
+    "memory of rows that are added": (
+        "topic: a\ndelete_memory: 7d",
+        "tables/a.yaml:2:16: delete_memory: no effect with write: append",
+        "remove delete_memory",
+    ),
+    "memory of deletes in the order of offsets": (
+        "topic: a\nwrite: upsert\ndelete_memory: 7d",
+        "tables/a.yaml:3:16: delete_memory: no effect: only with order_by may a record come after a delete that is"
+        " newer",
+        "remove delete_memory",
+    ),
+    "memory where nothing is deleted": (
+        "topic: a\nwrite: upsert\norder_by: at\non_tombstone: skip\ndelete_memory: 7d",
+        "tables/a.yaml:5:16: delete_memory: no effect: no record of this table deletes a key",
+        "remove delete_memory",
+    ),
+    "order that tombstones lack": (
+        "topic: a\nwrite: upsert\norder_by: changed_at",
+        "tables/a.yaml:3:11: order_by: a record without a value has no changed_at, so it cannot say when it deletes its"
+        " key",
+        "write order_by: kafka_timestamp, or say what such records are with on_tombstone: dead_letter or skip",
+    ),
+    "order of change events": (
+        "topic: a\nkey: avro\nwrite: upsert\ncdc: debezium\norder_by: kafka_timestamp",
+        "tables/a.yaml:5:11: order_by: a change event may take values from the one before it, so the offset orders"
+        " change events",
+        "remove order_by",
+    ),
+    "order in which a tombstone would be a row": (
+        "topic: a\nwrite: upsert\norder_by: changed_at\non_tombstone: row",
+        "tables/a.yaml:3:11: order_by: a record without a value has no changed_at, so it cannot say when it deletes its"
+        " key",
+        "write order_by: kafka_timestamp, or say what such records are with on_tombstone: dead_letter or skip",
+    ),
+    "order by a timestamp that is not kept": (
+        "topic: a\nwrite: upsert\norder_by: kafka_timestamp\nmetadata: {keep: [key]}\npartition_by: []",
+        "tables/a.yaml:3:11: order_by: the column kafka_timestamp is not kept",
+        "add timestamp to metadata.keep",
+    ),
+    "order by other metadata": (
+        "topic: a\nwrite: upsert\norder_by: kafka_partition",
+        "tables/a.yaml:3:11: order_by: kafka_partition does not say which record is newer; of the metadata,"
+        " kafka_timestamp does",
+        "write kafka_timestamp, or a column of the value",
     ),
     "upsert with on_tombstone": (
         "topic: a\nwrite: upsert\non_tombstone: skip",

@@ -101,6 +101,12 @@ def test_the_key_of_records_is_left_out_unless_it_has_a_policy(load: Load) -> No
         ),
         ("value: string\ntags: {PII: {mask: hash}}", "tags of string values are not read", "name the columns"),
         (
+            "write: upsert\norder_by: at\non_tombstone: skip\nmetadata: {keep: [timestamp]}\nkey: string\n"
+            "columns: {at: {mask: hash}}",
+            "at orders the records of a key, and has mask: hash",
+            "write {mask: none}, or order by another column",
+        ),
+        (
             "write: upsert\ncolumns: {kafka_key: {mask: truncate, length: 4}}",
             "the key is the identity of a row: kafka_key may be hashed, and has mask: truncate",
             "write {mask: hash}",

@@ -10,7 +10,15 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER_ID, NullOrder, SortDirection, SortField, SortOrder
-from pyiceberg.table.update import AddSortOrderUpdate, SetDefaultSortOrderUpdate
+from pyiceberg.table.update import (
+    AddSortOrderUpdate,
+    AssertCurrentSchemaId,
+    AssertDefaultSortOrderId,
+    AssertDefaultSpecId,
+    AssertTableUUID,
+    SetDefaultSortOrderUpdate,
+    TableRequirement,
+)
 from pyiceberg.table.update.schema import UpdateSchema
 
 from frazil.adapters.iceberg.types import to_partition_spec, to_sort_order, to_type
@@ -127,3 +135,13 @@ def _name(metadata: TableMetadata, field: PartitionField) -> str:
         if identity == _identity(field):
             return name
     return next(n for n in (field.name, *(f"{field.name}_{i}" for i in range(2, 1000))) if n not in earlier)
+
+
+def same_layout(metadata: TableMetadata) -> tuple[TableRequirement, ...]:
+    """Require that the schema, the partition spec and the sort order are those of this metadata."""
+    return (
+        AssertTableUUID(uuid=metadata.table_uuid),
+        AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
+        AssertDefaultSpecId(default_spec_id=metadata.default_spec_id),
+        AssertDefaultSortOrderId(default_sort_order_id=metadata.default_sort_order_id),
+    )

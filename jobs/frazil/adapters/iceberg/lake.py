@@ -20,9 +20,6 @@ from pyiceberg.table import Table, Transaction
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as RawSnapshot
 from pyiceberg.table.update import (
-    AssertCurrentSchemaId,
-    AssertDefaultSortOrderId,
-    AssertDefaultSpecId,
     AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotRefUpdate,
@@ -32,17 +29,18 @@ from pyiceberg.table.update import (
 )
 
 from frazil.adapters.iceberg.catalog_properties import catalog_properties
-from frazil.adapters.iceberg.changes import change_columns, reorder, repartition
+from frazil.adapters.iceberg.changes import change_columns, reorder, repartition, same_layout
 from frazil.adapters.iceberg.commits import QuickCommits, commit_time, local_clock
 from frazil.adapters.iceberg.expiry import delete_unreachable, expiry_commit, same_snapshots
 from frazil.adapters.iceberg.live_rows import LiveRows
 from frazil.adapters.iceberg.null_lists import keep_nulls
 from frazil.adapters.iceberg.probe import stored_files
+from frazil.adapters.iceberg.puffin import as_statistics, read_blob, write_blob
 from frazil.adapters.iceberg.recent import Recent
 from frazil.adapters.iceberg.refs import added, point_to
 from frazil.adapters.iceberg.refusals import hint_for, is_lasting
 from frazil.adapters.iceberg.row_sources import SourceChanges
-from frazil.adapters.iceberg.scan import TableScan
+from frazil.adapters.iceberg.scan import TableScan, reading
 from frazil.adapters.iceberg.snapshots import SnapshotWriter, added_files, check_figures
 from frazil.adapters.iceberg.taken_out import taken_out
 from frazil.adapters.iceberg.types import to_partition_spec, to_schema, to_sort_order
@@ -53,6 +51,7 @@ from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknown
 from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import Deletion, DroppedFile, WrittenFile
 from frazil.model.probe import StoredFile
+from frazil.model.remembered import PuffinFile
 from frazil.model.secret import SettingValue
 from frazil.model.snapshot import MAIN, TableView
 from frazil.model.spec import CatalogSettings
@@ -196,6 +195,15 @@ class IcebergLake:
         )
         self._commit(table, requirements, added(made, MAIN))
 
+    def write_blob(self, view: TableView, content: bytes) -> PuffinFile:
+        table = _table(view)
+        with self._storage_of(view):
+            return write_blob(table.io, table.metadata, content)
+
+    def read_blob(self, view: TableView, path: str) -> bytes | None:
+        with reading(view.identifier):
+            return read_blob(_table(view).io, path)
+
     def stored_files(self, view: TableView) -> Sequence[StoredFile]:
         return stored_files(view)
 
@@ -214,9 +222,17 @@ class IcebergLake:
         scan = TableScan(view, columns=columns, equal=equal, present=present)
         return scan.slices() if between is None else scan.between(*between)
 
-    def publish(self, view: TableView, *, branch: str, tag: str, drop: Sequence[str], alone: bool = False) -> None:
-        table = _table(view)
-        staged = view.branches[branch]
+    def publish(
+        self,
+        view: TableView,
+        *,
+        branch: str,
+        tag: str,
+        drop: Sequence[str],
+        alone: bool = False,
+        statistics: PuffinFile | None = None,
+    ) -> None:
+        table, staged = _table(view), view.branches[branch]
         requirements: tuple[Any, ...] = (
             *([same_snapshots(table.metadata)] if alone else []),
             AssertTableUUID(uuid=table.metadata.table_uuid),
@@ -227,6 +243,7 @@ class IcebergLake:
             point_to(MAIN, SnapshotRefType.BRANCH, staged),
             point_to(tag, SnapshotRefType.TAG, staged),
             *(RemoveSnapshotRefUpdate(ref_name=name) for name in drop if name in view.branches),
+            *(() if statistics is None else (as_statistics(statistics, staged),)),
         )
         self._commit(table, requirements, updates)
 
@@ -299,13 +316,7 @@ class IcebergLake:
             repartition(transaction, partition_by)
         if sort_by is not None:
             reorder(transaction, sort_by)
-        requirements = (
-            AssertTableUUID(uuid=table.metadata.table_uuid),
-            AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
-            AssertDefaultSpecId(default_spec_id=table.metadata.default_spec_id),
-            AssertDefaultSortOrderId(default_sort_order_id=table.metadata.default_sort_order_id),
-        )
-        self._commit(table, requirements, transaction._updates)
+        self._commit(table, same_layout(table.metadata), transaction._updates)
         changed = self.load(view.identifier)
         if changed is None:
             raise CommitUnknownError(f"{view.identifier} no longer exists")
@@ -359,11 +370,10 @@ class IcebergLake:
             self.catalog._delete_old_metadata(table.io, table.metadata, committed.metadata)
 
     def _ensure_namespace(self, identifier: str) -> None:
-        """Create the namespace, and ignore errors if another run created it at the same time."""
         namespace = identifier.rpartition(".")[0]
         try:
             self.catalog.create_namespace_if_not_exists(namespace)
-        except Exception:
+        except Exception:  # another run may have created it at the same time
             if not self.catalog.namespace_exists(namespace):
                 raise
 

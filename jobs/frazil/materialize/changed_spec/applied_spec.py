@@ -43,6 +43,8 @@ _FIRST_MESSAGE = "the first of each schema"
 
 NO_LAYOUT = "nothing"
 
+BY_OFFSET = "kafka_offset"
+
 ADDED_LATER: Mapping[str, str] = {
     "value": "avro",
     "wire_format": CONFLUENT,
@@ -50,6 +52,8 @@ ADDED_LATER: Mapping[str, str] = {
     "on_incompatible_schema": "pause",
     "evolution": "lenient",
     "sort_by": NO_LAYOUT,
+    "order_by": BY_OFFSET,
+    "delete_memory": "604800 s",
     "maintain.keep_dead_letters": _FOR_EVER,
     "maintain.rewrite_deleted": "50%",
     "string_formats": "typed",
@@ -146,6 +150,7 @@ def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
         key=cast("KeyFormat", applied.keys["key"]),
         value=cast("ValueFormat", applied.keys["value"]),
         write=cast("WriteMode", applied.keys["write"]),
+        order_by=None if applied.keys["order_by"] == BY_OFFSET else applied.keys["order_by"],
         wire_format=cast("WireFormat", applied.keys["wire_format"]),
         metadata=MetadataColumns(applied.prefix, applied.keep),
         value_settings=replace(
@@ -260,6 +265,8 @@ TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
     "cdc_placeholder": lambda spec: _events(spec).placeholder.decode(),
     "partition_by": lambda spec: layout_text(spec.partition_by),
     "sort_by": lambda spec: layout_text(spec.sort_by),
+    "order_by": lambda spec: spec.order_by or BY_OFFSET,
+    "delete_memory": lambda spec: f"{spec.delete_memory.total_seconds():g} s",
     "readers": lambda spec: ", ".join(spec.readers) or "none",
     "on_bad_record": lambda spec: spec.on_bad_record,
     "bad_record_limit": lambda spec: _limit(spec.bad_record_limit),

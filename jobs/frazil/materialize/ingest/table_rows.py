@@ -113,15 +113,19 @@ class TableDecoder:
         values, keys = self._decode_values(chunk), self._decode_keys(chunk)
         self._check_supported(chunk, values)
         deletes, skipped = None, values.without_row.skipped
+        unordered: Refused = {}
         if self._follows_keys:
             keys = with_identities(keys, self._key_column, len(chunk.records))
+            unordered = self._unordered(chunk, values)
+            refused = {**unordered, **refused}
             values, deletes = self._without_deletes(chunk, values, keys, refused)
         accepted = _except(refused, both(values.accepted, keys.accepted), len(chunk.records))
         return TableRows(
             rows=self._rows(chunk, values, keys, accepted),
             accepted=accepted,
             rejects={
-                r.index: r for r in (*_but_skipped(_of_route(keys.rejects, chunk.route), skipped), *values.rejects)
+                **unordered,
+                **{r.index: r for r in (*_but_skipped(_of_route(keys.rejects, chunk.route), skipped), *values.rejects)},
             },
             truncated_nanos=values.truncated_nanos + keys.truncated_nanos,
             undeclared=values.undeclared + keys.undeclared,
@@ -160,8 +164,34 @@ class TableDecoder:
         found = _except(refused, both(deleting, keys.accepted), len(chunk.records))
         identities = narrow(keys.columns[1:], keys.accepted, found)
         offsets = chunk.records.offsets.take(pa.array(found))
-        times = [valid_from(chunk.records, self._row_schema).take(pa.array(found))] if self._keeps_history else []
-        return replace(values, rejects=rejects), followed_records(identities, chunk.partition, offsets, times)
+        order = [column.take(pa.array(found)) for column in self._order_of_deletes(chunk.records)]
+        return replace(values, rejects=rejects), followed_records(identities, chunk.partition, offsets, order)
+
+    def _order_of_deletes(self, records: Records) -> Sequence[pa.Array]:
+        """Return the columns that order the records, whatever their values are."""
+        if self._keeps_history:
+            return [valid_from(records, self._row_schema)]
+        return [] if self._spec.order_by is None else [self._timestamps(records)]
+
+    def _unordered(self, chunk: Chunk, values: Part) -> Refused:
+        """Return the records of which the column that orders them is null, without those that are skipped."""
+        name = self._spec.order_by
+        if name is None:
+            return {}
+        if self._spec.orders_by_value:
+            column, records = values.columns[self._record_schema.get_field_index(name)], values.accepted
+        else:
+            column, records = self._timestamps(chunk.records), None
+        if not column.null_count:
+            return {}
+        nulls = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+        indexes = nulls if records is None else records[nulls]
+        what = "it orders the records of a key, and is null"
+        rejects = [Reject(index, Reason.NULL_ORDER, what, name) for index in indexes.tolist()]
+        return {reject.index: reject for reject in _but_skipped(rejects, values.without_row.skipped)}
+
+    def _timestamps(self, records: Records) -> pa.Array:
+        return timestamps(records.timestamps_ms, self._row_schema.field(f"{self._spec.metadata.prefix}timestamp").type)
 
     def _keys_by_name(self, by_name: type[ByName], table: str, known_as: Mapping[str, tuple[str, ...]]) -> Place:
         if not self._reads_keys_by_schema or self._key_column not in self._metadata:

@@ -13,6 +13,7 @@ from typing import TypeVar
 from frazil.materialize.group.obstacles import in_group, other_tables
 from frazil.materialize.preview.batch import Facts, preview_batch
 from frazil.materialize.preview.changes import schemas_of_next_batch
+from frazil.materialize.remember import note_on_deletes
 from frazil.materialize.schema.routed import route_without_schema
 from frazil.materialize.sources import describe_topics
 from frazil.model.errors import FrazilError, ServiceError, SubjectMissingError, TopicMissingError
@@ -60,8 +61,9 @@ class _Asking:
         dead_letters = _note(found, lambda: self.load(spec.dead_letters_identifier))
         yield from found
         note = None if schemas is None else route_without_schema(spec, schemas.values.values())
-        if note is not None:
-            self.remark(f"{spec.identifier}: {note}")
+        for each in (note, note_on_deletes(spec)):
+            if each is not None:
+                self.remark(f"{spec.identifier}: {each}")
         if "catalog" not in self.silent:
             facts = Facts(spec, view, dead_letters, topics, schemas, others=other_tables(spec, self.load))
             yield from (obstacle.error for obstacle in preview_batch(facts).obstacles)

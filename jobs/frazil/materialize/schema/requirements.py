@@ -11,6 +11,7 @@ from frazil.materialize.layout import (
     metadata_columns,
     name_clashes,
     newly_unreadable,
+    order_findings,
 )
 from frazil.materialize.schema.columns_of import given_columns, key_column, record_columns
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
@@ -53,11 +54,21 @@ class RequiredColumns:
     def refused(self, spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> IncompatibleSchemaError:
         error = refusal(spec.identifier, self.schema_id, findings, of_key=self.of_key, held=self.held)
         if self.other_message is None:
-            return error
+            return self._pausing(spec, error) if _is_of_order(spec, findings) else error
         setting = f"`{'key_message' if self.of_key else 'message'}: {self.other_message.of_table}`"
         hint = f"set {setting} in {spec.source_file} to keep these rows, then run `frazil resume {spec.identifier}`"
         return IncompatibleSchemaError(
             error.what, hint=hint, schema_id=self.schema_id, of_key=self.of_key, findings=findings, always_pauses=True
+        )
+
+    def _pausing(self, spec: TableSpec, error: IncompatibleSchemaError) -> IncompatibleSchemaError:
+        """Return the error of a schema whose records no setting makes dead letters: each could be the newest one."""
+        hint = (
+            f"{spec.order_by} orders the records of a key: register a schema with its former type, or materialize into"
+            f" another `table`; then `frazil resume {spec.identifier}`"
+        )
+        return IncompatibleSchemaError(
+            error.what, hint=hint, schema_id=self.schema_id, findings=error.findings, always_pauses=True
         )
 
 
@@ -121,6 +132,23 @@ def _identity_findings(spec: TableSpec, wanted: RequiredColumns, evolution: Evol
             )
 
 
+def _is_of_order(spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> bool:
+    return any(finding.path == spec.order_by for finding in findings)
+
+
+def _order_findings(spec: TableSpec, wanted: RequiredColumns, evolution: Evolution) -> Iterator[SchemaFinding]:
+    """Yield why records have no order any more in a table that is ordered by a column of their values."""
+    if not (spec.orders_by_value and wanted.of_record) or spec.order_by is None:
+        return
+    for column in wanted.columns:
+        yield from order_findings(spec, column)
+    names = {name for column in wanted.columns for name in (column.name, *column.aliases)}
+    if spec.order_by not in names | set(evolution.former_names.get(spec.order_by, ())):
+        yield SchemaFinding(spec.order_by, "is missing, and orders the records of a key")
+    if any(isinstance(change, AddColumn) and change.path == spec.order_by for change in evolution.changes):
+        yield SchemaFinding(spec.order_by, "was dropped by another tool: the rows before have no order any more")
+
+
 def needed(
     spec: TableSpec,
     wanted: RequiredColumns,
@@ -139,6 +167,6 @@ def needed(
         SchemaFinding(n, "a partition field has this name, now or earlier") for n in sorted(after & partition_names)
     )
     found = () if wanted.other_message is None else (wanted.other_message.finding,)
-    identity = _identity_findings(spec, wanted, evolution)
-    unable = (*identity, *impossible_columns(spec, changed, evolution.changes), *newly_unreadable(have, changed, spec))
+    keyed = (*_identity_findings(spec, wanted, evolution), *_order_findings(spec, wanted, evolution))
+    unable = (*keyed, *impossible_columns(spec, changed, evolution.changes), *newly_unreadable(have, changed, spec))
     return replace(evolution, findings=(*found, *evolution.findings, *wanted.if_strict, *clashes, *taken, *unable))

@@ -1,0 +1,95 @@
+"""The proof of tables that a column orders: compared with Kafka, keys may be in several partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ordered_changelogs import STAMPED, OrderedChangelog, Stamped
+from test_verify_keyed import kafka, with_values
+
+from frazil.materialize.state import standing
+from frazil.proof.verification import FindingKind
+from frazil.verify import by_identity
+
+
+@pytest.fixture(params=[2, 8_000_000])
+def changelog(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> OrderedChangelog:
+    """Rows of a (partition 1, offset 0) and b (0, 1); c was deleted by the record (1, 1)."""
+    monkeypatch.setattr(by_identity, "MOST_HELD", request.param)
+    made = OrderedChangelog.at(tmp_path)
+    made.send_at(("a", 1, 5, 0), ("a", 2, 8, 1), ("b", 1, 6, 0))
+    made.catch_up()
+    made.send_at(("c", 1, 5, 0), ("c", None, 9, 1), ("a", 3, 7, 0), ("c", 2, 8, 0))
+    made.catch_up()
+    return made
+
+
+def at(milliseconds: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+
+
+def test_a_table_is_what_kafka_says(changelog: OrderedChangelog) -> None:
+    verification = changelog.against_kafka()
+
+    assert (verification.findings, verification.notes) == ((), ())
+
+
+def test_a_lost_key_is_named_at_its_newest_record(changelog: OrderedChangelog) -> None:
+    changelog.replace_rows(lambda rows: rows.filter(pc.not_equal(rows["kafka_key"], "a")))
+    found = changelog.against_kafka()
+
+    assert any("the row of 1 key, whose newest records in Kafka are offset 0" in note for note in found.notes)
+
+
+def test_a_stale_row_of_another_partition_is_named(changelog: OrderedChangelog) -> None:
+    """The row is that of partition 0 at offset 3, whose record is not the newest: (1, 0) is."""
+    older = {"kafka_partition": 0, "kafka_offset": 3, "kafka_timestamp": at(7), "value": '{"n": 3}'}
+    changelog.replace_rows(lambda rows: with_values(rows, "a", **older))
+
+    kinds = dict(kafka(changelog))
+    assert kinds[FindingKind.STALE_ROW] == (
+        "orders-1@0: the row of the record's key is from orders-0@3, and the record is newer"
+    )
+
+
+def test_a_key_that_came_back_after_its_delete_was_forgotten_is_named(changelog: OrderedChangelog) -> None:
+    changelog.spec = replace(changelog.spec, delete_memory=timedelta(seconds=-1))
+    changelog.send_at(("c", 4, 8, 0))
+    changelog.catch_up()
+
+    what = "orders-1@1: the row of the record's key is from orders-0@5, and the record deletes it"
+    assert kafka(changelog) == [(FindingKind.DELETED_KEY, what)]
+
+
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    batches=st.lists(st.lists(STAMPED, min_size=1, max_size=6), min_size=1, max_size=4), most=st.sampled_from([2, 9])
+)
+def test_whatever_the_order_kafka_agrees(
+    tmp_path_factory: pytest.TempPathFactory, batches: Sequence[Sequence[Stamped]], most: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(by_identity, "MOST_HELD", most)
+        changelog = OrderedChangelog.at(tmp_path_factory.mktemp("lake"))
+        for batch in batches:
+            changelog.send_at(*batch)
+            changelog.catch_up()
+
+        verification = changelog.against_kafka()
+    assert (verification.findings, verification.notes) == ((), ())
+
+
+def test_damaged_deletes_are_named(changelog: OrderedChangelog) -> None:
+    remembered = standing(changelog.view, pipeline=changelog.spec.pipeline).state.remembered
+    assert remembered is not None
+    Path(remembered.file.path.removeprefix("file://")).unlink()
+
+    (check,) = [each for each in changelog.verify().checks if each.name == "remembered deletes"]
+    assert [finding.kind for finding in check.findings] == [FindingKind.NO_STATE]
