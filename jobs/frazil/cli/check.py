@@ -114,8 +114,9 @@ def summarise(tables: Iterable[TableSpec]) -> Iterator[str]:
         partitions = ", ".join(spec.partition_by) or "nothing"
         order = f", sorted by {', '.join(spec.sort_by)}" if spec.sort_by else ""
         newest = f", newest by {spec.order_by}" if spec.order_by is not None else ""
+        identity = f" by {', '.join(spec.identity)}" if spec.identity else ""
         where = "" if spec.group is None else f" ({spec.group.route_of(spec.table)})"
         yield (
-            f"{spec.identifier} <- {', '.join(spec.topics)}{where}: {spec.write} {spec.value}, key {spec.key}, "
-            f"partitioned by {partitions}{order}{newest} ({spec.source_file})"
+            f"{spec.identifier} <- {', '.join(spec.topics)}{where}: {spec.write}{identity} {spec.value}, "
+            f"key {spec.key}, partitioned by {partitions}{order}{newest} ({spec.source_file})"
         )

@@ -30,8 +30,9 @@ def find_rows(
     if not files:
         return ()
     schema, source = Schema.model_validate_json(view.schema_json), FollowedColumns.of(spec)
-    names = (FIRST, SECOND, source.partition, source.offset, *source.order)
-    first_id, second_id, partition, offset, *order = (schema.find_field(name).field_id for name in names)
+    order = source.order if source.compares_stored else ()
+    names = (FIRST, SECOND, source.partition, source.offset, *order)
+    first_id, second_id, partition, offset, *ordering = (schema.find_field(name).field_id for name in names)
     end = schema.find_field(source.end).field_id if source.end is not None else None
     clients.runner.start()
     is_small = sum(map(_rows, files)) <= ROWS_OF_A_TASK
@@ -41,7 +42,7 @@ def find_rows(
             table=view.identifier,
             location=view.location,
             files=share,
-            columns=IdentityColumns(first_id, second_id, partition, offset, tuple(order), end),
+            columns=IdentityColumns(first_id, second_id, partition, offset, tuple(ordering), end),
             first=as_array(first),
             second=as_array(second),
             storage=clients.lake.storage,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from frazil.delta.expressible import inexpressible
@@ -10,6 +10,7 @@ from frazil.formats.open import plain_columns
 from frazil.model.changes import AddColumn, Change
 from frazil.model.columns import Column, ColumnType, ListOf, Scalar, Struct, walk
 from frazil.model.errors import SpecError
+from frazil.model.identity_columns import column_at
 from frazil.model.partitioning import PartitionField, partition_field
 from frazil.model.reader_rules import refused_columns, refused_partition_source
 from frazil.model.schemas import SchemaFinding
@@ -74,6 +75,9 @@ ADDED_DEAD_LETTER_COLUMNS: tuple[Column, ...] = (
     *MARK_COLUMNS,
 )
 """Columns of later releases: a run adds them to older tables. Until then they are read as null. Additions go last."""
+
+
+NO_FORMER_NAMES: Mapping[str, tuple[str, ...]] = {}
 
 
 def metadata_columns(spec: TableSpec, key: Column | None) -> tuple[Column, ...]:
@@ -142,11 +146,18 @@ def impossible_columns(
 def _why_impossible(spec: TableSpec, first: Column, change: AddColumn) -> str | None:
     if change.beside == spec.order_by:
         return "the column in `order_by` gets none beside it: records of the other type would have no order"
+    if any(_is_around(change.beside, path) for path in spec.identity):
+        return "a column of the identity gets none beside it: rows of the other type would have no identity"
     if change.beside in partition_columns(spec):
         return "a column in `partition_by` gets none beside it: rows of the other type would be in no partition"
     if spec.policies and len(tuple(walk((first,)))) > 1:
         return "a column with fields gets none beside it in a table with policies: one inside it would not be applied"
     return None
+
+
+def _is_around(column: str, path: str) -> bool:
+    """Return whether a column has a path in it, or is in what has the path."""
+    return f"{path}.".startswith(f"{column}.") or column.startswith(f"{path}.")
 
 
 def delta_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
@@ -187,16 +198,24 @@ def partition_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[Sp
 
 
 def identity_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
-    """Return why the key of a table with these columns cannot be the identity of its rows."""
-    return tuple(
+    """Return why columns of a table with these columns cannot be the identity of its rows."""
+    lacking = [path for path in spec.identity if column_at(path, columns, {}) is None]
+    names = ", ".join(column.name for column in columns)
+    unknown = [
+        SpecError(
+            f"{spec.identifier}: identity: {path} is a column that the table does not have; its columns are {names}",
+            hint=f"fix `identity` in {spec.source_file}",
+        )
+        for path in lacking
+    ]
+    unfit = [
         SpecError(
             f"{spec.identifier}: write: {spec.write}: {finding}",
             hint=f"write: append in {spec.source_file} keeps every record",
         )
-        for column in columns
-        if column.name == spec.metadata.prefix + "key"
-        for finding in identity_findings(spec, column)
-    )
+        for finding in identity_findings(spec, columns)
+    ]
+    return (*unknown, *unfit)
 
 
 def order_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
@@ -225,17 +244,21 @@ def order_findings(spec: TableSpec, column: Column) -> Iterator[SchemaFinding]:
         yield SchemaFinding(column.name, f"orders the records of a key, and has the mask {column.mask}")
 
 
-def identity_findings(spec: TableSpec, key: Column) -> tuple[SchemaFinding, ...]:
-    """Return the parts of the key column that cannot be a part of an identity."""
-    if not spec.follows_keys:
-        return ()
+def identity_findings(
+    spec: TableSpec, columns: tuple[Column, ...], former_names: Mapping[str, tuple[str, ...]] = NO_FORMER_NAMES
+) -> tuple[SchemaFinding, ...]:
+    """Return why values in the columns of the identity cannot identify a row, by path."""
+    found = (column_at(path, columns, former_names) for path in spec.identity_paths)
+    parts = [(at, column) for each in found if each is not None for at, column in [each]]
     unequal = [
         SchemaFinding(path, f"is {type_}, and cannot be a part of the identity: equal values may differ")
-        for path, type_ in without_identity(key)
+        for at, column in parts
+        for path, type_ in without_identity(replace(column, name=at))
     ]
     hidden = [
         SchemaFinding(path, f"is a part of the identity, and has the mask {column.mask}: different keys become equal")
-        for path, column in walk((key,))
+        for at, part in parts
+        for path, column in walk((replace(part, name=at),))
         if column.mask and not column.mask.startswith(("hash", "none"))
     ]
     return (*unequal, *hidden)

@@ -158,9 +158,9 @@ def _lost_heads(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> I
 
 
 def _added_partitions(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> Iterator[SourceChangedError]:
-    """Yield the error for a table that follows keys, whose keys may be in other partitions now."""
+    """Yield the error for a table that is ordered by offsets, whose keys may be in other partitions now."""
     added = sorted(facts.partitions.keys() - source.partitions.keys())
-    if spec.follows_keys and spec.order_by is None and added:
+    if spec.write in ("upsert", "history") and spec.order_by is None and added:
         yield SourceChangedError(
             f"{spec.identifier}: {facts.topic} has {plural(len(added), 'partition')} more than when the table began:"
             " a key may be in another partition now, and offsets of two partitions do not say which record is newer",

@@ -77,6 +77,11 @@ class Policies:
         parts = (f"{column}.", f"{column}[", f"{column}{{")
         return tuple(each for each in self.columns if each[0] == column or each[0].startswith(parts))
 
+    def around(self, path: str) -> tuple[tuple[str, Policy], ...]:
+        """Return the policies of a path, of what is in it, and of the columns around it."""
+        outer = (each for each in self.columns if path.startswith(f"{each[0]}."))
+        return (*outer, *self.inside(path))
+
     def covers(self, path: str) -> bool:
         """Return whether a path, or a column around it, has a policy."""
         return any(path == each or path.startswith((f"{each}.", f"{each}[", f"{each}{{")) for each, _ in self.columns)

@@ -25,7 +25,7 @@ WireFormat = Literal["confluent", "confluent_headers", "glue"]
 CONFLUENT: WireFormat = "confluent"
 StringFormats = Literal["typed", "text"]
 ChangeFormat = Literal["none", "debezium"]
-WriteMode = Literal["append", "upsert", "history"]
+WriteMode = Literal["append", "upsert", "deduplicate", "history"]
 OnBadRecord = Literal["dead_letter", "skip", "stop"]
 OnTombstone = Literal["row", "skip", "dead_letter", "delete"]
 OnIncompatibleSchema = Literal["pause", "dead_letter", "new_column"]
@@ -272,6 +272,8 @@ class TableSpec:
     """The column whose greater value makes a record of an identity the newer one; None for the offset."""
     delete_memory: timedelta = timedelta(days=7)
     """How long deletes are remembered, where another order than the offset may bring a record after its delete."""
+    identity: tuple[str, ...] = ()
+    """The paths of the columns that are the identity of a row; none if it is the key of the record."""
     group: Group | None = None
     """The tables that are read together with this one, for a spec with routes."""
 
@@ -304,6 +306,13 @@ class TableSpec:
     def orders_by_value(self) -> bool:
         """Return whether a column of the value says which record of an identity is newer."""
         return self.order_by not in (None, f"{self.metadata.prefix}timestamp")
+
+    @property
+    def identity_paths(self) -> tuple[str, ...]:
+        """The paths of the columns whose values are the identity of a row; none if the table does not follow keys."""
+        if not self.follows_keys:
+            return ()
+        return self.identity or (f"{self.metadata.prefix}key",)
 
     @property
     def needs_registry(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.model.columns import Column
 from frazil.model.ingested import FollowedRecords
@@ -15,6 +16,9 @@ from frazil.modes.identity import COLUMNS, FIRST, SECOND
 from frazil.modes.order import as_order
 from frazil.modes.validity import VALID_FROM, VALID_TO, validity_columns
 from frazil.modes.wanted import as_array
+
+LEAST = -(2**63)
+"""The order of a record without a timestamp."""
 
 
 def added_columns(spec: TableSpec) -> tuple[Column, ...]:
@@ -28,7 +32,8 @@ def added_columns(spec: TableSpec) -> tuple[Column, ...]:
 class FollowedColumns:
     """The names of the columns that say where a row came from, and of those whose values order it before that.
 
-    `order` are columns of int, long, date, timestamp or timestamptz, the most significant first.
+    `order` are columns of int, long, date, timestamp or timestamptz, the most significant first; a null is the least.
+    `compares_stored`: the order of stored rows matters, too.
     """
 
     partition: str
@@ -36,16 +41,19 @@ class FollowedColumns:
     order: tuple[str, ...] = ()
     end: str | None = None
     """In a history, the end of a row's interval."""
+    compares_stored: bool = True
 
     @classmethod
     def of(cls, spec: TableSpec) -> FollowedColumns:
         partition, offset = spec.metadata.prefix + "partition", spec.metadata.prefix + "offset"
         if spec.keeps_history:
             return cls(partition, offset, (VALID_FROM,), VALID_TO)
+        if spec.write == "deduplicate":
+            return cls(partition, offset, (spec.metadata.prefix + "timestamp",), compares_stored=False)
         return cls(partition, offset, () if spec.order_by is None else (spec.order_by,))
 
     def of_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        order = [as_order(rows.column(name)) for name in self.order]
+        order = [pc.fill_null(as_order(rows.column(name)), LEAST) for name in self.order]
         where = rows.select([FIRST, SECOND, self.partition, self.offset])
         names = [*where.schema.names, *map(str, range(len(order)))]
         return pa.RecordBatch.from_arrays([*where.columns, *order], names=names)

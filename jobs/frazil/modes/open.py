@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from frazil.model.spec import WriteMode
 from frazil.modes.append import APPEND
+from frazil.modes.deduplicate import DEDUPLICATE
 from frazil.modes.history import HISTORY
 from frazil.modes.mode import Mode
 from frazil.modes.upsert import UPSERT
 
-MODES: Mapping[WriteMode, Mode] = {each.name: each for each in (APPEND, UPSERT, HISTORY)}
+MODES: Mapping[WriteMode, Mode] = {each.name: each for each in (APPEND, UPSERT, DEDUPLICATE, HISTORY)}
 
 
 def open_mode(write: WriteMode) -> Mode:

@@ -25,18 +25,32 @@ def orders_by_value(values: Values, metadata: MetadataColumns) -> bool:
     return order_by_of(values, metadata) not in (None, f"{metadata.prefix}timestamp")
 
 
+def identity_of(values: Values, metadata: MetadataColumns) -> tuple[str, ...]:
+    """Return the paths of the columns that are the identity of a row; none if it is the key alone."""
+    paths: tuple[str, ...] = values.get(keys.IDENTITY) or ()
+    return () if paths == (f"{metadata.prefix}key",) else paths
+
+
 def keyed_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
     """Yield what a table that follows keys cannot have."""
     write = values[keys.WRITE]
     if write == "append":
+        if values.is_given(keys.IDENTITY):
+            what = "no effect with write: append, which keeps every record"
+            yield _problem(values.place_of(keys.IDENTITY), what, "set write: deduplicate, or remove identity")
         yield from _without_effect(values, metadata)
         return
     says = f"with write: {write}"
-    if "key" not in metadata.keep:
+    yield from _identity_problems(values, metadata)
+    yield from _first_problems(values, metadata) if write == "deduplicate" else _order_problems(values, metadata)
+    yield from _tombstone_problems(values, metadata)
+    if not identity_of(values, metadata) and "key" not in metadata.keep:
         what = f"{says}, the key is the identity of a row, and the table keeps no key"
         yield _problem(values.place_of(keys.WRITE), what, "set `key` to its format, and add key to metadata.keep")
     if values.get(keys.TOPICS) is not None and len(values[keys.TOPICS]) > 1:
         what = f"{says}, the offset says which record of a key is the newest, and offsets of several topics do not"
+        if write == "deduplicate":
+            what = f"{says}, duplicates are counted by partition, of one topic in this release"
         yield _problem(values.place_of(keys.TOPICS), what, "write one spec per topic")
     if values.get(ROUTES) is not None:
         what = "routes are not supported with a write mode that follows keys"
@@ -44,18 +58,62 @@ def keyed_problems(values: Values, metadata: MetadataColumns) -> Iterator[Proble
     if "delta" in values[keys.FORMATS]:
         what = f"{says}, rows are deleted by their position, which Frazil's Delta logs do not express"
         yield _problem(values.place_of(keys.FORMATS), what, "write [iceberg]")
-    yield from _order_problems(values, metadata)
-    for path, policy in policies_of(values).inside(f"{metadata.prefix}key"):
-        if policy.treatment not in ("hash", "none"):
-            what = f"{says}, the key is the identity of a row: {path} may be hashed, and has mask: {policy.treatment}"
-            yield _problem(values.place_of(COLUMNS), what, "write {mask: hash}, which keeps different keys apart")
+
+
+def _identity_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
+    """Yield why these columns cannot be the identity of a row."""
+    identity, write, policies = identity_of(values, metadata), values[keys.WRITE], policies_of(values)
+    if identity and write == "upsert" and order_by_of(values, metadata) is None:
+        what = "with write: upsert, offsets are in order for one key only: they do not order the records of an identity"
+        yield _problem(values.place_of(keys.IDENTITY), what, f"add order_by: {metadata.prefix}timestamp, or a column")
+    if identity and (write == "history" or values[keys.CDC] != "none"):
+        what = "a change event changes or deletes the row of its key"
+        what = "with write: history, the key says which records are the same thing" if write == "history" else what
+        yield _problem(values.place_of(keys.IDENTITY), what, "remove identity")
+    not_kept = {f"{metadata.prefix}{name}": name for name in METADATA_NAMES if name not in metadata.keep}
+    for path in identity:
+        name = not_kept.get(path.partition(".")[0])
+        if name is not None:
+            what = f"the column {metadata.prefix}{name} is not kept"
+            yield _problem(values.place_of(keys.IDENTITY), what, f"add {name} to metadata.keep")
+    for path in identity or (f"{metadata.prefix}key",):
+        for named, policy in policies.around(path):
+            if policy.treatment not in ("hash", "none"):
+                what = "the key" if not identity else path
+                what = f"with write: {write}, {what} is the identity of a row: {named} may be hashed, and has"
+                hint = "write {mask: hash}, which keeps different keys apart"
+                yield _problem(values.place_of(COLUMNS), f"{what} mask: {policy.treatment}", hint)
 
 
 def _without_effect(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
+    what = f"no effect with write: {values[keys.WRITE]}"
     if order_by_of(values, metadata) is not None:
-        yield _problem(values.place_of(keys.ORDER_BY), "no effect with write: append", "remove order_by")
+        yield _problem(values.place_of(keys.ORDER_BY), what, "remove order_by")
     if values.is_given(keys.DELETE_MEMORY):
-        yield _problem(values.place_of(keys.DELETE_MEMORY), "no effect with write: append", "remove delete_memory")
+        yield _problem(values.place_of(keys.DELETE_MEMORY), what, "remove delete_memory")
+
+
+def _first_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
+    """Yield what contradicts that the first record of an identity is its row."""
+    yield from _without_effect(values, metadata)
+    if "timestamp" not in metadata.keep:
+        what = "the first record of a batch is that with the least timestamp, which the table does not keep"
+        yield _problem(values.place_of(keys.WRITE), what, "add timestamp to metadata.keep")
+
+
+def _tombstone_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
+    """Yield why records without a value cannot be what the spec says."""
+    if not values.is_given(keys.ON_TOMBSTONE):
+        return
+    place, write = values.place_of(keys.ON_TOMBSTONE), values[keys.WRITE]
+    if identity_of(values, metadata):
+        if values.get(keys.ON_TOMBSTONE) == "row":
+            what = "a record without a value has no identity, so it is no row"
+            yield _problem(place, what, "write dead_letter or skip")
+    elif write == "history" or (write == "upsert" and not orders_by_value(values, metadata)):
+        does = "ends the interval" if write == "history" else "deletes the row"
+        what = f"no effect with write: {write}: a record without a value {does} of its key"
+        yield _problem(place, what, "remove on_tombstone")
 
 
 def _order_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
@@ -74,15 +132,11 @@ def _order_problems(values: Values, metadata: MetadataColumns) -> Iterator[Probl
     elif order_by is not None and values[keys.CDC] != "none":
         what = "a change event may take values from the one before it, so the offset orders change events"
         yield _problem(values.place_of(place), what, "remove order_by")
-    elif by_value and values.get(keys.ON_TOMBSTONE) in (None, "row"):
+    elif by_value and not identity_of(values, metadata) and values.get(keys.ON_TOMBSTONE) in (None, "row"):
         what = f"a record without a value has no {order_by}, so it cannot say when it deletes its key"
         hint = f"write order_by: {timestamp}, or say what such records are with on_tombstone: dead_letter or skip"
         yield _problem(values.place_of(place), what, hint)
-    if not by_value and values.is_given(keys.ON_TOMBSTONE):
-        does = "ends the interval" if values[keys.WRITE] == "history" else "deletes the row"
-        what = f"no effect with write: {values[keys.WRITE]}: a record without a value {does} of its key"
-        yield _problem(values.place_of(keys.ON_TOMBSTONE), what, "remove on_tombstone")
-    if values.is_given(keys.DELETE_MEMORY) and order_by != timestamp:
+    if values.is_given(keys.DELETE_MEMORY) and (order_by != timestamp or identity_of(values, metadata)):
         what = "no effect: only with order_by may a record come after a delete that is newer"
         what = what if order_by is None else "no effect: no record of this table deletes a key"
         yield _problem(values.place_of(keys.DELETE_MEMORY), what, "remove delete_memory")

@@ -36,10 +36,10 @@ from frazil.model.spec import (
 from frazil.specs.declared_fields import DECLARED_FIELDS, PARTS, POSSIBLE
 from frazil.specs.keys import Built, Derived, Key, Refused, Required, Section, Values, WordOr
 from frazil.specs.partitions import COLUMN_NAME, PARTITIONS, SORT_FIELDS
-from frazil.specs.policy_keys import COLUMNS, TAGS
+from frazil.specs.policy_keys import COLUMNS, TAGS, parse_column_path
 from frazil.specs.route_keys import ROUTES
 from frazil.specs.scalars import COUNT, DURATION, PREFIX, SHARE, SIZE, TABLE_NAME, TEXT, TIME, TOPIC_NAME, WHOLE
-from frazil.specs.shapes import Choice, ListOf, NotYet
+from frazil.specs.shapes import Choice, ListOf, NotYet, Scalar
 from frazil.specs.start_offsets import OFFSETS
 
 KEPT_SNAPSHOTS, KEPT_METADATA, SUBJECTS = KeepSnapshots(), MetadataColumns(), SubjectSettings()
@@ -53,10 +53,6 @@ BY_OFFSET = "kafka_offset"
 def defaults_of(*keys: Key[object]) -> str:
     """Write a section in which each of these keys has its default."""
     return f"{{{', '.join(f'{key.name}: {key.default}' for key in keys)}}}"
-
-
-def planned(instead: str, *names: str) -> tuple[NotYet, ...]:
-    return tuple(NotYet(name, instead) for name in names)
 
 
 TOPIC = Key("topic", TOPIC_NAME, "The topic whose records become rows.", Derived("required, unless topics is given"))
@@ -99,11 +95,18 @@ WIRE_FORMAT = Key(
 )
 WRITE = Key(
     "write",
-    Choice(get_args(WriteMode), planned("use append or upsert", "deduplicate")),
+    Choice(get_args(WriteMode)),
     "How records change the table: with append, every record becomes a row; with upsert, the newest record of each key"
-    " is its row, and a record without a value deletes it; with history, every record becomes a row with the interval"
-    " in which it was valid.",
+    " is its row, and a record without a value deletes it; with deduplicate, the first record of each identity is its"
+    " row for ever; with history, every record becomes a row with the interval in which it was valid.",
     "append",
+)
+IDENTITY = Key(
+    "identity",
+    ListOf(Scalar("a column", parse_column_path), at_least_one=True, example="[event_id]"),
+    "With write: deduplicate, or upsert and order_by, the columns that say which records are the same thing: columns"
+    " of the value, with dots before what is in a struct, or metadata columns.",
+    Derived("the key of the record"),
 )
 CDC = Key(
     "cdc",
@@ -167,7 +170,10 @@ ON_TOMBSTONE = Key(
     "on_tombstone",
     Choice(("row", "skip", "dead_letter")),
     "What happens to a record without a value.",
-    Derived("row; with write: upsert, it deletes the row of its key; with write: history, it ends its interval"),
+    Derived(
+        "row; with write: upsert, it deletes the row of its key; with write: history, it ends its interval; dead_letter"
+        " with identity"
+    ),
 )
 ON_SCHEMA = Key(
     "on_incompatible_schema",
@@ -326,6 +332,7 @@ TABLE_SECTION = Section(
         COLUMNS,
         TAGS,
         WRITE,
+        IDENTITY,
         ORDER_BY,
         DELETE_MEMORY,
         CDC,
@@ -351,7 +358,6 @@ TABLE_SECTION = Section(
         KEY_MESSAGE,
         STRING_FORMATS,
     ),
-    not_yet=(NotYet("identity", "with write: upsert, the key of a record is its identity; remove identity"),),
     refused=(Refused("policies", "the keys of policies belong in frazil.yaml", "move the key there"),),
     exactly_one=("topic", "topics"),
 )

@@ -38,7 +38,7 @@ from frazil.model.spec import (
 )
 from frazil.specs import table_keys as keys
 from frazil.specs.change_events import change_event_problems, change_events_of
-from frazil.specs.keyed import keyed_problems, order_by_of, orders_by_value
+from frazil.specs.keyed import identity_of, keyed_problems, order_by_of, orders_by_value
 from frazil.specs.keys import Key, Values
 from frazil.specs.names import safe_name
 from frazil.specs.policies import kept_under, policies_of, policy_problems
@@ -87,6 +87,7 @@ def spec_of(values: Values, source_file: str, database: str) -> TableSpec:
         on_bad_record=cast("OnBadRecord", values[keys.ON_BAD_RECORD]),
         bad_record_limit=values[keys.LIMIT],
         on_tombstone=on_tombstone_of(values, metadata),
+        identity=identity_of(values, metadata),
         on_incompatible_schema=cast("OnIncompatibleSchema", values[keys.ON_SCHEMA]),
         evolution=cast("SchemaEvolution", values[keys.EVOLUTION]),
         sort_by=tuple(str(field) for field in values.get(keys.SORT_BY) or ()),
@@ -111,9 +112,10 @@ def spec_of(values: Values, source_file: str, database: str) -> TableSpec:
 
 
 def on_tombstone_of(values: Values, metadata: MetadataColumns) -> OnTombstone:
-    if values[keys.WRITE] != "append" and not orders_by_value(values, metadata):
+    identity = identity_of(values, metadata)
+    if values[keys.WRITE] in ("upsert", "history") and not (identity or orders_by_value(values, metadata)):
         return "skip" if values[keys.CDC_DELETES] == "soft" else "delete"
-    return cast("OnTombstone", values.get(keys.ON_TOMBSTONE) or "row")
+    return cast("OnTombstone", values.get(keys.ON_TOMBSTONE) or ("dead_letter" if identity else "row"))
 
 
 def subject_of(values: Values, key: Key[SubjectSettings]) -> SubjectSettings:

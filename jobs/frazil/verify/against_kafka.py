@@ -83,14 +83,22 @@ def check_against_kafka(
         result.findings += lacking_metadata(table.spec, table.at)
     judge(tables, result, TableProof.of(tables, clean=clean), expired_by_source(dead_letters, ledger.at))
     letters = plural(result.total("dead_letters"), "is a dead letter", "are dead letters")
-    followed = plural(result.total("followed"), "deletes a key or was", "delete a key or were")
+    followed = _followed(ledger.spec, result.total("followed"))
     says = (
         f"{plural(result.total('records'), 'record')} in Kafka: {plural(result.total('rows'), 'is a row', 'are rows')},"
         f" equal in every column; {letters}, equal in key, value, headers, timestamp, schema and reason;"
-        f"{f' {followed} followed by another of their key;' if ledger.spec.follows_keys else ''}"
-        f" {plural(result.total('skipped'), 'was', 'were')} skipped according to the spec"
+        f"{followed} {plural(result.total('skipped'), 'was', 'were')} skipped according to the spec"
     )
     return Check("kafka", says, tuple(result.findings), tuple(result.notes))
+
+
+def _followed(spec: TableSpec, count: int) -> str:
+    """Return what became of the records that are neither rows nor dead letters, in a table that follows keys."""
+    if not spec.follows_keys:
+        return ""
+    if spec.write == "deduplicate":
+        return f" {plural(count, 'is a duplicate', 'are duplicates')};"
+    return f" {plural(count, 'deletes a key or was', 'delete a key or were')} followed by another of their key;"
 
 
 def lacking_metadata(spec: TableSpec, at: Standing) -> Iterator[Discrepancy]:
@@ -182,8 +190,10 @@ class _Comparing:
         table = self.tables[0]
         if not table.spec.follows_keys or table.spec.keeps_history:
             return None
-        columns = FollowedColumns.of(table.spec)
-        return NewestRecords(topic, TableScan(table.at.view, columns=NewestRecords.read_from(columns)), columns)
+        columns, first_stays = FollowedColumns.of(table.spec), table.spec.write == "deduplicate"
+        columns = replace(columns, order=()) if first_stays else columns
+        rows = TableScan(table.at.view, columns=NewestRecords.read_from(columns))
+        return NewestRecords(topic, rows, columns, first_stays=first_stays)
 
     def partition(
         self,

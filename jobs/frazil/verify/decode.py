@@ -14,7 +14,7 @@ from frazil.materialize.ingest.dead_rows import named_writers
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from frazil.materialize.ingest.decoders import NewSchemaError, SchemasById, TaskSchemas, UnknownIds
 from frazil.materialize.ingest.distribute import write_target
-from frazil.materialize.ingest.placing import ByNameIfThere, nowhere
+from frazil.materialize.ingest.placing import ByNameIfThere
 from frazil.materialize.ingest.routing import Router
 from frazil.materialize.ingest.table_rows import TableDecoder
 from frazil.materialize.schema.columns_of import record_columns
@@ -30,6 +30,7 @@ from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, RegisteredSchem
 from frazil.model.snapshot import TableView
 from frazil.model.spec import OnBadRecord, OnTombstone, TableSpec
 from frazil.modes.followed import added_columns
+from frazil.modes.identified import IdentityPaths
 from frazil.modes.validity import NAMES as VALIDITY
 from frazil.ports import SchemaRegistry
 from frazil.records import Headers, OptionalFields, Records
@@ -176,7 +177,7 @@ def open_rows(spec: TableSpec, at: Standing, dead_letters: TableView, registry: 
 
     A schema may have been excluded after records with it became rows. A tombstone is a row unless it deletes one.
     """
-    on_tombstone: OnTombstone = spec.on_tombstone if spec.follows_keys else "row"
+    on_tombstone: OnTombstone = "row" if spec.write in ("append", "deduplicate") else spec.on_tombstone
     spec = replace(spec, on_bad_record="dead_letter", on_tombstone=on_tombstone, dead_letter_key=None)
     row_schema, placed, known = arrow_schema_of(at.view), _placed(spec, at), KnownSchemas.none_yet(spec, registry)
     table = TableDecoder(
@@ -213,10 +214,10 @@ def open_judge(
         TableDecoder(
             replace(own, on_bad_record=on_bad_record, on_tombstone=on_tombstone),
             table=own.identifier,
-            row_schema=_without_record(own, arrow_schema_of(standing.view)),
+            row_schema=_without_record(own, standing.view),
             schemas=known.of_task(),
             former_names=former_names_of(standing.view.properties),
-            place_values=nowhere,
+            place_values=_placed_deciding(own, standing),
             place_keys=ByNameIfThere,
         )
         for own, standing in own_of_each
@@ -250,14 +251,24 @@ def _decoder(
     return RecordDecoder(context, tables=tables, dead_letter_schema=schema, now=now_utc, router=router)
 
 
-def _without_record(spec: TableSpec, row_schema: pa.Schema) -> pa.Schema:
+def _without_record(spec: TableSpec, view: TableView) -> pa.Schema:
     """Return the columns that a record is judged by without a row: the table may not hold the schema of a letter.
 
-    In a table that follows keys, the key says which row it is about.
+    In a table that follows keys, the identity and the order say which row it is about, and whether it is newer.
     """
-    without_key = spec.key_type is not None and not spec.follows_keys
-    about = _about_record(spec) - ({spec.metadata.prefix + "key"} if without_key else set())
+    row_schema = arrow_schema_of(view)
+    found = IdentityPaths.found(spec.identity_paths, row_schema, former_names_of(view.properties))
+    deciding = {*(() if found is None else found.tops), *((spec.order_by,) if spec.orders_by_value else ())}
+    without_key = {spec.metadata.prefix + "key"} if spec.key_type is not None else set()
+    about = (_about_record(spec) - without_key) | deciding
     return pa.schema([each for each in row_schema if each.name in about])
+
+
+def _placed_deciding(spec: TableSpec, at: Standing) -> ByNameIfThere:
+    """Return the placement of the record's own columns by which it is judged."""
+    about, known = _about_record(spec), former_names_of(at.view.properties)
+    of_record = pa.schema([each for each in _without_record(spec, at.view) if each.name not in about])
+    return ByNameIfThere(at.view.identifier, of_record, known)
 
 
 def _about_record(spec: TableSpec) -> frozenset[str]:

@@ -14,11 +14,13 @@ import pyarrow.compute as pc
 
 from frazil.adapters.iceberg.scan import TableScan, arrow_schema_of
 from frazil.formats.arrow import project
+from frazil.materialize.schema.former_names import former_names_of
 from frazil.materialize.state import Standing
 from frazil.model.columns import retyped
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
-from frazil.modes.identity import COLUMNS, FIRST, SECOND, identities
+from frazil.modes.identified import IdentityPaths
+from frazil.modes.identity import COLUMNS, FIRST, SECOND
 from frazil.modes.wanted import Wanted
 from frazil.proof.sources import SourceColumns, progress_by_source, source_columns
 from frazil.proof.tally import Tallies, Tally
@@ -36,13 +38,14 @@ def check_identities(spec: TableSpec, at: Standing, *, without: Collection[str],
 
     Of a table with more identities than fit in memory, it reads the two columns several times.
     """
-    key = spec.metadata.prefix + "key"
-    lacking = {*HALVES, key} - {column.name for column in at.view.columns}
-    if lacking or retyped(COLUMNS, tuple(at.view.columns)):
-        return Check("identities", "0 rows", tuple(_unprovable(at, sorted(lacking))))
+    key = IdentityPaths.found(spec.identity_paths, arrow_schema_of(at.view), former_names_of(at.view.properties))
+    lacking = {*HALVES} - {column.name for column in at.view.columns}
+    if key is None or lacking or retyped(COLUMNS, tuple(at.view.columns)):
+        absent = sorted(lacking) if key is not None else [*sorted(lacking), *spec.identity_paths]
+        return Check("identities", "0 rows", tuple(_unprovable(at, absent)))
     columns = source_columns(spec, at.state)
     judged = _Judged.of_none(at, columns, key)
-    rows = TableScan(at.view, columns=[*HALVES, key, *columns.names], without=without)
+    rows = TableScan(at.view, columns=list(dict.fromkeys([*HALVES, *key.tops, *columns.names])), without=without)
     halves = TableScan(at.view, columns=HALVES, without=without)
     doubled, counted, done = _Doubled(), ByIdentity(summed), 0
     for batch in rows.slices():
@@ -60,7 +63,8 @@ def check_identities(spec: TableSpec, at: Standing, *, without: Collection[str],
             _count(counted, batch)
     findings = (*judged.findings(), *_doubled_findings(doubled, rows, columns, key, Quoting(not spec.masked)))
     alone = "" if spec.keeps_history else ", and no other row has"
-    return Check("identities", f"{plural(done, 'row')}: each has the identity of its key{alone}", findings)
+    identity = ", ".join(spec.identity) or "its key"
+    return Check("identities", f"{plural(done, 'row')}: each has the identity of {identity}{alone}", findings)
 
 
 def halves_of(rows: pa.RecordBatch) -> tuple[Numbers, Numbers, pa.RecordBatch]:
@@ -89,23 +93,23 @@ class _Judged:
     """Rows of records without an identity, and with another one than that of their key."""
 
     columns: SourceColumns
-    key: str
+    key: IdentityPaths
     key_schema: pa.Schema
     lacking: Tallies
     other: Tallies
 
     @classmethod
-    def of_none(cls, at: Standing, columns: SourceColumns, key: str) -> _Judged:
+    def of_none(cls, at: Standing, columns: SourceColumns, key: IdentityPaths) -> _Judged:
         lacking, other = (
             Tallies({source: Tally(p.origin, p.next) for source, p in progress_by_source(at.state).items()})
             for _ in range(2)
         )
-        return cls(columns, key, pa.schema([arrow_schema_of(at.view).field(key)]), lacking, other)
+        return cls(columns, key, pa.schema([arrow_schema_of(at.view).field(name) for name in key.tops]), lacking, other)
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Rows that others inserted without a source may lack an identity, too."""
         stored = [rows.column(half) for half in HALVES]
-        expected = identities(project(rows.select([self.key]), self.key_schema)).columns
+        expected = self.key.of(project(rows.select(self.key.tops), self.key_schema)).columns
         lacks = pc.or_(*(half.is_null() for half in stored))
         equal = [pc.fill_null(pc.equal(one, other), False) for one, other in zip(stored, expected, strict=True)]
         differs = pc.and_(pc.invert(pc.and_(*equal)), pc.invert(lacks))
@@ -116,7 +120,7 @@ class _Judged:
     def findings(self) -> Iterator[Discrepancy]:
         for kind, tallies, what in (
             (FindingKind.NO_IDENTITY, self.lacking, "without an identity"),
-            (FindingKind.CHANGED_IDENTITY, self.other, f"with another identity than that of {self.key}"),
+            (FindingKind.CHANGED_IDENTITY, self.other, f"with another identity than that of {self.key.text}"),
         ):
             for (topic, partition), tally in tallies.by_source.items():
                 if tally.rows:
@@ -143,7 +147,7 @@ class _Doubled:
 
 
 def _doubled_findings(
-    doubled: _Doubled, rows: TableScan, columns: SourceColumns, key: str, quoting: Quoting
+    doubled: _Doubled, rows: TableScan, columns: SourceColumns, key: IdentityPaths, quoting: Quoting
 ) -> Iterator[Discrepancy]:
     """Read the rows again, to name those of the first few identities."""
     if not doubled.count:
@@ -154,10 +158,13 @@ def _doubled_findings(
         *halves, whole = halves_of(batch)
         places = wanted.find(*halves)
         for index in np.flatnonzero(places >= 0).tolist():
-            found[places[index]].add(whole.column(key)[index], whole.column(columns.offset)[index].as_py())
+            found[places[index]].add(
+                [value[index] for value in key.values(whole)], whole.column(columns.offset)[index].as_py()
+            )
     for count, each in zip(doubled.named.values(), found, strict=True):
         what = f"{count:,} rows of one identity: {listed_offsets(each.offsets, count)}"
-        yield Discrepancy(FindingKind.DOUBLED_IDENTITY, f"{key} {quoting.value(each.key)}", what, tuple(each.offsets))
+        where = ", ".join(f"{path} {quoting.value(value)}" for path, value in zip(key.paths, each.key, strict=True))
+        yield Discrepancy(FindingKind.DOUBLED_IDENTITY, where, what, tuple(each.offsets))
     if doubled.count > len(found):
         what = f"{doubled.count - len(found):,} more identities have several rows"
         yield Discrepancy(FindingKind.DOUBLED_IDENTITY, "table", what)
@@ -165,12 +172,12 @@ def _doubled_findings(
 
 @dataclass(slots=True)
 class _RowsOfOne:
-    """The rows of one identity: a key, and the offsets of the first few rows."""
+    """The rows of one identity: its values, and the offsets of the first few rows."""
 
-    key: pa.Scalar = field(default_factory=lambda: pa.scalar(None))
+    key: Sequence[pa.Scalar] = ()
     offsets: Sequence[int] = ()
 
-    def add(self, key: pa.Scalar, offset: int | None) -> None:
+    def add(self, key: Sequence[pa.Scalar], offset: int | None) -> None:
         self.key = key
         if offset is not None and len(self.offsets) < NAMED:
             self.offsets = (*self.offsets, offset)

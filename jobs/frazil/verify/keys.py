@@ -64,13 +64,15 @@ class ComparedKeys:
 class NewestRecords:
     """The newest of the records that are no rows, of as many keys as fit. `rows` are those of the table.
 
-    A record is what orders it, its partition, and twice its offset, plus 1 if it deletes its key.
+    A record is what orders it, its partition, and twice its offset, plus 1 if it deletes its key. `first_stays`: any
+    row of the key is right, because the first record stays.
     """
 
-    def __init__(self, topic: str, rows: TableScan, columns: FollowedColumns) -> None:
+    def __init__(self, topic: str, rows: TableScan, columns: FollowedColumns, *, first_stays: bool = False) -> None:
         self.columns = columns
         self._topic = topic
         self._rows = rows
+        self._first_stays = first_stays
         self._held = ByIdentity(greatest, columns=len(columns.order) + 2)
 
     @staticmethod
@@ -95,8 +97,9 @@ class NewestRecords:
         *before, marked = found.numbers
         partition, offset, is_delete = before[-1], marked >> 1, (marked & 1).astype(np.bool_)
         has_row, row = self._rows_of(Wanted(found.first, found.second), len(marked))
-        elsewhere = has_row & (row[-2] != partition) & (not self.columns.order)
-        is_older = has_row & ~elsewhere & is_newer(list(zip((*before, offset), row, strict=True)), len(marked))
+        compared = has_row & (not self._first_stays)
+        elsewhere = compared & (row[-2] != partition) & (not self.columns.order)
+        is_older = compared & ~elsewhere & is_newer(list(zip((*before, offset), row, strict=True)), len(marked))
         for number, where in each_partition(partition):
             here = np.arange(len(marked)) if where is None else np.flatnonzero(where)
             lost = here[~has_row[here] & ~is_delete[here]]

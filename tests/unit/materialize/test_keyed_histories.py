@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from changelogs import Changelog
+from deduplicated import Duplicates
 from ordered_changelogs import OrderedChangelog
 
 from frazil.adapters.iceberg.lake import IcebergLake
@@ -118,6 +119,38 @@ class OrderedHistory(History):
 
     def someone_deletes(self) -> None:
         """A row that another engine deletes leaves nothing to compare a late record with."""
+
+
+class DuplicatesHistory(History):
+    """A table without duplicates, to which the same things happen."""
+
+    changelog: Duplicates
+
+    def made_at(self, folder: Path, partition_by: tuple[str, ...]) -> Duplicates:
+        return Duplicates.at(folder, partition_by=tuple(each.replace("kafka_key", "id") for each in partition_by))
+
+    def send(self) -> None:
+        for _ in range(self.choose.randrange(1, 10)):
+            event = self.choose.choice(KEYS) if self.choose.random() < 0.95 else None
+            self.changelog.send_events((event, self.choose.randrange(1, 9), self.choose.randrange(2)))
+
+    def disturbed(self) -> None:
+        super().disturbed()
+        self.changelog.settle()
+
+    def someone_deletes(self) -> None:
+        """Nothing: the identity is forgotten, which another test says."""
+
+
+@pytest.mark.parametrize("seed", FEWER)
+def test_whatever_happens_a_table_without_duplicates_is_that_of_the_model(tmp_path: Path, seed: int) -> None:
+    history = DuplicatesHistory(tmp_path, seed)
+    for _ in range(12):
+        history.step()
+    history.changelog.catch_up()
+
+    history.changelog.check()
+    assert history.changelog.against_kafka().findings == ()
 
 
 @pytest.mark.parametrize("seed", FEWER)

@@ -93,6 +93,7 @@ def kept(key: str, before: str, after: str) -> Example:
 
 ORDERED = "order_by: kafka_timestamp"
 UNKEYED = "metadata: {keep: [timestamp]}"
+FIRST_OF_EACH = "write: deduplicate\nkey: string"
 CHANGE_EVENTS = "write: upsert\ncdc: debezium"
 DECLARED = "value: json\nfields: {id: long}"
 ORDER = 'syntax = "proto3"; package shop; message Order { int64 n = 1; }'
@@ -114,6 +115,10 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "delete_memory": [
         applied("delete_memory", f"write: upsert\n{ORDERED}", f"write: upsert\n{ORDERED}\ndelete_memory: 30d"),
+    ],
+    "identity": [
+        refused("identity", FIRST_OF_EACH, f"{FIRST_OF_EACH}\nidentity: [n]", "would have another one"),
+        refused("identity", f"{FIRST_OF_EACH}\nidentity: [n]", FIRST_OF_EACH, "would have another one"),
     ],
     "write": [
         refused("write", "write: append", "write: upsert", "existing rows were written in the current mode"),

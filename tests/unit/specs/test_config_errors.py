@@ -161,10 +161,10 @@ SPEC_ERRORS = {
         'tables/a.yaml:2:15: on_tombstone: expected one of row, skip, dead_letter, found "rows"',
         "did you mean row?",
     ),
-    "key of a later release": (
-        "topic: a\nidentity: [order_id]",
-        "tables/a.yaml:2:1: identity: this key is not supported in this release",
-        "with write: upsert, the key of a record is its identity; remove identity",
+    "identity that is no path": (
+        "topic: a\nwrite: deduplicate\nidentity: [a b]",
+        'tables/a.yaml:3:12: identity[0]: expected a column, found "a b"',
+        "write names with dots between them, [] for the items of a list and {} for the values of a map",
     ),
     "empty value": (
         "topic: a\nstart:",
@@ -268,6 +268,44 @@ CONTRADICTIONS = {
         "topic: a\ncdc_placeholder: x",
         "tables/a.yaml:2:18: cdc_placeholder: no effect, because cdc is none",
         "set cdc, or remove cdc_placeholder",
+    ),
+    "identity of a log": (
+        "topic: a\nidentity: [id]",
+        "tables/a.yaml:2:11: identity: no effect with write: append, which keeps every record",
+        "set write: deduplicate, or remove identity",
+    ),
+    "identity without an order": (
+        "topic: a\nwrite: upsert\nidentity: [id]",
+        "tables/a.yaml:3:11: identity: with write: upsert, offsets are in order for one key only: they do not order the"
+        " records of an identity",
+        "add order_by: kafka_timestamp, or a column",
+    ),
+    "identity of a column that is not kept": (
+        "topic: a\nwrite: deduplicate\nidentity: [id, kafka_headers]",
+        "tables/a.yaml:3:11: identity: the column kafka_headers is not kept",
+        "add headers to metadata.keep",
+    ),
+    "identity and rows without a value": (
+        "topic: a\nwrite: deduplicate\nidentity: [id]\non_tombstone: row",
+        "tables/a.yaml:4:15: on_tombstone: a record without a value has no identity, so it is no row",
+        "write dead_letter or skip",
+    ),
+    "deduplicate without timestamps": (
+        "topic: a\nwrite: deduplicate\nmetadata: {keep: [key]}\npartition_by: []",
+        "tables/a.yaml:2:8: write: the first record of a batch is that with the least timestamp, which the table does"
+        " not keep",
+        "add timestamp to metadata.keep",
+    ),
+    "deduplicate several topics": (
+        "topics: [a, b]\ntable: t\nwrite: deduplicate",
+        "tables/a.yaml:1:9: topics: with write: deduplicate, duplicates are counted by partition, of one topic in this"
+        " release",
+        "write one spec per topic",
+    ),
+    "deduplicate with an order": (
+        "topic: a\nwrite: deduplicate\norder_by: kafka_timestamp",
+        "tables/a.yaml:3:11: order_by: no effect with write: deduplicate",
+        "remove order_by",
     ),
     "upsert with routes": (
         "topic: a\ntable: t\nwrite: upsert\nroutes: [{table: b, header: {kind: c}}]",

@@ -100,13 +100,14 @@ class Decoding:
 
     def __init__(self) -> None:
         self.placed, self.row_schema = ByFieldId(RENAMED, RENAMED[-1], {}), RENAMED[-1]
+        self.compared = self.row_schema.names
 
     def decode(self, topic: str, partition: int, records: Records) -> Iterator[Any]:
         del topic, partition
         offsets = records.offsets.to_numpy()
         written = pa.RecordBatch.from_pydict({"offset": offsets, "x": offsets * 10})
         rows = fit(written, self.row_schema, self.placed(7, written.schema))
-        yield SimpleNamespace(row_offsets=offsets, rows=rows, dead_letters=None, deletes=None)
+        yield SimpleNamespace(row_offsets=offsets, rows=rows, dead_letters=None, deletes=None, incomplete=())
 
     def schema_id_of(self, record: Records) -> int:
         assert len(record) == 1

@@ -45,10 +45,13 @@ NO_LAYOUT = "nothing"
 
 BY_OFFSET = "kafka_offset"
 
+KEY_ALONE = "the key"
+
 ADDED_LATER: Mapping[str, str] = {
     "value": "avro",
     "wire_format": CONFLUENT,
     "write": "append",
+    "identity": KEY_ALONE,
     "on_incompatible_schema": "pause",
     "evolution": "lenient",
     "sort_by": NO_LAYOUT,
@@ -151,6 +154,7 @@ def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
         value=cast("ValueFormat", applied.keys["value"]),
         write=cast("WriteMode", applied.keys["write"]),
         order_by=None if applied.keys["order_by"] == BY_OFFSET else applied.keys["order_by"],
+        identity=identity_paths(applied.keys["identity"]),
         wire_format=cast("WireFormat", applied.keys["wire_format"]),
         metadata=MetadataColumns(applied.prefix, applied.keep),
         value_settings=replace(
@@ -221,6 +225,11 @@ def layout_text(fields: Sequence[str]) -> str:
     return ", ".join(fields) or NO_LAYOUT
 
 
+def identity_paths(text: str) -> tuple[str, ...]:
+    """Return the paths of an identity from its text; none for the key."""
+    return () if text == KEY_ALONE else tuple(text.split(", "))
+
+
 def _kept_for(time: timedelta | None) -> str:
     return _FOR_EVER if time is None else f"{time.total_seconds():g} s"
 
@@ -259,6 +268,7 @@ TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
     "columns": lambda spec: spec.policies.columns_text(),
     "tags": lambda spec: spec.policies.tags_text(),
     "write": lambda spec: spec.write,
+    "identity": lambda spec: ", ".join(spec.identity) or KEY_ALONE,
     "cdc": lambda spec: spec.cdc,
     "cdc_deletes": lambda spec: "soft" if _events(spec).soft_deletes else "by_key",
     "cdc_keep": lambda spec: ", ".join(_events(spec).kept),

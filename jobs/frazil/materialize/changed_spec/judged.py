@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from frazil.materialize.changed_spec.applied_spec import TEXTS, AppliedSpec, layout_text
 from frazil.materialize.changed_spec.changed_fields import ChangedFields
+from frazil.materialize.schema.former_names import former_names_of
 from frazil.model.changes import RenameColumn
 from frazil.model.columns import Column
+from frazil.model.identity_columns import column_at
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spec_change import Fate, SpecChange
@@ -37,6 +39,11 @@ class Judged:
 
     def change(self, key: str, fate: Fate, how: str) -> SpecChange:
         return SpecChange(key, self.applied.keys[key], TEXTS[key](self.spec), fate, how)
+
+    def found(self, paths: Sequence[str]) -> list[str | None]:
+        """Return the present paths of columns, also by their former names; None for one that the table lacks."""
+        known = former_names_of(self.view.properties)
+        return [None if (at := column_at(path, self.columns, known)) is None else at[0] for path in paths]
 
     def holds(self, name: str) -> Column | None:
         """The column of this name, letter case aside."""

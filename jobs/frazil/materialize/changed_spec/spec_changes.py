@@ -9,7 +9,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from frazil.materialize.changed_spec.applied_spec import TEXTS, applied_by, applied_spec_of, layout_text, spec_property
+from frazil.materialize.changed_spec.applied_spec import (
+    TEXTS,
+    applied_by,
+    applied_spec_of,
+    identity_paths,
+    layout_text,
+    spec_property,
+)
 from frazil.materialize.changed_spec.changed_fields import changed_fields
 from frazil.materialize.changed_spec.judged import NEXT_BATCH, Judged, prefix_renames
 from frazil.materialize.changed_spec.layout_rules import LAYOUT, partition_by_rule, sort_by_rule, with_new_names
@@ -164,7 +171,7 @@ def _key(judged: Judged) -> Iterator[SpecChange]:
     before, now = judged.applied.keys["key"], judged.spec.key
     if before == now:
         return
-    if judged.spec.follows_keys:
+    if any(path.partition(".")[0] == f"{judged.spec.metadata.prefix}key" for path in judged.spec.identity_paths):
         yield judged.change("key", Fate.REFUSED, "the key is the identity of the table's rows")
         return
     there = judged.holds(f"{judged.spec.metadata.prefix}key")
@@ -176,6 +183,19 @@ def _key(judged: Judged) -> Iterator[SpecChange]:
         yield judged.change("key", Fate.REFUSED, how)
     else:
         yield judged.change("key", Fate.APPLIED, f"{NEXT_BATCH}; existing rows keep their key")
+
+
+def _identity(judged: Judged) -> Iterator[SpecChange]:
+    """Yield what becomes of another identity. Columns that were renamed are the same identity by both names."""
+    if judged.applied.keys["identity"] == TEXTS["identity"](judged.spec):
+        return
+    before = identity_paths(judged.applied.keys["identity"])
+    same = bool(before and judged.spec.identity) and judged.found(before) == judged.found(judged.spec.identity)
+    if same and None not in judged.found(before):
+        yield judged.change("identity", Fate.APPLIED, "the same columns by their present names")
+    else:
+        how = "the rows have the identity of their present columns, and would have another one"
+        yield judged.change("identity", Fate.REFUSED, how)
 
 
 def _holds_keys(there: Column, before: str, spec: TableSpec) -> bool:
@@ -303,6 +323,7 @@ RULES: Mapping[str, Callable[[Judged], Iterator[SpecChange]]] = {
     "columns": policies_rule,
     "tags": tags_rule,
     "write": _never("write", "existing rows were written in the current mode, and are proven by it"),
+    "identity": _identity,
     "order_by": _never("order_by", "existing rows were kept or replaced by their current order"),
     "delete_memory": _at_once("delete_memory"),
     "cdc": _never("cdc", "existing rows were made of records that were read otherwise"),

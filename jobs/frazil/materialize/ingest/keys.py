@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from frazil.formats.decoder import Decoder, accepted
+from frazil.formats.decoder import Decoder, Indexes, accepted
 from frazil.formats.mapped import VALUE
 from frazil.materialize.ingest.payloads import Part, narrow
 from frazil.model.dead_letter import Reason, Reject
@@ -52,15 +52,25 @@ def with_identities(keys: Part, column: str, records: int) -> Part:
     whole = replace(keys, columns=[*keys.columns, *found.columns])
     if not found.column(0).null_count:
         return whole
-    everything = np.arange(records) if keys.accepted is None else keys.accepted
-    has_identity = found.column(0).is_valid().to_numpy(zero_copy_only=False)
-    accepted = everything[has_identity]
+    accepted, nulls = with_identity(found.column(0), keys.accepted, records, column)
+    columns = narrow(whole.columns, keys.accepted, accepted)
+    return replace(whole, columns=columns, accepted=accepted, rejects=(*keys.rejects, *nulls))
+
+
+def with_identity(
+    first: pa.Int64Array, given: Indexes | None, records: int, column: str
+) -> tuple[Indexes, tuple[Reject, ...]]:
+    """Return the indexes of those given records that have an identity, and the others as rejects.
+
+    `first` has the first half of each one's identity, from the columns named `column`.
+    """
+    everything = np.arange(records) if given is None else given
+    has_identity = first.is_valid().to_numpy(zero_copy_only=False)
     nulls = tuple(
         Reject(index, Reason.NULL_IDENTITY, "the identity is null, or a part of it", column)
         for index in everything[~has_identity].tolist()
     )
-    columns = narrow(whole.columns, keys.accepted, accepted)
-    return replace(whole, columns=columns, accepted=accepted, rejects=(*keys.rejects, *nulls))
+    return everything[has_identity], nulls
 
 
 def bad_keys(rejects: Sequence[Reject], column: str) -> tuple[Reject, ...]:

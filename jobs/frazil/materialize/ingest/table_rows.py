@@ -22,16 +22,18 @@ from frazil.materialize.ingest.keys import (
     key_schema,
     plain_keys,
     with_identities,
+    with_identity,
 )
 from frazil.materialize.ingest.payloads import Part, Stop, both, decode_framed, first_stop, narrow
 from frazil.materialize.ingest.placing import ByName, Place, nowhere
 from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.dead_letter import Reason, Reject
-from frazil.model.errors import UnsupportedChangeError
+from frazil.model.errors import IncompatibleSchemaError, UnsupportedChangeError
 from frazil.model.ingested import FollowedRecords, IncompleteRecords
 from frazil.model.spec import TableSpec
 from frazil.modes.followed import added_columns, followed_records
-from frazil.modes.identity import COLUMNS
+from frazil.modes.identified import IdentityPaths
+from frazil.modes.identity import COLUMNS, FIRST, SECOND
 from frazil.modes.validity import VALID_FROM
 from frazil.modes.wanted import as_array
 from frazil.records import Records
@@ -86,7 +88,8 @@ class TableDecoder:
         self._keys = TaskDecoders(schemas.keys, spec.key_settings, spec.wire_format)
         kept, prefix = spec.metadata.keep, spec.metadata.prefix
         self._metadata = {prefix + name: name for name in kept if prefix + name in row_schema.names}
-        self._follows_keys = spec.follows_keys
+        self._follows_key = spec.follows_keys and not spec.identity
+        self._identity = _identity_of(spec, table, row_schema, former_names) if spec.identity else None
         self._keeps_history = spec.keeps_history and VALID_FROM in row_schema.names
         apart = {*self._metadata, *(column.name for column in added_columns(spec))}
         self._record_schema = pa.schema([f for f in row_schema if f.name not in apart])
@@ -113,19 +116,26 @@ class TableDecoder:
         values, keys = self._decode_values(chunk), self._decode_keys(chunk)
         self._check_supported(chunk, values)
         deletes, skipped = None, values.without_row.skipped
-        unordered: Refused = {}
-        if self._follows_keys:
+        unordered = self._unordered(chunk, values)
+        refused = {**unordered, **refused}
+        if self._follows_key:
             keys = with_identities(keys, self._key_column, len(chunk.records))
-            unordered = self._unordered(chunk, values)
-            refused = {**unordered, **refused}
             values, deletes = self._without_deletes(chunk, values, keys, refused)
         accepted = _except(refused, both(values.accepted, keys.accepted), len(chunk.records))
+        rows, nulls = self._rows(chunk, values, keys, accepted), tuple[Reject, ...]()
+        if self._identity is not None and rows.column(FIRST).null_count:
+            first = rows.column(FIRST)
+            accepted, nulls = with_identity(first, accepted, len(chunk.records), self._identity.text)
+            rows = rows.filter(first.is_valid())
         return TableRows(
-            rows=self._rows(chunk, values, keys, accepted),
+            rows=rows,
             accepted=accepted,
             rejects={
                 **unordered,
-                **{r.index: r for r in (*_but_skipped(_of_route(keys.rejects, chunk.route), skipped), *values.rejects)},
+                **{
+                    r.index: r
+                    for r in (*_but_skipped(_of_route(keys.rejects, chunk.route), skipped), *values.rejects, *nulls)
+                },
             },
             truncated_nanos=values.truncated_nanos + keys.truncated_nanos,
             undeclared=values.undeclared + keys.undeclared,
@@ -235,7 +245,7 @@ class TableDecoder:
     def _rows(self, chunk: Chunk, values: Part, keys: Part, accepted: Indexes | None) -> pa.RecordBatch:
         decoded = narrow(values.columns, values.accepted, accepted)
         by_name = dict(zip(self._record_schema.names, decoded, strict=True))
-        if self._follows_keys:
+        if self._follows_key:
             identities = narrow(keys.columns[1:], keys.accepted, accepted)
             by_name |= {column.name: half for column, half in zip(COLUMNS, identities, strict=True)}
         if self._keeps_history:
@@ -255,7 +265,21 @@ class TableDecoder:
                     by_name[column] = pa.repeat(pa.scalar(value, arrow_type), count)
                 case _:
                     by_name[column] = narrow([_about(chunk.records, name, arrow_type)], None, accepted)[0]
+        if self._identity is not None:
+            by_name |= zip((FIRST, SECOND), self._identity.of(by_name).columns, strict=True)
         return pa.RecordBatch.from_arrays([by_name[f.name] for f in self._row_schema], schema=self._row_schema)
+
+
+def _identity_of(
+    spec: TableSpec, table: str, rows: pa.Schema, former_names: Mapping[str, tuple[str, ...]]
+) -> IdentityPaths:
+    found = IdentityPaths.found(spec.identity, rows, former_names)
+    if found is None:
+        raise IncompatibleSchemaError(
+            f"{table}: a column of the identity {', '.join(spec.identity)} is not in the table",
+            hint="run `frazil explain` to see which change of the table this is",
+        )
+    return found
 
 
 def _of_route(rejects: Sequence[Reject], route: Indexes | None) -> Sequence[Reject]:

@@ -22,11 +22,12 @@ Record = tuple[str, int, int]
 
 
 def check_replayable(spec: TableSpec) -> None:
-    """Raise ReplayError for a table that follows keys: a delete leaves no trace, and a dead letter may be older."""
+    """Raise ReplayError for a table that follows keys, whose rows depend on the order of records."""
     if spec.follows_keys:
+        why = "" if spec.write == "deduplicate" else ": one could bring back a key that was deleted since"
         raise ReplayError(
             f"{spec.dead_letters_identifier}: the dead letters of a table with write: {spec.write} cannot be replayed"
-            " yet: one could bring back a key that was deleted since",
+            f" yet{why}",
             hint="fix the cause and produce the current values of these keys again",
         )
 

@@ -54,22 +54,36 @@ class RequiredColumns:
     def refused(self, spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> IncompatibleSchemaError:
         error = refusal(spec.identifier, self.schema_id, findings, of_key=self.of_key, held=self.held)
         if self.other_message is None:
-            return self._pausing(spec, error) if _is_of_order(spec, findings) else error
+            return self._pausing(spec, error.what, findings) if _decide(spec, findings) else error
         setting = f"`{'key_message' if self.of_key else 'message'}: {self.other_message.of_table}`"
         hint = f"set {setting} in {spec.source_file} to keep these rows, then run `frazil resume {spec.identifier}`"
         return IncompatibleSchemaError(
             error.what, hint=hint, schema_id=self.schema_id, of_key=self.of_key, findings=findings, always_pauses=True
         )
 
-    def _pausing(self, spec: TableSpec, error: IncompatibleSchemaError) -> IncompatibleSchemaError:
-        """Return the error of a schema whose records no setting makes dead letters: each could be the newest one."""
+    def _pausing(self, spec: TableSpec, what: str, findings: tuple[SchemaFinding, ...]) -> IncompatibleSchemaError:
+        """Return the error of a schema whose records no setting makes dead letters: each could be a row."""
         hint = (
-            f"{spec.order_by} orders the records of a key: register a schema with its former type, or materialize into"
-            f" another `table`; then `frazil resume {spec.identifier}`"
+            f"{', '.join(_deciding(spec))}: which record is the row of its key depends on it: register a schema with"
+            f" its former type, or materialize into another `table`; then `frazil resume {spec.identifier}`"
         )
         return IncompatibleSchemaError(
-            error.what, hint=hint, schema_id=self.schema_id, findings=error.findings, always_pauses=True
+            what, hint=hint, schema_id=self.schema_id, of_key=self.of_key, findings=findings, always_pauses=True
         )
+
+
+def _deciding(spec: TableSpec) -> tuple[str, ...]:
+    """Return the columns of the value that say which record is the row of its identity."""
+    return (*spec.identity, *(() if spec.order_by is None else (spec.order_by,)))
+
+
+def _decide(spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> bool:
+    """Return whether one of these is about such a column, about what is in it, or about what it is in."""
+    return any(
+        f"{path}.".startswith(f"{found.path}.") or found.path.startswith(f"{path}.")
+        for found in findings
+        for path in _deciding(spec)
+    )
 
 
 def of_spec(spec: TableSpec) -> Iterator[RequiredColumns]:
@@ -116,24 +130,22 @@ def required_by(
 
 def _identity_findings(spec: TableSpec, wanted: RequiredColumns, evolution: Evolution) -> Iterator[SchemaFinding]:
     """Yield the changes after which a table that follows keys would not find the rows that it has."""
-    if not spec.follows_keys or wanted.of_record:
+    if not spec.follows_keys:
         return
-    key = spec.metadata.prefix + "key"
     dropped = dict.fromkeys((FIRST, SECOND), "identity") | dict.fromkeys(VALIDITY, "interval")
-    for column in wanted.columns:
-        yield from identity_findings(spec, column) if column.name == key else ()
+    yield from identity_findings(spec, wanted.columns, evolution.former_names)
     for change in evolution.changes:
-        if isinstance(change, AddColumn) and change.path.startswith(f"{key}."):
-            what = "is new in the key, and would change the identity of every row"
+        if not isinstance(change, AddColumn):
+            continue
+        if any(change.path.startswith(f"{path}.") for path in spec.identity_paths):
+            what = f"is new in the {'identity' if spec.identity else 'key'}, and would change the identity of every row"
             yield SchemaFinding(change.path, what)
-        if isinstance(change, AddColumn) and change.path in dropped:
+        if any(f"{path}.".startswith(f"{change.path}.") for path in spec.identity):
+            yield SchemaFinding(change.path, "is a part of the identity, and the rows before have no value in it")
+        if change.path in dropped:
             yield SchemaFinding(
                 change.path, f"was dropped by another tool: the rows before have no {dropped[change.path]} any more"
             )
-
-
-def _is_of_order(spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> bool:
-    return any(finding.path == spec.order_by for finding in findings)
 
 
 def _order_findings(spec: TableSpec, wanted: RequiredColumns, evolution: Evolution) -> Iterator[SchemaFinding]:
