@@ -21,14 +21,12 @@ class WithoutRow:
     """Valid change events that have no row, by the indexes of their payloads, ascending.
 
     `deletes` take out the row of their key, and `truncates` all earlier rows. `skipped` change nothing, by the reason
-    under which they are counted. `unsupported` is the first event that this release cannot apply, and why; None if
-    there is none.
+    under which they are counted.
     """
 
     deletes: Indexes = field(default_factory=lambda: NO_INDEXES)
     truncates: Indexes = field(default_factory=lambda: NO_INDEXES)
     skipped: Mapping[str, Indexes] = field(default_factory=dict)
-    unsupported: tuple[int, str] | None = None
 
     @property
     def indexes(self) -> Indexes:
@@ -38,9 +36,8 @@ class WithoutRow:
         """Return the same events, whose payloads are those at these indexes among others; None is all of them."""
         if others is None:
             return self
-        unsupported = None if self.unsupported is None else (int(others[self.unsupported[0]]), self.unsupported[1])
         skipped = {reason: others[indexes] for reason, indexes in self.skipped.items()}
-        return WithoutRow(others[self.deletes], others[self.truncates], skipped, unsupported)
+        return WithoutRow(others[self.deletes], others[self.truncates], skipped)
 
     def __len__(self) -> int:
         return len(self.deletes) + len(self.truncates) + sum(map(len, self.skipped.values()))
@@ -52,9 +49,8 @@ class WithoutRow:
             reason: _merged(self.skipped.get(reason, NO_INDEXES), other.skipped.get(reason, NO_INDEXES))
             for reason in reasons
         }
-        unsupported = min((each for each in (self.unsupported, other.unsupported) if each is not None), default=None)
         deletes, truncates = _merged(self.deletes, other.deletes), _merged(self.truncates, other.truncates)
-        return WithoutRow(deletes, truncates, skipped, unsupported)
+        return WithoutRow(deletes, truncates, skipped)
 
 
 def _merged(one: Indexes, other: Indexes) -> Indexes:

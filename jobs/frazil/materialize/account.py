@@ -16,6 +16,7 @@ from frazil.model.ingested import (
     RangeResult,
     RouteRows,
     TaskResult,
+    Truncates,
     WrittenFile,
 )
 from frazil.model.plan import BatchPlan, PartitionFacts, TopicFacts
@@ -23,7 +24,8 @@ from frazil.model.progress import Counts, Fitted, PartitionProgress, SourceProgr
 from frazil.model.receipt import RangeReceipt, Receipt
 from frazil.model.remembered import RememberedDeletes
 from frazil.model.schemas import SchemaId, in_order
-from frazil.modes.mode import Late, OutOfTable, Written
+from frazil.modes.mode import Late, Written
+from frazil.modes.truncation import OutOfTable
 
 NOTHING: Mapping[int, OutOfTable] = {}
 NO_ROW_TO_KEEP = "no_row_to_keep"
@@ -44,6 +46,7 @@ class Ingested:
     followed: tuple[FollowedRows, ...] = ()
     deletes: tuple[FollowedRecords, ...] = ()
     incomplete: tuple[IncompleteRecords, ...] = ()
+    truncates: tuple[Truncates, ...] = ()
 
     @property
     def written(self) -> Written:
@@ -143,6 +146,7 @@ def gather(plan: BatchPlan, results: Sequence[TaskResult], *, tables: Sequence[s
         followed=tuple(f for result in results for f in result.followed),
         deletes=tuple(f for result in results for f in result.deletes),
         incomplete=tuple(f for result in results for f in result.incomplete),
+        truncates=tuple(f for result in results for f in result.truncates),
     )
     for expectation, expected, found in _checks(plan, gathered, tables):
         if expected != found:
@@ -165,7 +169,7 @@ def _checks(plan: BatchPlan, got: Ingested, tables: Sequence[str]) -> Iterable[t
         yield f"rows in files of {table}", counted, sum(file.rows for file in files)
     for file, followed in zip(got.row_files, got.followed, strict=bool(got.followed)):
         yield f"identities of {file.path}", (file.path, file.rows), (followed.path, len(followed.records))
-    yield "deletes", got.counts.deletes, sum(map(len, got.deletes))
+    yield "deletes", got.counts.deletes, sum(map(len, got.deletes)) + sum(map(len, got.truncates))
     yield "dead letters in files", got.counts.dead_letters, sum(file.rows for file in got.dead_letter_files)
     ends = {(r.topic, r.partition): r.end for r in plan.ranges}
     for each in got.ranges:

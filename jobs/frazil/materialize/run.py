@@ -103,7 +103,7 @@ class TableRun:
         try:
             with self._step("prepare"):
                 self._prepare(batches[0])
-            with self._step("stage"):
+            with self._step("stage"), self.pauser.at_refusals(self.clients):
                 staged = [batch.stage_on(here[batch.spec.identifier]) for batch in batches]
             with self._step("publish"):
                 views = publish(self.clients.lake, self._shares(batches, staged))

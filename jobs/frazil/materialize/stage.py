@@ -14,7 +14,7 @@ from frazil.materialize.group.ledger import LedgerEntry
 from frazil.materialize.remember import recall, remember
 from frazil.materialize.state import Standing
 from frazil.materialize.verdicts import new_base
-from frazil.model.errors import SourceChangedError
+from frazil.model.errors import SourceChangedError, UnsupportedChangeError
 from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan
 from frazil.model.probe import FoundRows
@@ -28,6 +28,7 @@ from frazil.model.updates import RowUpdates
 from frazil.modes.memory import Memory
 from frazil.modes.mode import BatchChange, KeyInTwoPartitionsError
 from frazil.modes.open import open_mode
+from frazil.modes.truncation import OutOfTable, Truncation
 from frazil.modes.wanted import Numbers
 from frazil.ports import Lake
 
@@ -103,7 +104,7 @@ class ReadBatch:
 
     def _change(self, view: TableView, memory: Memory) -> BatchChange:
         try:
-            written = replace(self.got.written, memory=memory)
+            written = replace(self.got.written, memory=memory, truncation=self._truncation(view))
             return open_mode(self.spec.write).change(written, partial(self.find, view))
         except KeyInTwoPartitionsError as moved:
             topic = self.plan.state.sources[0].topic
@@ -114,6 +115,22 @@ class ReadBatch:
                 hint="let all producers of the topic use one partitioner (Java and librdkafka have different defaults),"
                 " and materialize the topic into another `table` once its records are in order",
             ) from moved
+
+    def _truncation(self, view: TableView) -> Truncation | None:
+        """Return what the last truncate takes out. Raises UnsupportedChangeError if that cannot be known."""
+        if not self.got.truncates:
+            return None
+        source, offsets = self.plan.state.sources[0], sorted(n for each in self.got.truncates for n in each.offset)
+        partitions, events = len(self.plan.topics[0].partitions), self.spec.value_settings.change_events
+        if partitions > 1 or (events is not None and events.soft_deletes):
+            why = f"{plural(partitions, 'partition')}" if partitions > 1 else "soft deletes"
+            raise UnsupportedChangeError(
+                f"{self.spec.identifier}: the record of {source.topic} at offset {offsets[0]} is a truncate, which"
+                f" takes out all earlier rows: with {why}, this release cannot apply it; nothing was published",
+                hint="the table waits before it: see what pauses a table in docs/debezium.md",
+            )
+        rows = {number: OutOfTable(each.live_rows, each.sums) for number, each in source.partitions.items()}
+        return Truncation(offsets, self.lake.stored_files(view), rows)
 
     def _with_updates(self, view: TableView, change: BatchChange) -> BatchChange:
         """Write anew what the change updates. The files of an attempt that is not published are left, as any others."""

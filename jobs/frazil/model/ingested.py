@@ -160,6 +160,17 @@ class IncompleteRecords:
 
 
 @dataclass(frozen=True, slots=True)
+class Truncates:
+    """Records of one partition, by their offsets, that take out all earlier rows."""
+
+    partition: int
+    offset: array[int]
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+
+@dataclass(frozen=True, slots=True)
 class FollowedRows:
     """The records of the rows of the data file `path`, in the order of the file."""
 
@@ -237,4 +248,5 @@ class TaskResult:
     followed: tuple[FollowedRows, ...] = ()
     deletes: tuple[FollowedRecords, ...] = ()
     incomplete: tuple[IncompleteRecords, ...] = ()
+    truncates: tuple[Truncates, ...] = ()
     embedded: tuple[str, ...] = ()

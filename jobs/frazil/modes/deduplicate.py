@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from frazil.model.ingested import FollowedRecords, WrittenFile
 from frazil.modes.deletes import deleted_rows, figures_of
-from frazil.modes.mode import BatchChange, Find, Late, Mode, OutOfTable, Written
+from frazil.modes.mode import BatchChange, Find, Late, Mode, Written
+from frazil.modes.truncation import OutOfTable
 from frazil.modes.wanted import Numbers, as_numbers
 from frazil.proof.rows import prove_rows
 from frazil.proof.tally import each_partition, sums_of

@@ -23,7 +23,8 @@ class Chains:
     """The records of a batch that no stored row is newer than, by identity and from the oldest on.
 
     By column: the number of the `record`, the number of its `identity`, its partition and offset, and its row. `stored`
-    has the stored row of an identity, and `paths` the data files by their numbers.
+    has the stored row of an identity, and `paths` the data files by their numbers. At the offsets `truncates`,
+    ascending, all rows went.
     """
 
     record: Numbers
@@ -34,6 +35,7 @@ class Chains:
     position: Numbers
     stored: Mapping[int, Place]
     paths: tuple[str, ...]
+    truncates: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +68,16 @@ def complete(incomplete: Sequence[IncompleteRecords], chains: Chains) -> Complet
     kind = _kind_of_each(kinds, chains)
     chosen = np.flatnonzero(np.isin(chains.identity, chains.identity[kind >= 0]))
     rows, unkept = list[_Row](), list[int]()
-    columns = (chains.identity, chains.record, chains.file, chains.position, kind)
+    era = np.searchsorted(chains.truncates, chains.offset)
+    columns = (chains.identity, chains.record, era, chains.file, chains.position, kind)
     records = zip(*(column[chosen].tolist() for column in columns), strict=True)
     for identity, chain in groupby(records, key=lambda each: each[0]):
         stored = chains.stored.get(identity)
         row = None if stored is None else _Row(None, stored)
-        for _, record, file, position, number in chain:
+        now = 0
+        for _, record, era_of_record, file, position, number in chain:
+            if era_of_record > now:
+                row, now = None, era_of_record
             if file == NO_FILE:
                 row = None
             elif number < 0:
@@ -80,7 +86,7 @@ def complete(incomplete: Sequence[IncompleteRecords], chains: Chains) -> Complet
                 unkept.append(record)
             else:
                 row = _Row(record, (file, position), () if row is None else _taking(row, kinds[number].columns))
-        if row is not None and row.record is not None and row.taken:
+        if now == len(chains.truncates) and row is not None and row.record is not None and row.taken:
             rows.append(row)
     rows.sort(key=lambda each: each.record or 0)
     records_of = np.array([each.record for each in rows], np.int64)

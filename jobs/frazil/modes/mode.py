@@ -9,10 +9,10 @@ from pyroaring import BitMap64
 
 from frazil.model.ingested import Deletion, FollowedRecords, FollowedRows, IncompleteRecords, WrittenFile
 from frazil.model.probe import FoundRows
-from frazil.model.progress import OffsetSums
 from frazil.model.spec import WriteMode
 from frazil.model.updates import RowUpdates
 from frazil.modes.memory import Deletes, Memory
+from frazil.modes.truncation import OutOfTable, Truncation
 from frazil.modes.wanted import Numbers
 from frazil.proof.rows import Expected, ProvenRows
 from frazil.proof.tally import Tallies, TopicPartition
@@ -33,6 +33,7 @@ class Written:
     deletes: Sequence[FollowedRecords] = ()
     incomplete: Sequence[IncompleteRecords] = ()
     memory: Memory = field(default_factory=Memory)
+    truncation: Truncation | None = None
 
 
 Find = Callable[[Numbers, Numbers], Sequence[FoundRows]]
@@ -50,14 +51,6 @@ class KeyInTwoPartitionsError(Exception):
     def __init__(self, one: tuple[int, int], other: tuple[int, int], *, keys: int) -> None:
         super().__init__(f"partition {one[0]} at offset {one[1]} and partition {other[0]} at offset {other[1]}")
         self.keys = keys
-
-
-@dataclass(frozen=True, slots=True)
-class OutOfTable:
-    """Rows of one partition that are not in a table: how many, and the sums of their offsets."""
-
-    rows: int = 0
-    sums: OffsetSums = field(default_factory=OffsetSums)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ identity has no row. A record that is not newer than the stored row of its ident
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,8 +17,9 @@ from frazil.model.probe import FoundRows
 from frazil.modes.deletes import deleted_rows, deletions, figures_of
 from frazil.modes.incomplete import Chains, Completed, complete
 from frazil.modes.memory import Deletes, Memory
-from frazil.modes.mode import BatchChange, Find, KeyInTwoPartitionsError, Late, Mode, OutOfTable, Written
+from frazil.modes.mode import BatchChange, Find, KeyInTwoPartitionsError, Late, Mode, Written
 from frazil.modes.order import Flags, is_newer
+from frazil.modes.truncation import OutOfTable
 from frazil.modes.wanted import Numbers, as_numbers
 from frazil.proof.rows import prove_rows
 from frazil.proof.tally import each_partition, sums_of
@@ -90,34 +91,39 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
     """Return the change after which each identity has the row of its newest record, or none if that is a delete."""
     changes = changes_of(written)
     identities = grouped(changes)
+    cut, columns = written.truncation, _columns_of(written)
     found = find(identities.first, identities.second) if len(changes) else ()
-    columns = _columns_of(written)
     rows = stored_of(found, columns=columns)
     stored = _with_remembered(rows, identities, written.memory)
     if not columns:
         check_partitions(changes, identities, stored)
     settled = settle(changes, identities, stored)
+    if cut is not None:
+        settled = replace(settled, live=settled.live[changes.order[-1][settled.live] > cut.last])
     completed = _completed(written, found, changes, identities, rows, settled) if written.incomplete else Completed()
     settled = replace(settled, live=np.setdiff1d(settled.live, completed.unkept, assume_unique=True))
-    ours, theirs = taken_out(changes, settled), settled.replaced
+    ours, theirs = taken_out(changes, settled), settled.replaced if cut is None else settled.replaced[:0]
     late = settled.late
     late_rows, late_deletes = late[changes.file[late] != DELETE], late[changes.file[late] == DELETE]
     replaced = np.setdiff1d(ours, [*late_rows, *completed.unkept], assume_unique=True)
     rewritten = np.union1d(ours, completed.records)
     deletes = [
         *deleted_rows([each.path for each in written.followed], changes.file[rewritten], changes.position[rewritten]),
-        *deletions(found, stored.file[theirs], stored.position[theirs]),
+        *(deletions(found, stored.file[theirs], stored.position[theirs]) if cut is None else cut.dropped()),
     ]
     (*_, partition, offset), (*_, partition_of_stored, offset_of_stored) = changes.order, stored.order
     return BatchChange(
         written.files,
-        figures_of(written, found, deletes, updated=len(completed.records)),
+        figures_of(written, found if cut is None else cut.found(), deletes, updated=len(completed.records)),
         deletes,
         completed.updates,
         late=_late(partition, offset, late_rows, late_deletes),
-        replaced=_out_of_table(
-            np.concatenate([partition[replaced], partition_of_stored[theirs]]),
-            np.concatenate([offset[replaced], offset_of_stored[theirs]]),
+        replaced=_together(
+            _out_of_table(
+                np.concatenate([partition[replaced], partition_of_stored[theirs]]),
+                np.concatenate([offset[replaced], offset_of_stored[theirs]]),
+            ),
+            {} if cut is None else cut.rows,
         ),
         unkept=_out_of_table(partition[completed.unkept], offset[completed.unkept]),
         remembered=_remembered(changes, settled.deletes, written.memory) if columns else None,
@@ -147,6 +153,7 @@ def _completed(
         position=changes.position[on_time],
         stored=dict(zip(stored_at.tolist(), rows, strict=True)),
         paths=(*(each.path for each in written.followed), *(each.file.path for each in found)),
+        truncates=np.array([] if written.truncation is None else written.truncation.offsets, np.int64),
     )
     return complete(written.incomplete, chains)
 
@@ -246,6 +253,11 @@ def _late(partition: Numbers, offset: Numbers, rows: Numbers, deletes: Numbers) 
 def _out_of_table(partition: Numbers, offset: Numbers) -> dict[int, OutOfTable]:
     parts = ((number, offset if where is None else offset[where]) for number, where in each_partition(partition))
     return {number: OutOfTable(len(offsets), sums_of(offsets)) for number, offsets in parts if len(offsets)}
+
+
+def _together(one: Mapping[int, OutOfTable], other: Mapping[int, OutOfTable]) -> dict[int, OutOfTable]:
+    nothing = OutOfTable()
+    return {number: one.get(number, nothing) + other.get(number, nothing) for number in sorted({*one, *other})}
 
 
 def grouped(changes: Changes) -> Grouped:

@@ -68,6 +68,9 @@ class NewestRecords:
     row of the key is right, because the first record stays.
     """
 
+    truncated_at = -1
+    """The offset of the last truncate: keys whose newest record is older have no row."""
+
     def __init__(self, topic: str, rows: TableScan, columns: FollowedColumns, *, first_stays: bool = False) -> None:
         self.columns = columns
         self._topic = topic
@@ -102,7 +105,7 @@ class NewestRecords:
         is_older = compared & ~elsewhere & is_newer(list(zip((*before, offset), row, strict=True)), len(marked))
         for number, where in each_partition(partition):
             here = np.arange(len(marked)) if where is None else np.flatnonzero(where)
-            lost = here[~has_row[here] & ~is_delete[here]]
+            lost = here[~has_row[here] & ~is_delete[here] & (offset[here] > self.truncated_at)]
             wrong = (
                 (FindingKind.STALE_ROW, here[is_older[here] & ~is_delete[here]]),
                 (FindingKind.DELETED_KEY, here[is_older[here] & is_delete[here]]),
@@ -153,6 +156,7 @@ class KeyComparison:
 
         A change event that keeps the row of its key does not say whether there is one.
         """
+        self.newest.truncated_at = max(self.newest.truncated_at, *decoded.truncates.tolist(), -1)
         keeping = [as_numbers(each.offset) for each in decoded.incomplete if each.needs_row]
         says = ~np.isin(decoded.row_offsets, np.concatenate([np.empty(0, np.int64), *keeping]))
         rows, offsets = decoded.rows.filter(pa.array(says)), decoded.row_offsets[says]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from change_streams import ChangeStream
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from whole_batches import World
 
@@ -218,12 +218,33 @@ def test_further_fields_of_the_envelope_are_kept(tmp_path: Path) -> None:
     assert stream.rows("__source_lsn") == [(7,)]
 
 
-def test_a_truncate_pauses_the_table_and_loses_nothing(stream: ChangeStream) -> None:
+def test_a_truncate_takes_out_all_earlier_rows(stream: ChangeStream) -> None:
+    for key in (1, 2, 3):
+        stream.send(key, postgres("c", after=order(key, notes="x")))
+    stream.catch_up()
+    stream.send(1, postgres("u", after=order(1)))
+    stream.catch_up()
+    stream.send(4, postgres("c", after=order(4)))
+    stream.send(None, postgres("t"))
+    stream.send(2, postgres("u"))
+    stream.send(3, postgres("c", after=order(3, notes="again")))
+    stream.catch_up()
+
+    assert stream.rows("id", "notes") == [(3, "again")]
+    assert stream.verified().counts == Counts(read=8, rows=6, deletes=1, skipped=1)
+    stream.send(3, postgres("u", after=order(3, **UNAVAILABLE)))
+    stream.catch_up()
+    assert stream.rows("id", "notes") == [(3, "again")]
+    stream.verified()
+
+
+def test_a_truncate_of_soft_deletes_pauses_the_table_and_loses_nothing(tmp_path: Path) -> None:
+    stream = ChangeStream.at(tmp_path, ChangeEvents(soft_deletes=True), on_tombstone="skip")
     stream.send(1, postgres("c", after=order(1, notes="x")))
     stream.catch_up()
     stream.send(None, postgres("t"))
 
-    with pytest.raises(UnsupportedChangeError, match="orders-0 offset 1 is a truncate"):
+    with pytest.raises(UnsupportedChangeError, match="at offset 1 is a truncate"):
         stream.catch_up()
     with pytest.raises(PausedError):
         stream.catch_up()
@@ -279,12 +300,13 @@ def test_soft_deletes_keep_the_row_and_mark_it(tmp_path: Path) -> None:
 
 EVENTS = st.tuples(
     st.integers(1, 2),
-    st.sampled_from(["whole", "notes", "tags", "both", "keeps", "delete", "tombstone"]),
+    st.sampled_from(["whole", "notes", "tags", "both", "keeps", "delete", "tombstone", "truncate"]),
     st.integers(0, 9),
 )
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example([[(1, "whole", 0), (1, "truncate", 0), (1, "keeps", 0), (1, "truncate", 0)]])
 @given(st.lists(st.lists(EVENTS, min_size=1, max_size=6), max_size=4))
 def test_any_changes_in_any_batches_are_the_model(tmp_path: Path, batches: list[list[tuple[int, str, int]]]) -> None:
     stream, rows, counts = ChangeStream.at(tmp_path), dict[int, tuple[str | None, list[str] | None]](), Counts()
@@ -305,6 +327,10 @@ def _sent(
     if kind in ("delete", "tombstone"):
         stream.send(key, postgres("d", before=order(key)) if kind == "delete" else None)
         rows.pop(key, None)
+        return Counts(read=1, deletes=1)
+    if kind == "truncate":
+        stream.send(None, postgres("t"))
+        rows.clear()
         return Counts(read=1, deletes=1)
     if kind == "keeps":
         stream.send(key, postgres("u"))

@@ -47,7 +47,7 @@ class ChangeDecoder:
             tuple(sorted(rejects, key=lambda each: each.index)),
             decoded.truncated_nanos + changes.truncated_nanos,
             decoded.undeclared,
-            WithoutRow(changes.deletes, changes.truncates, changes.skipped, _unsupported(changes)).among(among),
+            WithoutRow(changes.deletes, changes.truncates, changes.skipped).among(among),
             tuple(each.among(among) for each in _incomplete(changes, self._settings)),
         )
 
@@ -70,11 +70,6 @@ class OtherEvents:
 def accepted_of(decoded: Decoded) -> Indexes:
     """Return the indexes of the payloads that have a row in what a decoder of envelopes returned."""
     return np.delete(np.arange(decoded.taken), [reject.index for reject in decoded.rejects])
-
-
-def _unsupported(changes: Changes) -> tuple[int, str] | None:
-    """Return the first change that this release cannot apply, by its index, and what it is."""
-    return (int(changes.truncates[0]), "a truncate, which takes out all rows") if len(changes.truncates) else None
 
 
 def _incomplete(changes: Changes, settings: ChangeEvents) -> Iterator[Incomplete]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.decoder import Indexes
+from frazil.formats.decoder import NO_INDEXES, Indexes
 from frazil.formats.framing import Framed
 from frazil.formats.open import grouping_of, has_framing_headers
 from frazil.materialize.ingest.dead_rows import dead_rows
@@ -47,7 +48,7 @@ class DecodedRecords:
     """What became of the first `read` records of a chunk. `dead_letters` are in their table's schema.
 
     `deletes` are the records that delete an identity, in a table that follows keys; None if there is none.
-    `incomplete` are those whose rows take values from others.
+    `incomplete` are those whose rows take values from others, `truncates` the offsets of those that take out all rows.
     """
 
     read: int
@@ -60,6 +61,7 @@ class DecodedRecords:
     undeclared_fields: int
     stop: Stop | None
     incomplete: tuple[IncompleteRecords, ...] = ()
+    truncates: Indexes = field(default_factory=lambda: NO_INDEXES)
 
     @property
     def rows(self) -> pa.RecordBatch:
@@ -184,6 +186,7 @@ class RecordDecoder:
             undeclared_fields=sum(each.undeclared for each in decoded),
             stop=stop,
             incomplete=tuple(some for each in decoded for some in each.incomplete),
+            truncates=np.concatenate([each.truncates for each in decoded]),
         )
 
     def _divided(self, chunk: Chunk) -> tuple[Sequence[Chunk], Refused]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from frazil.formats.decoder import Indexes
+from frazil.formats.decoder import NO_INDEXES, Indexes, WithoutRow
 from frazil.formats.framing import Framed
 from frazil.formats.open import open_plain
 from frazil.materialize.ingest.dead_rows import timestamps
@@ -28,7 +28,7 @@ from frazil.materialize.ingest.payloads import Part, Stop, both, decode_framed, 
 from frazil.materialize.ingest.placing import ByName, Place, nowhere
 from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.dead_letter import Reason, Reject
-from frazil.model.errors import IncompatibleSchemaError, UnsupportedChangeError
+from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.ingested import FollowedRecords, IncompleteRecords
 from frazil.model.spec import TableSpec
 from frazil.modes.followed import added_columns, followed_records
@@ -66,6 +66,8 @@ class TableRows:
     deletes: FollowedRecords | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
     incomplete: tuple[IncompleteRecords, ...] = ()
+    truncates: Indexes = field(default_factory=lambda: NO_INDEXES)
+    """The offsets of records that take out all rows."""
 
 
 class TableDecoder:
@@ -114,7 +116,6 @@ class TableDecoder:
     def decode(self, chunk: Chunk, refused: Refused) -> TableRows:
         """Decode all records but those that are refused. Raises CrowdedError and IncompatibleSchemaError."""
         values, keys = self._decode_values(chunk), self._decode_keys(chunk)
-        self._check_supported(chunk, values)
         deletes, skipped = None, values.without_row.skipped
         unordered = self._unordered(chunk, values)
         refused = {**unordered, **refused}
@@ -134,7 +135,11 @@ class TableDecoder:
                 **unordered,
                 **{
                     r.index: r
-                    for r in (*_but_skipped(_of_route(keys.rejects, chunk.route), skipped), *values.rejects, *nulls)
+                    for r in (
+                        *_but_keyless(_of_route(keys.rejects, chunk.route), values.without_row),
+                        *values.rejects,
+                        *nulls,
+                    )
                 },
             },
             truncated_nanos=values.truncated_nanos + keys.truncated_nanos,
@@ -142,6 +147,7 @@ class TableDecoder:
             deletes=deletes,
             skipped={reason: len(indexes) for reason, indexes in skipped.items()},
             incomplete=tuple(self._incomplete(chunk, values, accepted)),
+            truncates=chunk.records.offsets.take(pa.array(values.without_row.truncates)).to_numpy(),
         )
 
     def _incomplete(self, chunk: Chunk, values: Part, accepted: Indexes | None) -> Iterator[IncompleteRecords]:
@@ -149,16 +155,6 @@ class TableDecoder:
             offsets = chunk.records.offsets.take(pa.array(both(each.indexes, accepted))).to_numpy()
             columns = each.columns_of(self._record_schema.names)
             yield IncompleteRecords(chunk.partition, columns, each.needs_row, as_array(offsets))
-
-    def _check_supported(self, chunk: Chunk, values: Part) -> None:
-        """Raise UnsupportedChangeError for a change event that this release cannot apply."""
-        if values.without_row.unsupported is not None:
-            index, what = values.without_row.unsupported
-            raise UnsupportedChangeError(
-                f"{self._spec.identifier}: the record {chunk.topic}-{chunk.partition} offset"
-                f" {chunk.records.offsets[index]} is {what}: this release cannot apply it, and nothing was published",
-                hint="the table waits before this record: see what this release cannot apply in docs/debezium.md",
-            )
 
     def _without_deletes(
         self, chunk: Chunk, values: Part, keys: Part, refused: Refused
@@ -198,7 +194,7 @@ class TableDecoder:
         indexes = nulls if records is None else records[nulls]
         what = "it orders the records of a key, and is null"
         rejects = [Reject(index, Reason.NULL_ORDER, what, name) for index in indexes.tolist()]
-        return {reject.index: reject for reject in _but_skipped(rejects, values.without_row.skipped)}
+        return {reject.index: reject for reject in _but_keyless(rejects, values.without_row)}
 
     def _timestamps(self, records: Records) -> pa.Array:
         return timestamps(records.timestamps_ms, self._row_schema.field(f"{self._spec.metadata.prefix}timestamp").type)
@@ -290,11 +286,12 @@ def _of_route(rejects: Sequence[Reject], route: Indexes | None) -> Sequence[Reje
     return [reject for reject in rejects if reject.index in mine]
 
 
-def _but_skipped(rejects: Sequence[Reject], skipped: Mapping[str, Indexes]) -> Sequence[Reject]:
-    """Return the rejects of other records than these: nothing is asked of the keys of records that are skipped."""
-    if not rejects or not skipped:
+def _but_keyless(rejects: Sequence[Reject], events: WithoutRow) -> Sequence[Reject]:
+    """Return the rejects but those of events that are about no key: nothing is asked of their keys."""
+    keyless = np.concatenate([events.truncates, *events.skipped.values()]) if rejects else NO_INDEXES
+    if not len(keyless):
         return rejects
-    indexes = set(np.concatenate([*skipped.values()]).tolist())
+    indexes = set(keyless.tolist())
     return [reject for reject in rejects if reject.index not in indexes]
 
 

@@ -20,12 +20,14 @@ from frazil.model.ingested import (
     StoppedBy,
     TaskContext,
     TaskResult,
+    Truncates,
     WriteTarget,
 )
 from frazil.model.plan import OffsetRange
 from frazil.model.progress import Counts, OffsetSums
 from frazil.model.schemas import in_order
 from frazil.modes.followed import FollowedColumns
+from frazil.modes.wanted import as_array
 from frazil.ports import RecordReader, SchemaRegistry
 from frazil.proof.tally import sums_of
 from frazil.records import Records
@@ -55,6 +57,7 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
         followed=tuple(rows[0].followed),
         deletes=tuple(work.deletes),
         incomplete=tuple(work.incomplete),
+        truncates=tuple(work.truncates),
         embedded=tuple(_embedded(results)),
     )
 
@@ -88,6 +91,7 @@ class _Work:
     undeclared_fields: int = 0
     deletes: list[FollowedRecords] = field(default_factory=list)
     incomplete: list[IncompleteRecords] = field(default_factory=list)
+    truncates: list[Truncates] = field(default_factory=list)
 
     def write(self, wanted: OffsetRange, chunks: Iterator[Records]) -> RangeResult:
         tally = _Tally(wanted, [RouteRows() for _ in self.rows])
@@ -101,6 +105,8 @@ class _Work:
                 if decoded.deletes is not None:
                     self.deletes.append(decoded.deletes)
                 self.incomplete += decoded.incomplete
+                if len(decoded.truncates):
+                    self.truncates.append(Truncates(wanted.partition, as_array(decoded.truncates)))
                 self.truncated_nanos += decoded.truncated_nanos
                 self.undeclared_fields += decoded.undeclared_fields
                 tally.add(records, decoded)
@@ -146,7 +152,7 @@ class _Tally:
         self.counts = self.counts + Counts(
             read=decoded.read,
             rows=sum(new.rows.num_rows for new in decoded.tables),
-            deletes=0 if decoded.deletes is None else len(decoded.deletes),
+            deletes=len(decoded.truncates) + (0 if decoded.deletes is None else len(decoded.deletes)),
             dead_letters=sum(decoded.dead_letters_by_reason.values()),
             skipped=sum(decoded.skipped_by_reason.values()),
         )
