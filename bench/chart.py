@@ -13,11 +13,14 @@ COLOURS = ("#1f77b4", "#d62728", "#7f7f7f", "#2ca02c")
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One chart: `lines` by name, each a sequence of (x, y); `scale` places x, and y begins at 0."""
+    """One chart: `lines` by name, each a sequence of (x, y); `scale` places x, and y begins at 0.
+
+    `target` is a line across the chart, unless it is None.
+    """
 
     title: str
     lines: Mapping[str, Sequence[tuple[float, float]]]
-    target: float
+    target: float | None
     top: float
     x_is: str = "commits so far"
     scale: Callable[[float], float] = log10
@@ -40,8 +43,9 @@ def _panel(panel: Panel, left: int) -> str:
     for share in (0, 0.25, 0.5, 0.75, 1):
         y = _y(share * panel.top, panel.top)
         out += [line(LEFT, y, WIDTH - RIGHT, y, "#dddddd"), text(LEFT - 6, y + 4, f"{share * panel.top:g}", "end")]
-    y = _y(panel.target, panel.top)
-    out += [line(LEFT, y, WIDTH - RIGHT, y, "#2ca02c", "6 3"), text(LEFT + 4, y - 4, f"target {panel.target:g}")]
+    if panel.target is not None:
+        y = _y(panel.target, panel.top)
+        out += [line(LEFT, y, WIDTH - RIGHT, y, "#2ca02c", "6 3"), text(LEFT + 4, y - 4, f"target {panel.target:g}")]
     for number, (name, points) in enumerate(panel.lines.items()):
         out += _drawn(points, xs, panel, COLOURS[number])
         out += [text(LEFT + number * 135, HEIGHT - 18, f"● {name}", colour=COLOURS[number])]

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from bench.frazil_drain import BATCH_ROWS, drained, settings_of
+from bench.measure import resident_megabytes
 from bench.updates import Updates
 from frazil.adapters.spark.runner import SparkRunner
 from frazil.cli.clients import open_clients, table_runs
@@ -27,18 +28,25 @@ def main(bootstrap: str, registry: str, folder: str, result: str, topic: str, st
     runner = SparkRunner(log_file=warehouse.parent / "spark.log")
     runner.start()
     receipts: list[tuple[float, Receipt]] = []
-    clients = open_clients(settings, runner, on_receipt=lambda receipt: receipts.append((time.monotonic(), receipt)))
+    memory: list[dict[str, int]] = []
+
+    def note(receipt: Receipt) -> None:
+        receipts.append((time.monotonic(), receipt))
+        memory.append(resident_megabytes())
+
+    clients = open_clients(settings, runner, on_receipt=note)
 
     load = table_runs(clients, [replace(spec, trigger=replace(spec.trigger, rows=min(BATCH_ROWS, int(stored))))])[0]
     while sum(receipt.counts.rows for _, receipt in receipts) < int(stored):
         load.batch()
     receipts.clear()
+    memory.clear()
 
     began = time.monotonic()
     cost = drained(table_runs(clients, [replace(spec, trigger=replace(spec.trigger, rows=int(batch)))])[0])
     ends = [began, *(at for at, _ in receipts)]
     seconds = [end - start for start, end in pairwise(ends)]
-    Updates(cost, seconds, [dict(receipt.seconds) for _, receipt in receipts]).write(Path(result))
+    Updates(cost, seconds, [dict(receipt.seconds) for _, receipt in receipts], memory).write(Path(result))
     runner.stop()
 
 

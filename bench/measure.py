@@ -59,6 +59,21 @@ def cpu_seconds() -> float:
     return float(total)
 
 
+def resident_megabytes() -> dict[str, int]:
+    """Return the resident sizes, now, of this process, of its JVM and of its largest Python worker."""
+    here = psutil.Process()
+    found = {"driver": here.memory_info().rss >> 20, "JVM": 0, "worker": 0}
+    for child in here.children(recursive=True):
+        try:
+            size, name = child.memory_info().rss >> 20, child.name()
+        except psutil.Error:
+            continue
+        kind = "JVM" if name == "java" else "worker"
+        if kind == "JVM" or name.startswith("python"):
+            found[kind] = max(found[kind], size)
+    return found
+
+
 class MemoryWatch:
     """The largest resident size of the JVM and of any one Python worker, sampled."""
 

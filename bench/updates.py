@@ -12,11 +12,15 @@ from bench.measure import Cost
 
 @dataclass(frozen=True, slots=True)
 class Updates:
-    """The cost of all batches, the wall seconds of each, and those of its steps, where they are known."""
+    """The cost of all batches, the wall seconds of each, and those of its steps, where they are known.
+
+    `memory` are the resident megabytes of each kind of process at the end of each batch, where they are known.
+    """
 
     cost: Cost
     seconds: Sequence[float]
     steps: Sequence[Mapping[str, float]] = ()
+    memory: Sequence[Mapping[str, int]] = ()
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)))
@@ -24,4 +28,4 @@ class Updates:
     @classmethod
     def read(cls, path: Path) -> Updates:
         found = json.loads(path.read_text())
-        return cls(Cost(**found["cost"]), found["seconds"], found["steps"])
+        return cls(Cost(**found["cost"]), found["seconds"], found["steps"], found["memory"])

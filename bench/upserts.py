@@ -22,9 +22,11 @@ import duckdb
 from bench import subjects
 from bench.keyed_orders import TOPIC, Changelog, fill
 from bench.lakes import checksums, latest_metadata
+from bench.peers.merge_into import COMPACT_EVERY
 from bench.sections import put
 from bench.subjects import System, call, code_in_use
 from bench.updates import Updates
+from bench.upsert_memory import CHART, draw
 from frazil.adapters.iceberg.lake import CATALOG_NAME
 from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
 from frazil.model.spec import CatalogSettings
@@ -65,6 +67,7 @@ def main() -> None:
     finally:
         down(HOME, wipe=True)
     text = report(changelog, ours, theirs, load=(before, os.getloadavg()[0]))
+    draw(ours.updates)
     put(TITLE, text)
     print(text)
 
@@ -128,10 +131,10 @@ def report(changelog: Changelog, ours: Found, theirs: Found, *, load: tuple[floa
             f"{changelog.batches:,} batches update {changelog.batch:,} orders each, random among {changelog.stored:,}"
             " that the table has. Both systems read the same topic, one after the other, with the same Spark, Iceberg"
             " runtime, catalog, cores and Parquet settings, and neither expires anything. Frazil writes files with many"
-            " deleted rows again between its batches, as by default, and its time includes that; the peer compacts"
-            " nothing. They are started and have loaded the table before the clock is started. The peer is `MERGE INTO`"
-            " on the Kafka key in `foreachBatch`, with merge-on-read. A scan is a count and the maximum of every column"
-            " by DuckDB, the"
+            " deleted rows again between its batches, as by default, and its time includes that; the peer does so with"
+            f" Iceberg's `rewrite_data_files` after every {COMPACT_EVERY} batches. They are started and have loaded the"
+            " table before the clock is started. The peer is `MERGE INTO` on the Kafka key in `foreachBatch`, with"
+            " merge-on-read. A scan is a count and the maximum of every column by DuckDB, the"
             f" least of {SCANS}; compacted is after Iceberg's `rewrite_data_files` of all files."
             f" {difference(ours, theirs)}",
             "",
@@ -147,6 +150,8 @@ def report(changelog: Changelog, ours: Found, theirs: Found, *, load: tuple[floa
             *targets(ours, theirs),
             "",
             f"Share of Frazil's wall time by step: {shares(ours.updates)}.",
+            "",
+            f"![Resident megabytes of Frazil's processes at the end of a batch]({CHART.name})",
         )
     )
 

@@ -28,6 +28,12 @@ MERGE_ON_READ = {
     "write.delete.granularity": "file",
 }
 TABLE = "peer.bench"
+COMPACT_EVERY = 10
+"""Batches after which files are rewritten of which half of the rows are deleted, as Frazil does by default."""
+COMPACT = (
+    "CALL peer.system.rewrite_data_files(table => '{table}', options => map('delete-ratio-threshold', '0.5',"
+    " 'min-file-size-bytes', '0', 'max-file-size-bytes', '9223372036854775807', 'min-input-files', '1000000'))"
+)
 MERGE = (
     "MERGE INTO {table} t USING updates s ON t.kafka_key = s.kafka_key"
     " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
@@ -64,7 +70,7 @@ def updated(rows: Any, table: str, checkpoints: Path) -> Updates:
 
     def merge_all() -> int:
         query = (
-            rows.writeStream.foreachBatch(lambda batch, _: merge(batch, table))
+            rows.writeStream.foreachBatch(lambda batch, number: merge(batch, number, table))
             .option("checkpointLocation", str(checkpoints))
             .trigger(availableNow=True)
             .start()
@@ -77,7 +83,7 @@ def updated(rows: Any, table: str, checkpoints: Path) -> Updates:
     return Updates(measured("MERGE INTO", merge_all), seconds)
 
 
-def merge(batch: Any, table: str) -> None:
+def merge(batch: Any, number: int, table: str) -> None:
     from pyspark.sql import Window  # noqa: PLC0415
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
@@ -85,6 +91,8 @@ def merge(batch: Any, table: str) -> None:
     newest = batch.withColumn("rank", F.row_number().over(newest_first)).where("rank = 1").drop("rank")
     newest.createOrReplaceTempView("updates")
     batch.sparkSession.sql(MERGE.format(table=table))
+    if (number + 1) % COMPACT_EVERY == 0:
+        batch.sparkSession.sql(COMPACT.format(table=table.removeprefix("peer.")))
 
 
 if __name__ == "__main__":
