@@ -19,6 +19,16 @@ class AvroDecoder:
         fields were undeclared.
         """
 
+    @staticmethod
+    def decode_together(
+        decoders: list[AvroDecoder], payloads: pa.LargeBinaryArray | pa.DictionaryArray, together: object, skip: int
+    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
+        """The same for payloads of several decoders, as rows in the order of the payloads.
+
+        `together` has the attributes of `frazil.formats.native.NativeColumns`. Raises ValueError if they do not agree
+        with the payloads and the decoders.
+        """
+
 @final
 class JsonDecoder:
     """Decodes JSON payloads of one shape, given as JSON text."""
@@ -28,6 +38,12 @@ class JsonDecoder:
         self, payloads: pa.LargeBinaryArray | pa.DictionaryArray, skip: int
     ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
         """The same as AvroDecoder.decode."""
+
+    @staticmethod
+    def decode_together(
+        decoders: list[JsonDecoder], payloads: pa.LargeBinaryArray | pa.DictionaryArray, together: object, skip: int
+    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
+        """The same as AvroDecoder.decode_together."""
 
 @final
 class ProtobufDecoder:
@@ -41,6 +57,12 @@ class ProtobufDecoder:
         self, payloads: pa.LargeBinaryArray | pa.DictionaryArray, skip: int
     ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
         """The same as AvroDecoder.decode."""
+
+    @staticmethod
+    def decode_together(
+        decoders: list[ProtobufDecoder], payloads: pa.LargeBinaryArray | pa.DictionaryArray, together: object, skip: int
+    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
+        """The same as AvroDecoder.decode_together."""
 
 def json_suspects(payloads: pa.LargeBinaryArray, deepest: int) -> list[int]:
     """Return the indexes of payloads that may not be one JSON text, or may be nested more than `deepest` levels."""

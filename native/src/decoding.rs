@@ -6,21 +6,21 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use arrow_array::types::Int64Type;
-use arrow_array::{make_array, Array, DictionaryArray, LargeBinaryArray, RecordBatch};
+use arrow_array::{make_array, Array, DictionaryArray, LargeBinaryArray, RecordBatch, UInt16Array};
 use arrow_buffer::ScalarBuffer;
 use arrow_data::ArrayData;
-use arrow_pyarrow::{FromPyArrowUnchecked, ToPyArrow};
+use arrow_pyarrow::{FromPyArrowUnchecked, PyArrowType, ToPyArrow};
 use arrow_schema::{ArrowError, Schema};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::columns::{Column, Field};
 use crate::faults::{Checked, Used, MOST_SLOTS};
+use crate::gather::{gather, Place, NOWHERE};
 
 /// The index, reason, detail and path of a payload that breaks a rule.
 pub type Reject = (usize, &'static str, String, String);
 pub type Decoded<'py> = (Bound<'py, PyAny>, Vec<Reject>, u64, u64);
-type Rows = (RecordBatch, Vec<Reject>, u64, u64);
 
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
@@ -68,9 +68,60 @@ pub fn decode<'py>(
     skip: usize,
 ) -> PyResult<Decoded<'py>> {
     let given = Payloads::of(payloads)?;
-    let (batch, rejects, truncated_nanos, undeclared) =
-        py.detach(|| run(reader, schema, &given, skip)).map_err(defect)?;
-    Ok((batch.to_pyarrow(py)?, rejects, truncated_nanos, undeclared))
+    let rows = || {
+        let (mut filled, read) = run(&[reader], &given, None, 0..given.len(), skip);
+        let arrays = filled.remove(0).finish()?.into_iter().map(make_array).collect();
+        Ok((RecordBatch::try_new(schema.clone(), arrays)?, read))
+    };
+    returned(py, py.detach(rows))
+}
+
+/// The columns of rows that several decoders decode together.
+#[derive(FromPyObject)]
+pub struct Together {
+    /// The names of the columns.
+    names: Vec<String>,
+    /// For each decoder: which of its columns each one is; None for a column that it does not have.
+    columns: Vec<Vec<Option<usize>>>,
+    /// For each payload: the number of its decoder.
+    numbers: PyArrowType<ArrayData>,
+}
+
+/// Return the same as `decode` for payloads of several decoders, as rows in the order of the payloads.
+pub fn decode_together<'py, R: Reader>(
+    py: Python<'py>,
+    decoders: &[(&R, &Arc<Schema>)],
+    payloads: &Bound<'py, PyAny>,
+    together: Together,
+    skip: usize,
+) -> PyResult<Decoded<'py>> {
+    let given = Payloads::of(payloads)?;
+    let Together { names, columns, numbers } = together;
+    let numbers = UInt16Array::from(numbers.0);
+    let is_number = |number: &u16| usize::from(*number) < decoders.len();
+    if numbers.len() != given.len() || columns.len() != decoders.len() || !numbers.values().iter().all(is_number) {
+        return Err(PyValueError::new_err("each payload needs the number of its decoder, and each decoder its columns"));
+    }
+    let rows = || {
+        let readers: Vec<&R> = decoders.iter().map(|(reader, _)| *reader).collect();
+        let (filled, read) = run_by_reader(&readers, &given, numbers.values(), skip);
+        let filled = filled.into_iter().map(Filled::finish).collect::<Result<Vec<_>, _>>()?;
+        let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+        for (place, name) in names.iter().enumerate() {
+            let sources: Vec<_> = columns.iter().zip(&filled).map(|(has, data)| has[place].map(|at| &data[at])).collect();
+            let field = columns.iter().zip(decoders).find_map(|(has, (_, schema))| Some(schema.field(has[place]?)));
+            let field = field.ok_or_else(|| ArrowError::SchemaError(format!("no decoder has the column {name}")))?;
+            arrays.push(gather(&sources, field.data_type(), &read.places)?);
+            fields.push(field.clone().with_name(name));
+        }
+        Ok((RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?, read))
+    };
+    returned(py, py.detach(rows))
+}
+
+fn returned<'py>(py: Python<'py>, rows: Result<(RecordBatch, Read), ArrowError>) -> PyResult<Decoded<'py>> {
+    let (batch, read) = rows.map_err(defect)?;
+    Ok((batch.to_pyarrow(py)?, read.rejects, read.truncated_nanos, read.undeclared))
 }
 
 /// Payloads to decode: all of an array, or those at the places `chosen`.
@@ -106,13 +157,6 @@ impl Payloads {
         &self.values.value_data()[ends[place] as usize..ends[place + 1] as usize]
     }
 
-    /// Load the payload after this one into the processor's cache if payloads are apart: it does not expect them there.
-    #[inline]
-    fn load_next(&self, index: usize) {
-        if self.chosen.as_ref().is_some_and(|chosen| index + 1 < chosen.len()) {
-            load(self.get(index + 1));
-        }
-    }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -127,35 +171,98 @@ fn load(payload: &[u8]) {
     }
 }
 
-fn run<R: Reader>(
-    reader: &R,
-    schema: &Arc<Schema>,
+/// The columns of one reader's rows.
+struct Filled<'s, R: Reader + 's> {
+    reader: &'s R,
+    columns: Vec<Column<'s, R::Field<'s>>>,
+    scratch: R::Scratch,
+    rows: usize,
+}
+
+impl<'s, R: Reader> Filled<'s, R> {
+    fn new(reader: &'s R, capacity: usize) -> Self {
+        Self { reader, columns: reader.columns(capacity), scratch: R::Scratch::default(), rows: 0 }
+    }
+
+    /// Return the columns that the rows keep.
+    fn finish(self) -> Result<Vec<ArrayData>, ArrowError> {
+        self.columns.into_iter().filter(|column| column.field.is_kept()).map(Column::finish).collect()
+    }
+}
+
+/// What became of payloads.
+#[derive(Default)]
+struct Read {
+    /// Where the rows are, in the order of the payloads; nothing if there is one reader.
+    places: Vec<Place>,
+    rejects: Vec<Reject>,
+    truncated_nanos: u64,
+    undeclared: u64,
+    is_crowded: bool,
+}
+
+/// Read the payloads of one reader after those of another: what a reader needs then stays in the processor's cache.
+fn run_by_reader<'s, R: Reader>(
+    readers: &[&'s R],
     payloads: &Payloads,
+    numbers: &[u16],
     skip: usize,
-) -> Result<Rows, ArrowError> {
-    let (mut columns, mut scratch) = (reader.columns(payloads.len()), R::Scratch::default());
-    let (mut rejects, mut rows, mut slots, mut truncated_nanos, mut undeclared) = (Vec::new(), 0, 0, 0, 0);
-    for index in 0..payloads.len() {
-        payloads.load_next(index);
+) -> (Vec<Filled<'s, R>>, Read) {
+    let mut indexes = vec![Vec::new(); readers.len()];
+    for (index, number) in numbers.iter().enumerate() {
+        indexes[usize::from(*number)].push(index);
+    }
+    let order = indexes.iter().flatten().copied();
+    let (filled, mut read) = run(readers, payloads, Some(numbers), order, skip);
+    if read.is_crowded {
+        return run(readers, payloads, Some(numbers), 0..payloads.len(), skip);
+    }
+    read.rejects.sort_by_key(|(index, ..)| *index);
+    (filled, read)
+}
+
+/// Read payloads in this order, each with the reader of its number; None is the first reader for all.
+fn run<'s, R: Reader>(
+    readers: &[&'s R],
+    payloads: &Payloads,
+    numbers: Option<&[u16]>,
+    order: impl Iterator<Item = usize> + Clone,
+    skip: usize,
+) -> (Vec<Filled<'s, R>>, Read) {
+    let mut counts = vec![if numbers.is_some() { 0 } else { payloads.len() }; readers.len()];
+    numbers.unwrap_or_default().iter().for_each(|number| counts[usize::from(*number)] += 1);
+    let mut filled: Vec<_> = readers.iter().zip(counts).map(|(reader, count)| Filled::new(*reader, count)).collect();
+    let (mut read, mut slots, mut next) = (Read::default(), 0, order.clone().skip(1));
+    let are_apart = numbers.is_some() || payloads.chosen.is_some();
+    read.places.resize(if numbers.is_some() { payloads.len() } else { 0 }, NOWHERE);
+    for index in order {
+        if let Some(next) = next.next().filter(|_| are_apart) {
+            load(payloads.get(next));
+        }
         let payload = payloads.get(index).get(skip..).unwrap_or_default();
+        let number = numbers.map_or(0, |numbers| usize::from(numbers[index]));
+        let Filled { reader, columns, scratch, rows } = &mut filled[number];
         let mut used = Used::new(MOST_SLOTS.saturating_sub(slots));
-        match reader.read(&mut columns, &mut scratch, payload, &mut used) {
+        match reader.read(columns, scratch, payload, &mut used) {
             Ok(()) => {
-                rows += 1;
-                truncated_nanos += used.truncated_nanos;
-                undeclared += used.undeclared;
+                if let Some(place) = read.places.get_mut(index) {
+                    *place = (number as u32, *rows as u32);
+                }
+                *rows += 1;
+                read.truncated_nanos += used.truncated_nanos;
+                read.undeclared += used.undeclared;
             }
             Err(fault) => {
-                columns.iter_mut().for_each(|column| column.truncate(rows));
+                columns.iter_mut().for_each(|column| column.truncate(*rows));
                 if used.is_crowded {
+                    read.is_crowded = true;
                     break;
                 }
-                rejects.push((index, fault.reason, fault.detail.clone(), fault.path()));
+                read.rejects.push((index, fault.reason, fault.detail.clone(), fault.path()));
             }
         }
         slots += used.slots;
     }
-    let kept = columns.into_iter().filter(|column| column.field.is_kept());
-    let arrays: Result<Vec<_>, _> = kept.map(|column| column.finish().map(make_array)).collect();
-    Ok((RecordBatch::try_new(schema.clone(), arrays?)?, rejects, truncated_nanos, undeclared))
+    read.places.retain(|place| *place != NOWHERE);
+    (filled, read)
 }

@@ -9,6 +9,7 @@ mod columns;
 mod decoding;
 mod faults;
 mod fetch;
+mod gather;
 mod identity;
 mod json;
 mod keyed_hashes;

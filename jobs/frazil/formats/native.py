@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from typing import Literal, Protocol
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
@@ -35,18 +36,56 @@ class NativeCore(Protocol):
         """Return the rows, the rejects, how many timestamps lost nanoseconds, and how many fields were undeclared."""
         ...
 
+    @staticmethod
+    def decode_together(
+        decoders: list[Any], payloads: Payloads, together: NativeColumns, skip: int
+    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
+        """Return the same for payloads of several decoders of this type, as rows in the order of the payloads."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NativeColumns:
+    """The columns of rows that several decoders decode together.
+
+    For each decoder, `columns` has which of its own columns each one is; None where it has none. `numbers` has the
+    number of the decoder of each payload.
+    """
+
+    names: list[str]
+    columns: list[list[int | None]]
+    numbers: pa.UInt16Array
+
+
+@lru_cache(maxsize=256)
+def native_core(kind: str, shape: str) -> NativeCore:
+    """Return the decoder of this class for a shape as JSON, the same one for all schemas with the same shape.
+
+    Raises ValueError if the shape is not covered.
+    """
+    import frazil_native  # noqa: PLC0415 - it may not be built
+
+    made: NativeCore = getattr(frazil_native, kind)(shape)
+    return made
+
 
 class NativeDecoder:
     """Checks payloads and decodes them in one walk. Releases the interpreter's lock meanwhile."""
 
     def __init__(self, schema: pa.Schema, core: NativeCore) -> None:
         self.schema = schema
-        self._core = core
+        self.core = core
 
     def decode(self, payloads: Payloads, *, skip: int = 0) -> Decoded:
-        rows, faults, truncated_nanos, undeclared = self._core.decode(payloads, skip)
-        rejects = tuple(Reject(index, _REASONS[reason], detail, path) for index, reason, detail, path in faults)
-        return Decoded(rows, rejects, truncated_nanos, undeclared)
+        return decoded(*self.core.decode(payloads, skip))
+
+
+def decoded(
+    rows: pa.RecordBatch, faults: list[tuple[int, str, str, str]], truncated_nanos: int, undeclared: int
+) -> Decoded:
+    """Return what the native module returned."""
+    rejects = tuple(Reject(index, _REASONS[reason], detail, path) for index, reason, detail, path in faults)
+    return Decoded(rows, rejects, truncated_nanos, undeclared)
 
 
 def choose_decoder(

@@ -10,7 +10,7 @@ use crate::avro::read::{columns, read_record, Reading};
 use crate::avro::rules::Bytes;
 use crate::avro::shape::{kept_fields, Member, Shape};
 use crate::columns::Column;
-use crate::decoding::{decode, unusable, Decoded, Reader};
+use crate::decoding::{decode, decode_together, unusable, Decoded, Reader, Together};
 use crate::faults::{Checked, Used};
 
 /// Decodes payloads of one writer schema, given as the JSON text of its shape.
@@ -36,6 +36,19 @@ impl AvroDecoder {
     /// Return the rows, the rejects, and how many timestamps lost nanoseconds.
     fn decode<'py>(&self, py: Python<'py>, payloads: &Bound<'py, PyAny>, skip: usize) -> PyResult<Decoded<'py>> {
         decode(py, &self.rows, &self.schema, payloads, skip)
+    }
+
+    /// Return the same for payloads of several decoders.
+    #[staticmethod]
+    fn decode_together<'py>(
+        py: Python<'py>,
+        decoders: Vec<Py<Self>>,
+        payloads: &Bound<'py, PyAny>,
+        together: Together,
+        skip: usize,
+    ) -> PyResult<Decoded<'py>> {
+        let each: Vec<_> = decoders.iter().map(|each| (&each.get().rows, &each.get().schema)).collect();
+        decode_together(py, &each, payloads, together, skip)
     }
 }
 

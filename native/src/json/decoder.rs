@@ -6,7 +6,7 @@ use arrow_schema::Schema;
 use pyo3::prelude::*;
 
 use crate::columns::{Column, Values};
-use crate::decoding::{decode, unusable, Decoded, Reader};
+use crate::decoding::{decode, decode_together, unusable, Decoded, Reader, Together};
 use crate::faults::{Checked, Used};
 use crate::json::read::{column, columns, read, read_members, Reading};
 use crate::json::shape::{Row, Shape};
@@ -36,6 +36,19 @@ impl JsonDecoder {
     /// Return the rows, the rejects, how many timestamps lost nanoseconds, and how many fields were undeclared.
     fn decode<'py>(&self, py: Python<'py>, payloads: &Bound<'py, PyAny>, skip: usize) -> PyResult<Decoded<'py>> {
         decode(py, &self.row, &self.schema, payloads, skip)
+    }
+
+    /// Return the same for payloads of several decoders.
+    #[staticmethod]
+    fn decode_together<'py>(
+        py: Python<'py>,
+        decoders: Vec<Py<Self>>,
+        payloads: &Bound<'py, PyAny>,
+        together: Together,
+        skip: usize,
+    ) -> PyResult<Decoded<'py>> {
+        let each: Vec<_> = decoders.iter().map(|each| (&each.get().row, &each.get().schema)).collect();
+        decode_together(py, &each, payloads, together, skip)
     }
 }
 

@@ -6,7 +6,7 @@ use arrow_schema::Schema;
 use pyo3::prelude::*;
 
 use crate::columns::Column;
-use crate::decoding::{decode, unusable, Decoded, Reader};
+use crate::decoding::{decode, decode_together, unusable, Decoded, Reader, Together};
 use crate::faults::{broken, Checked, Used};
 use crate::protobuf::read::{columns, read_message, Reading, Scratch};
 use crate::protobuf::shape::{Member, Root};
@@ -34,6 +34,19 @@ impl ProtobufDecoder {
     /// Return the rows, the rejects, and how many timestamps lost nanoseconds.
     fn decode<'py>(&self, py: Python<'py>, payloads: &Bound<'py, PyAny>, skip: usize) -> PyResult<Decoded<'py>> {
         decode(py, &self.root, &self.schema, payloads, skip)
+    }
+
+    /// Return the same for payloads of several decoders.
+    #[staticmethod]
+    fn decode_together<'py>(
+        py: Python<'py>,
+        decoders: Vec<Py<Self>>,
+        payloads: &Bound<'py, PyAny>,
+        together: Together,
+        skip: usize,
+    ) -> PyResult<Decoded<'py>> {
+        let each: Vec<_> = decoders.iter().map(|each| (&each.get().root, &each.get().schema)).collect();
+        decode_together(py, &each, payloads, together, skip)
     }
 }
 

@@ -12,7 +12,7 @@ from frazil.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, 
 from frazil.formats.avro.sizes import ItemSize
 from frazil.formats.avro.types import Enum, Fixed, Primitive
 from frazil.formats.limits import NATIVE_LEVELS
-from frazil.formats.native import NativeDecoder, native_available
+from frazil.formats.native import NativeDecoder, native_available, native_core
 
 Description = dict[str, object]
 
@@ -21,11 +21,9 @@ def native_decoder(shape: Members) -> NativeDecoder | None:
     """Return a decoder for rows of this shape; None if the native module does not support it or is not built."""
     if not native_available() or not shape.with_data() or not _is_covered(shape, NATIVE_LEVELS):
         return None
-    import frazil_native  # noqa: PLC0415 - it may not be built
-
-    text = json.dumps(_describe(shape))
     try:
-        return NativeDecoder(arrow_schema(columns_of(shape)), frazil_native.AvroDecoder(text))
+        core = native_core("AvroDecoder", json.dumps(_describe(shape)))
+        return NativeDecoder(arrow_schema(columns_of(shape)), core)
     except ValueError:
         return None
 

@@ -20,7 +20,7 @@ from frazil.formats.json_values.shape import (
     slots_of,
 )
 from frazil.formats.limits import NATIVE_LEVELS
-from frazil.formats.native import NativeDecoder, native_available
+from frazil.formats.native import NativeDecoder, native_available, native_core
 
 Description = dict[str, object]
 
@@ -29,10 +29,7 @@ def native_decoder(row: Row) -> NativeDecoder | None:
     """Return a decoder for rows of this shape; None if the native module does not support it or is not built."""
     if not native_available() or not columns_of(row) or _levels(row.members) > NATIVE_LEVELS:
         return None
-    import frazil_native  # noqa: PLC0415 - it may not be built
-
-    core = frazil_native.JsonDecoder(json.dumps(_describe_row(row)))
-    return NativeDecoder(arrow_schema(columns_of(row)), core)
+    return NativeDecoder(arrow_schema(columns_of(row)), native_core("JsonDecoder", json.dumps(_describe_row(row))))
 
 
 def _levels(shape: Shape) -> int:

@@ -6,7 +6,7 @@ import json
 
 from frazil.formats.arrow import arrow_schema
 from frazil.formats.limits import NATIVE_LEVELS
-from frazil.formats.native import NativeDecoder, native_available
+from frazil.formats.native import NativeDecoder, native_available, native_core
 from frazil.formats.protobuf.mapping import columns_of
 from frazil.formats.protobuf.schema import ProtobufSchema
 from frazil.formats.protobuf.shape import (
@@ -31,12 +31,10 @@ def native_decoder(schema: ProtobufSchema, shape: Members) -> NativeDecoder | No
     """Return a decoder for rows of this shape; None if the native module does not support it or is not built."""
     if not native_available() or not shape.fields or not _is_covered(shape, NATIVE_LEVELS):
         return None
-    import frazil_native  # noqa: PLC0415 - it may not be built
-
     names = [[list(path), name] for path, name in schema.names.items()]
     text = json.dumps({"message": _describe_message(shape), "path": list(schema.path), "names": names})
     try:
-        return NativeDecoder(arrow_schema(columns_of(shape)), frazil_native.ProtobufDecoder(text))
+        return NativeDecoder(arrow_schema(columns_of(shape)), native_core("ProtobufDecoder", text))
     except ValueError:
         return None
 

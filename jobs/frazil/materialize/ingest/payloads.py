@@ -1,18 +1,21 @@
-"""The values (or keys) of a chunk: sorted by writer schema, decoded, and put back in the records' order."""
+"""The values (or keys) of a chunk, decoded by writer schema, with the rows in the order of the records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.formats.arrow import fit
-from frazil.formats.decoder import EVERY_ONE_HAS_A_ROW, Incomplete, Indexes, WithoutRow, chosen_payloads
+from frazil.formats.decoder import EVERY_ONE_HAS_A_ROW, Decoded, Incomplete, Indexes, WithoutRow, chosen_payloads
 from frazil.formats.framing import Framed
 from frazil.formats.null_bytes import MOST_NULL_BYTES, null_bytes_added, null_bytes_of_row, wide_fields
+from frazil.formats.placement import ColumnSources
+from frazil.formats.together import Together, Writer, divided
 from frazil.formats.unpacking import decode_group
 from frazil.materialize.ingest.decoders import LookupsSpentError, NewSchemaError, SchemasById, TaskDecoders
 from frazil.materialize.ingest.placing import Place
@@ -39,8 +42,8 @@ NO_WRITERS = Writers(pa.array([], pa.int32()), pa.array([], pa.string()))
 class Part:
     """The values or the keys of a chunk, decoded: the columns of the accepted, in order, and who they are.
 
-    `accepted` is None where that is all of them. `without_row` and
-    `incomplete` are change events by their indexes in the chunk.
+    `accepted` is None where that is all of them. `without_row` and `incomplete` are change events by their
+    indexes in the chunk.
     """
 
     columns: list[pa.Array]
@@ -69,11 +72,23 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """The rows of one writer schema; the `schema_id` of tombstones is None, and that of values without a header."""
+    """Rows of one writer schema, or of several: `members` has the place of each row's among the `schema_ids`.
+
+    The schema id of tombstones is None, and that of values without a header.
+    """
 
     indexes: Indexes | None
     rows: pa.RecordBatch
-    schema_id: SchemaId | None
+    schema_ids: Sequence[SchemaId | None]
+    members: npt.NDArray[np.int32] | None = None
+
+    def writers(self, every: int) -> Writers:
+        """Return the writer of each row; `every` is the number of payloads of the chunk."""
+        count = every if self.indexes is None else len(self.indexes)
+        ids = pa.array([each if isinstance(each, int) else None for each in self.schema_ids], pa.int32())
+        uuids = pa.array([str(each) if isinstance(each, UUID) else None for each in self.schema_ids], pa.string())
+        of_rows = pa.array(np.zeros(count, np.int32) if self.members is None else self.members)
+        return Writers(ids.take(of_rows), uuids.take(of_rows))
 
 
 class CrowdedError(Exception):
@@ -130,37 +145,105 @@ def decode_framed(
 
     Raises CrowdedError where they have to be decoded in several parts.
     """
-    rejects = list(framed.unframed)
-    pieces: list[_Piece] = []
-    nanos, undeclared, without_row, incomplete = 0, 0, EVERY_ONE_HAS_A_ROW, list[Incomplete]()
-    room, wide = _Room(len(payloads), _most_null_bytes(framed)), wide_fields(target)
+    work = _Work(payloads, target, list(framed.unframed))
+    writers = []
     for group in framed.groups:
-        chosen, given = group.indexes, chosen_payloads(payloads, group.indexes)
         decoder = decoders.decoder(group.schema_id)
         if isinstance(decoder, Reason):
-            rejects += all_refused(group.schema_id, decoder, chosen, len(payloads))
-            continue
-        decoded = decode_group(decoder, given, group)
-        if decoded.taken < len(given):
-            raise CrowdedError(decoded.taken if chosen is None else int(chosen[decoded.taken]))
-        nanos += decoded.truncated_nanos
-        undeclared += decoded.undeclared
-        rejects += [_at(reject, chosen) for reject in decoded.rejects]
-        without_row += decoded.without_row.among(chosen)
-        incomplete += [each.among(chosen) for each in decoded.incomplete]
-        sources = place(group.schema_id, decoded.rows.schema)
-        room.take(len(given), null_bytes_added(decoded.rows, wide, sources))
-        kept = _without(chosen, len(given), decoded.rowless)
-        pieces.append(_Piece(kept, fit(decoded.rows, target, sources), group.schema_id))
+            work.rejects += all_refused(group.schema_id, decoder, group.indexes, len(payloads))
+        else:
+            writers.append(Writer(group, decoder, place(group.schema_id, decoder.schema)))
+    room, wide = _Room(len(payloads), _most_null_bytes(framed)), wide_fields(target)
+    together, others = (None, writers) if wide else divided(writers, target)
+    if together is not None:
+        work.decode_together(together)
+    for writer in others:
+        given = chosen_payloads(payloads, writer.group.indexes)
+        decoded = decode_group(writer.decoder, given, writer.group)
+        room.take(len(given), null_bytes_added(decoded.rows, wide, writer.sources))
+        work.add(decoded, writer.group.indexes, writer.sources, [writer.group.schema_id])
     if framed.nulls and nulls_are_rows:
         room.take(len(framed.nulls), len(framed.nulls) * null_bytes_of_row(target))
-        pieces.append(_Piece(np.asarray(framed.nulls, np.int64), _nulls(target, len(framed.nulls)), None))
+        work.pieces.append(_Piece(np.asarray(framed.nulls, np.int64), _nulls(target, len(framed.nulls)), [None]))
     elif framed.nulls:
-        rejects += [Reject(i, Reason.NULL_VALUE, "the value is null") for i in framed.nulls]
-    part = _assemble(pieces, target, tuple(rejects), len(payloads))
-    return replace(
-        part, truncated_nanos=nanos, undeclared=undeclared, without_row=without_row, incomplete=tuple(incomplete)
-    )
+        work.rejects += [Reject(i, Reason.NULL_VALUE, "the value is null") for i in framed.nulls]
+    return work.part()
+
+
+@dataclass(slots=True)
+class _Work:
+    """What became of the payloads of a chunk so far."""
+
+    payloads: pa.LargeBinaryArray
+    target: pa.Schema
+    rejects: list[Reject]
+    pieces: list[_Piece] = field(default_factory=list)
+    nanos: int = 0
+    undeclared: int = 0
+    without_row: WithoutRow = EVERY_ONE_HAS_A_ROW
+    incomplete: list[Incomplete] = field(default_factory=list)
+
+    def decode_together(self, together: Together) -> None:
+        members = together.members(len(self.payloads))
+        chosen = None if (members >= 0).all() else np.flatnonzero(members >= 0)
+        members = members if chosen is None else members[chosen]
+        decoded = together.decode(self.payloads, chosen, members)
+        rows = np.delete(members, decoded.rowless) if decoded.rejects else members
+        self.add(decoded, chosen, together.sources, [group.schema_id for group in together.groups], rows)
+
+    def add(
+        self,
+        decoded: Decoded,
+        chosen: Indexes | None,
+        sources: ColumnSources,
+        schema_ids: Sequence[SchemaId | None],
+        members: npt.NDArray[np.int32] | None = None,
+    ) -> None:
+        """Add what the payloads `chosen` became. Raises CrowdedError if not all of them were decoded."""
+        count = len(self.payloads) if chosen is None else len(chosen)
+        if decoded.taken < count:
+            raise CrowdedError(decoded.taken if chosen is None else int(chosen[decoded.taken]))
+        self.nanos += decoded.truncated_nanos
+        self.undeclared += decoded.undeclared
+        self.rejects += [_at(reject, chosen) for reject in decoded.rejects]
+        self.without_row += decoded.without_row.among(chosen)
+        self.incomplete += [each.among(chosen) for each in decoded.incomplete]
+        kept = _without(chosen, count, decoded.rowless)
+        self.pieces.append(_Piece(kept, fit(decoded.rows, self.target, sources), schema_ids, members))
+
+    def part(self) -> Part:
+        return replace(
+            self._assembled(),
+            truncated_nanos=self.nanos,
+            undeclared=self.undeclared,
+            without_row=self.without_row,
+            incomplete=tuple(self.incomplete),
+        )
+
+    def _assembled(self) -> Part:
+        """Assemble the pieces into columns, in the order of the records."""
+        pieces, rejects = self.pieces, tuple(self.rejects)
+        if len(pieces) == 1:
+            return Part(pieces[0].rows.columns, pieces[0].indexes, rejects, pieces[0].writers(len(self.payloads)))
+        if not pieces:
+            return Part(_nulls(self.target, 0).columns, np.empty(0, np.int64), rejects, NO_WRITERS)
+        every = np.arange(len(self.payloads))
+        order = np.concatenate([every if piece.indexes is None else piece.indexes for piece in pieces])
+        places = np.argsort(order, kind="stable")
+        sorting = pa.array(places)
+        together = pa.Table.from_batches([piece.rows for piece in pieces])
+        columns = [_one(column.take(sorting)) for column in together.columns]
+        writers = [piece.writers(len(self.payloads)) for piece in pieces]
+        ids, uuids = ([getattr(each, name) for each in writers] for name in ("ids", "uuids"))
+        in_order = (_one(pa.chunked_array(each).take(sorting)) for each in (ids, uuids))
+        return Part(columns, None if len(order) == len(every) else order[places], rejects, Writers(*in_order))
+
+
+def _at(reject: Reject, chosen: Indexes | None) -> Reject:
+    """A decoder counts within what it was given: the reject with its index in the chunk."""
+    if chosen is None:
+        return reject
+    return Reject(int(chosen[reject.index]), reject.reason, reject.detail, reject.path)
 
 
 def narrow(columns: Sequence[pa.Array], have: Indexes | None, wanted: Indexes | None) -> list[pa.Array]:
@@ -197,31 +280,6 @@ def all_refused(schema_id: SchemaId | None, reason: Reason, chosen: Indexes | No
     return [Reject(i, reason, detail) for i in (range(count) if chosen is None else chosen.tolist())]
 
 
-def _assemble(pieces: list[_Piece], target: pa.Schema, rejects: tuple[Reject, ...], count: int) -> Part:
-    """Assemble the pieces of several writer schemas into columns, in the order of the records."""
-    counts = [count if piece.indexes is None else len(piece.indexes) for piece in pieces]
-    writers = [_writers(piece.schema_id, n) for piece, n in zip(pieces, counts, strict=True)]
-    if len(pieces) == 1:
-        return Part(pieces[0].rows.columns, pieces[0].indexes, rejects, writers[0])
-    if not pieces:
-        return Part(_nulls(target, 0).columns, np.empty(0, np.int64), rejects, NO_WRITERS)
-    order = np.concatenate([np.arange(count) if piece.indexes is None else piece.indexes for piece in pieces])
-    places = np.argsort(order, kind="stable")
-    sorting = pa.array(places)
-    together = pa.Table.from_batches([piece.rows for piece in pieces])
-    columns = [_one(column.take(sorting)) for column in together.columns]
-    accepted = None if len(order) == count else order[places]
-    ids, uuids = ([getattr(each, name) for each in writers] for name in ("ids", "uuids"))
-    in_order = (_one(pa.chunked_array(each).take(sorting)) for each in (ids, uuids))
-    return Part(columns, accepted, rejects, Writers(*in_order))
-
-
-def _writers(schema_id: SchemaId | None, count: int) -> Writers:
-    uuid = str(schema_id) if isinstance(schema_id, UUID) else None
-    number = schema_id if isinstance(schema_id, int) else None
-    return Writers(pa.repeat(pa.scalar(number, pa.int32()), count), pa.repeat(pa.scalar(uuid, pa.string()), count))
-
-
 def _one(column: pa.ChunkedArray) -> pa.Array:
     combined = column.combine_chunks()
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
@@ -236,10 +294,3 @@ def _without(chosen: Indexes | None, count: int, rowless: Indexes) -> Indexes | 
         return chosen
     kept = np.delete(np.arange(count), rowless)
     return kept if chosen is None else chosen[kept]
-
-
-def _at(reject: Reject, chosen: Indexes | None) -> Reject:
-    """A decoder counts within what it was given: the reject with its index in the chunk."""
-    if chosen is None:
-        return reject
-    return Reject(int(chosen[reject.index]), reject.reason, reject.detail, reject.path)
