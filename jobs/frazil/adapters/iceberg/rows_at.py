@@ -17,7 +17,14 @@ from frazil.adapters.iceberg.lacking_nulls import LackedNulls
 from frazil.adapters.iceberg.parquet_slices import opened_for_dictionaries, slices
 from frazil.adapters.iceberg.position_deletes import Positions, left_of
 from frazil.adapters.iceberg.undecodable import decoding
-from frazil.adapters.iceberg.windows import BATCH_BYTES, in_memory_if_small, opened_by_page, pieces_of, plain_ids
+from frazil.adapters.iceberg.windows import (
+    BATCH_BYTES,
+    gathered,
+    in_memory_if_small,
+    opened_by_page,
+    pieces_of,
+    plain_ids,
+)
 
 
 def rows_at(
@@ -57,8 +64,9 @@ def _rows(
         names = [column.name for column in columns.columns] or parquet.schema_arrow.names[:1]
         nulls = LackedNulls.of(projection, schema)
         dictionaries = opened_for_dictionaries(stream, parquet.metadata)
-        for part in chosen(parquet.metadata, lambda group: slices(parquet, dictionaries, group, names, BATCH_BYTES)):
-            for piece in pieces_of(pa.Table.from_batches([part]), nulls):
+        parts = chosen(parquet.metadata, lambda group: slices(parquet, dictionaries, group, names, BATCH_BYTES))
+        for rows in gathered(parts):
+            for piece in pieces_of(rows.combine_chunks(), nulls):
                 yield _to_requested_schema(
                     projection, columns, piece, downcast_ns_timestamp_to_us=True, allow_timestamp_tz_mismatch=True
                 )

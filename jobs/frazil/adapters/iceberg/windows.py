@@ -79,7 +79,7 @@ def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range)
         column = None if wanted.field_id is None else schema.find_column_name(wanted.field_id)
         for group, first_row in _groups(parquet, column, wanted):
             parts = slices(parquet, dictionaries, group, names, BATCH_BYTES)
-            for batch in _batches(left_of(parts, first_row, deleted)):
+            for batch in gathered(left_of(parts, first_row, deleted)):
                 kept = batch.filter(condition).combine_chunks()
                 for part in pieces_of(kept, nulls):
                     yield _to_requested_schema(
@@ -135,7 +135,7 @@ def _groups(parquet: pq.ParquetFile, column: str | None, wanted: Range) -> Itera
         first_row += group.num_rows
 
 
-def _batches(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def gathered(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Gather small slices, and cut large ones: filtering copies them."""
     gathered: list[pa.RecordBatch] = []
     held = 0
