@@ -15,4 +15,4 @@ def test_the_walk_through_prints_what_its_page_shows(place: Place, capsys: pytes
 
     walk.follow(page)
 
-    assert len(walk.shown) == 5
+    assert len(walk.shown) == 7

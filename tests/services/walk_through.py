@@ -25,7 +25,10 @@ STATUS = 'subprocess.check_output([".venv/bin/frazil", "local", "status", "--jso
 
 @dataclass(slots=True)
 class WalkThrough:
-    """Follows the fenced texts of a page: a script in Python, one spec in parts, commands, and what they print."""
+    """Follows the fenced texts of a page: a script in Python, specs in parts, commands, and what they print.
+
+    A spec begins with its topic, and takes the place of the one before it.
+    """
 
     place: Place
     capsys: pytest.CaptureFixture[str]
@@ -41,7 +44,7 @@ class WalkThrough:
                 case "python":
                     self.script = text
                 case "yaml":
-                    self.spec += text
+                    self.spec = text if text.startswith("topic:") else self.spec + text
                     self.place.settings(self.spec)
                 case "bash":
                     printed = "\n".join(map(self.run, text.splitlines()))

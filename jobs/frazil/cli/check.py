@@ -113,7 +113,8 @@ def summarise(tables: Iterable[TableSpec]) -> Iterator[str]:
     for spec in tables:
         partitions = ", ".join(spec.partition_by) or "nothing"
         order = f", sorted by {', '.join(spec.sort_by)}" if spec.sort_by else ""
-        newest = f", newest by {spec.order_by}" if spec.order_by is not None else ""
+        orders = "valid from" if spec.keeps_history else "newest by"
+        newest = f", {orders} {spec.order_by}" if spec.order_by is not None else ""
         identity = f" by {', '.join(spec.identity)}" if spec.identity else ""
         where = "" if spec.group is None else f" ({spec.group.route_of(spec.table)})"
         yield (

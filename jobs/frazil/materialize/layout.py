@@ -18,6 +18,7 @@ from frazil.model.sort_order import sort_field
 from frazil.model.spec import TableSpec
 from frazil.modes.followed import added_columns
 from frazil.modes.identity import without_identity
+from frazil.modes.validity import TIMES
 
 TABLE_PROPERTIES = {
     "write.parquet.compression-codec": "zstd",
@@ -237,9 +238,10 @@ def order_findings(spec: TableSpec, column: Column) -> Iterator[SchemaFinding]:
     """Yield why a column cannot order the records of an identity, if it is the one that does."""
     if column.name != spec.order_by:
         return
-    if column.type not in _ORDERS:
-        what = f"is {column.type}, and records are ordered by whole numbers, dates and timestamps"
-        yield SchemaFinding(column.name, what)
+    if column.type not in (TIMES if spec.keeps_history else _ORDERS):
+        what = "records are ordered by whole numbers, dates and timestamps"
+        what = "intervals begin at dates and timestamps" if spec.keeps_history else what
+        yield SchemaFinding(column.name, f"is {column.type}, and {what}")
     if column.mask and not column.mask.startswith("none"):
         yield SchemaFinding(column.name, f"orders the records of a key, and has the mask {column.mask}")
 

@@ -25,9 +25,10 @@ def note_on_deletes(spec: TableSpec) -> str | None:
     if spec.order_by is None or spec.on_tombstone != "delete":
         return None
     days = f"{spec.delete_memory / timedelta(days=1):g} days"
+    effect = "is valid until the next row of its key" if spec.keeps_history else "brings its key back"
     return (
         f"deletes are remembered for {days}, at most {memory.MOST:,} of them: a record that is older than a delete and"
-        " comes later than this brings its key back (delete_memory)"
+        f" comes later than this {effect} (delete_memory)"
     )
 
 

@@ -105,7 +105,7 @@ class ReadBatch:
     def _change(self, view: TableView, memory: Memory) -> BatchChange:
         try:
             written = replace(self.got.written, memory=memory, truncation=self._truncation(view))
-            return open_mode(self.spec.write).change(written, partial(self.find, view))
+            return open_mode(self.spec).change(written, partial(self.find, view))
         except KeyInTwoPartitionsError as moved:
             topic = self.plan.state.sources[0].topic
             raise SourceChangedError(

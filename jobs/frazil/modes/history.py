@@ -1,7 +1,8 @@
 """`write: history`: each record is a row, which is valid from its own time to that of the next one of its identity.
 
-Intervals are half-open. A delete ends the interval of the row before it and is no row. Offsets order, so times never
-decrease: a record with an earlier time than one before it has the greatest time so far (docs/decisions/0036).
+Intervals are half-open. A delete ends the interval of the row before it and is no row. Without `order_by`, offsets
+order, so times never decrease: a record with an earlier time than one before it has the greatest time so far
+(docs/decisions/0036). With `order_by`, see `ordered_history.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from frazil.model.probe import FoundRows
 from frazil.model.updates import NULL, RowUpdates
 from frazil.modes.deletes import deleted_rows, deletions, figures_of
+from frazil.modes.memory import Deletes
 from frazil.modes.mode import BatchChange, Find, Mode, Written
 from frazil.modes.upsert import DELETE, Changes, Grouped, StoredRows, changes_of, check_partitions, grouped, stored_of
 from frazil.modes.validity import IS_CURRENT, OPEN, VALID_FROM, VALID_TO
@@ -57,15 +59,38 @@ class _Events:
         return np.asarray(np.diff(self.place) == 0)
 
 
-def keep_every_version(written: Written, find: Find) -> BatchChange:
-    """Return the change after which the rows of each identity follow each other in time."""
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The records of a batch, and the stored rows of their identities: in `found` by file, in `stored` by column."""
+
+    written: Written
+    changes: Changes
+    identities: Grouped
+    found: Sequence[FoundRows]
+    stored: StoredRows
+
+
+def read_batch(written: Written, find: Find) -> Batch:
+    """Find the stored rows of the identities of a batch."""
     changes = changes_of(written)
     identities = grouped(changes)
     found = find(identities.first, identities.second) if len(changes) else ()
-    stored = stored_of(found, columns=2)
-    check_partitions(changes, identities, stored)
+    return Batch(written, changes, identities, found, stored_of(found, columns=2))
+
+
+def keep_every_version(written: Written, find: Find) -> BatchChange:
+    """Return the change after which the rows of each identity follow each other in time."""
+    batch = read_batch(written, find)
+    check_partitions(batch.changes, batch.identities, batch.stored)
+    return change_of(batch, *chained(batch.changes, batch.identities, batch.stored))
+
+
+def change_of(
+    batch: Batch, ours_now: Intervals, theirs_now: Intervals, remembered: Deletes | None = None
+) -> BatchChange:
+    """Return the change that gives these intervals to the rows of a batch and to stored rows."""
+    written, found, changes, stored = batch.written, batch.found, batch.changes, batch.stored
     ours_before, theirs_before = intervals_of(changes), stored_intervals(stored)
-    ours_now, theirs_now = chained(changes, identities, stored)
     ours = np.intersect1d(ours_now.differ(ours_before), np.flatnonzero(changes.file != DELETE), assume_unique=True)
     theirs = theirs_now.differ(theirs_before)
     updates = _updates(written, found, (changes, ours, ours_now), (stored, theirs, theirs_now))
@@ -73,9 +98,8 @@ def keep_every_version(written: Written, find: Find) -> BatchChange:
         *deleted_rows([each.path for each in written.followed], changes.file[ours], changes.position[ours]),
         *deletions(found, stored.file[theirs], stored.position[theirs]),
     ]
-    figures = dict(figures_of(written, found, deletes))
-    figures["added-records"] += len(updates)
-    return BatchChange(written.files, figures, deletes, updates=updates)
+    figures = figures_of(written, found, deletes, updated=len(updates))
+    return BatchChange(written.files, figures, deletes, updates=updates, remembered=remembered)
 
 
 HISTORY = Mode("history", change=keep_every_version, prove_rows=prove_rows)

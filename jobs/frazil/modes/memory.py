@@ -1,8 +1,8 @@
 """Deletes that a table remembers, so that a record that is older cannot bring its identity back (decision 0036).
 
-They are columns of longs, each identity once. A blob has their number, then one after the other, little-endian: the
-halves of the identity, what orders the delete, the most significant column first, its partition, its offset, and the
-time of the batch that read it, in microseconds since 1970.
+They are columns of longs: each identity once, but in a history once for each delete. A blob has their number, then one
+after the other, little-endian: the halves of the identity, what orders the delete, the most significant column first,
+its partition, its offset, and the time of the batch that read it, in microseconds since 1970.
 """
 
 from __future__ import annotations
@@ -35,6 +35,12 @@ class Deletes:
     def take(self, which: Numbers) -> Deletes:
         return Deletes(self.first[which], self.second[which], tuple(c[which] for c in self.order), self.at[which])
 
+    def of(self, first: Numbers, second: Numbers) -> tuple[Numbers, Deletes]:
+        """Return the deletes of these distinct identities, with the place of each among them."""
+        places = Wanted(first, second).find(self.first, self.second)
+        here = np.flatnonzero(places >= 0)
+        return places[here], self.take(here)
+
     def since(self, earliest: int) -> Deletes:
         """Return those of batches from this time on."""
         return self.take(np.flatnonzero(self.at >= earliest))
@@ -54,19 +60,16 @@ class Memory:
     deletes: Deletes = NO_DELETES
     at: int = 0
 
-    def found(self, first: Numbers, second: Numbers) -> tuple[Numbers, Deletes]:
-        """Return the deletes of these distinct identities, with the place of each among them."""
-        places = Wanted(first, second).find(self.deletes.first, self.deletes.second)
-        here = np.flatnonzero(places >= 0)
-        return places[here], self.deletes.take(here)
-
-    def after(self, first: Numbers, second: Numbers, order: Sequence[Numbers]) -> Deletes:
-        """Return what the table remembers with further deletes of distinct identities."""
-        new = Deletes(first, second, tuple(order), np.full(len(first), self.at, np.int64))
-        if not len(self.deletes):
-            return new
+    def with_newest(self, first: Numbers, second: Numbers, order: Sequence[Numbers]) -> Deletes:
+        """Return the deletes with newer ones of distinct identities, whose earlier ones are not needed any more."""
         stays = np.flatnonzero(Wanted(first, second).find(self.deletes.first, self.deletes.second) < 0)
-        before = self.deletes.take(stays)
+        return Memory(self.deletes.take(stays), self.at).with_all(first, second, order)
+
+    def with_all(self, first: Numbers, second: Numbers, order: Sequence[Numbers]) -> Deletes:
+        """Return the deletes with further ones, also of the same identities."""
+        before, new = self.deletes, Deletes(first, second, tuple(order), np.full(len(first), self.at, np.int64))
+        if not len(before):
+            return new
         return Deletes(
             np.concatenate([before.first, new.first]),
             np.concatenate([before.second, new.second]),

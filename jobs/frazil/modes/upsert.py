@@ -49,6 +49,10 @@ class Changes:
     def __len__(self) -> int:
         return len(self.first)
 
+    def take(self, which: Numbers) -> Changes:
+        order = tuple(column[which] for column in self.order)
+        return Changes(self.first[which], self.second[which], order, self.file[which], self.position[which])
+
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
@@ -162,7 +166,7 @@ def _with_remembered(stored: StoredRows, identities: Grouped, memory: Memory) ->
     """Return stored rows and remembered deletes of the identities."""
     if not len(memory.deletes) or not len(identities.first):
         return stored
-    place, deletes = memory.found(identities.first, identities.second)
+    place, deletes = memory.deletes.of(identities.first, identities.second)
     none = np.full(len(place), DELETE, np.int64)
     return StoredRows(
         place=np.concatenate([stored.place, place]),
@@ -175,7 +179,8 @@ def _with_remembered(stored: StoredRows, identities: Grouped, memory: Memory) ->
 def _remembered(changes: Changes, deletes: Numbers, memory: Memory) -> Deletes | None:
     if not len(deletes):
         return None
-    return memory.after(changes.first[deletes], changes.second[deletes], [each[deletes] for each in changes.order])
+    taken = changes.take(deletes)
+    return memory.with_newest(taken.first, taken.second, taken.order)
 
 
 def check_partitions(changes: Changes, identities: Grouped, stored: StoredRows) -> None:

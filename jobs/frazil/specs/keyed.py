@@ -110,7 +110,7 @@ def _tombstone_problems(values: Values, metadata: MetadataColumns) -> Iterator[P
         if values.get(keys.ON_TOMBSTONE) == "row":
             what = "a record without a value has no identity, so it is no row"
             yield _problem(place, what, "write dead_letter or skip")
-    elif write == "history" or (write == "upsert" and not orders_by_value(values, metadata)):
+    elif write in ("upsert", "history") and not orders_by_value(values, metadata):
         does = "ends the interval" if write == "history" else "deletes the row"
         what = f"no effect with write: {write}: a record without a value {does} of its key"
         yield _problem(place, what, "remove on_tombstone")
@@ -120,10 +120,7 @@ def _order_problems(values: Values, metadata: MetadataColumns) -> Iterator[Probl
     """Yield what contradicts the order of the records of a key, and what becomes of those without a value."""
     order_by, timestamp, place = order_by_of(values, metadata), f"{metadata.prefix}timestamp", keys.ORDER_BY
     by_value = orders_by_value(values, metadata)
-    if order_by is not None and values[keys.WRITE] != "upsert":
-        what = f"with write: {values[keys.WRITE]}, {timestamp} and the offset order the records of a key"
-        yield _problem(values.place_of(place), what, "remove order_by")
-    elif order_by == timestamp and "timestamp" not in metadata.keep:
+    if order_by == timestamp and "timestamp" not in metadata.keep:
         what = f"the column {order_by} is not kept"
         yield _problem(values.place_of(place), what, "add timestamp to metadata.keep")
     elif by_value and order_by in {f"{metadata.prefix}{name}" for name in METADATA_NAMES}:

@@ -307,13 +307,15 @@ ORDER_BY = Key(
     "order_by",
     COLUMN_NAME,
     "With write: upsert, the column whose greatest value makes a record the newest one of its key: of whole numbers,"
-    " dates or times, such as kafka_timestamp. Equal ones are ordered by partition and offset.",
+    " dates or times, such as kafka_timestamp. With write: history, the column of dates or times from which on rows are"
+    " valid. Equal ones are ordered by partition and offset.",
     BY_OFFSET,
 )
 DELETE_MEMORY = Key(
     "delete_memory",
     DURATION,
-    "With order_by, how long a delete is remembered: until then, a record that is older cannot bring its key back.",
+    "With order_by, how long a delete is remembered: until then, a record that is older cannot bring its key back, or"
+    " in a history be valid after it.",
     "7d",
     "s, m, h or d",
 )

@@ -7,13 +7,15 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.adapters.iceberg.scan import TableScan
+from frazil.materialize.dead_letter_checks import TYPE_HINT
 from frazil.materialize.state import Standing
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 from frazil.modes.order import as_order
-from frazil.modes.validity import IS_CURRENT, NAMES, OPEN, VALID_FROM, VALID_TO, validity_columns
+from frazil.modes.validity import IS_CURRENT, NAMES, OPEN, TIMES, VALID_FROM, VALID_TO, begins, validity_columns
 from frazil.modes.wanted import Numbers
 from frazil.proof.sources import SourceColumns, source_columns
 from frazil.proof.verification import NAMED, Check, Discrepancy, FindingKind
@@ -22,6 +24,8 @@ from frazil.verify.identities import HALVES, halves_of
 
 MOST_HELD = 4_000_000
 """So many rows take 224 MB, and twice as much while they are sorted. An identity with more of them takes more."""
+
+LEAST = -(2**63)
 
 Flags = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
@@ -33,40 +37,78 @@ def check_intervals(spec: TableSpec, at: Standing, *, without: Collection[str]) 
 
     Of a table with more rows than fit in memory, it reads the columns several times.
     """
-    lacking = {*NAMES, *HALVES} - {column.name for column in at.view.columns}
+    needed = (*NAMES, *(() if spec.order_by is None else (spec.order_by,)))
+    lacking = {*needed, *HALVES} - {column.name for column in at.view.columns}
     if lacking:
-        return Check("intervals", "0 rows", tuple(_lacking(at, sorted(lacking.intersection(NAMES)))))
-    changed = tuple(columns_of_other_types(at.view, validity_columns()))
+        return Check("intervals", "0 rows", tuple(_lacking(at, sorted(lacking.intersection(needed)))))
+    changed = tuple(_of_other_types(spec, at))
     if changed:
         return Check("intervals", "0 rows", changed)
     columns = source_columns(spec, at.state)
-    scan = TableScan(at.view, columns=[*HALVES, columns.partition, columns.offset, *NAMES], without=without)
-    findings: list[Discrepancy] = []
-    count, keys, wrong, start = 0, 0, 0, -(2**63)
+    source = (columns.partition, columns.offset)
+    scan = TableScan(at.view, columns=list(dict.fromkeys((*HALVES, *source, *needed))), without=without)
+    wrong = _Wrong(at)
+    count, keys, start = 0, 0, LEAST
     while True:
         held = _Held(start)
         for batch in scan.batches():
             held.add(_rows_of(batch, columns))
+            if start == LEAST and spec.order_by is not None:
+                wrong.add(f"{VALID_FROM} is not {spec.order_by}", *_beginning_elsewhere(batch, columns, spec.order_by))
         rows = held.sorted()
-        for what, which in _problems(rows):
-            wrong += len(which)
-            findings += [_finding(at, rows, index, what) for index in which[: NAMED - len(findings)].tolist()]
+        for what, which in (*_problems(rows), *(_backwards(rows) if spec.order_by is None else ())):
+            wrong.add(what, *rows[4:6, which])
         count += rows.shape[1]
         keys += int(_begins(rows).sum())
         if held.end is None:
             break
         start = held.end
-    if wrong > len(findings):
-        what = f"{wrong - len(findings):,} more intervals are wrong"
-        findings.append(Discrepancy(FindingKind.WRONG_INTERVAL, "table", what))
     says = f"{plural(count, 'row')} of {plural(keys, 'key')}: intervals follow each other in the order of the records"
-    return Check("intervals", says, tuple(findings))
+    return Check("intervals", says, tuple(wrong.findings()))
 
 
 def _lacking(at: Standing, names: Sequence[str]) -> Iterator[Discrepancy]:
     if names:
         what = f"the table has no column {' and no column '.join(names)}: another tool dropped it"
         yield Discrepancy(FindingKind.UNPROVABLE, at.view.identifier, what)
+
+
+def _of_other_types(spec: TableSpec, at: Standing) -> Iterator[Discrepancy]:
+    yield from columns_of_other_types(at.view, validity_columns())
+    for column in at.view.columns:
+        if column.name == spec.order_by and column.type not in TIMES:
+            what = f"the column {column.name}, from whose time on rows are valid, is {column.type}: {TYPE_HINT}"
+            yield Discrepancy(FindingKind.UNPROVABLE, at.view.identifier, what)
+
+
+class _Wrong:
+    """The intervals that are wrong, of which the first ones are named."""
+
+    def __init__(self, at: Standing) -> None:
+        self._topic = at.state.sources[0].topic
+        self._named: list[Discrepancy] = []
+        self._count = 0
+
+    def add(self, what: str, partition: Numbers, offset: Numbers) -> None:
+        self._count += len(offset)
+        first = slice(0, NAMED - len(self._named))
+        for number, at in zip(partition[first].tolist(), offset[first].tolist(), strict=True):
+            self._named.append(Discrepancy(FindingKind.WRONG_INTERVAL, f"{self._topic}-{number}@{at}", what, (at,)))
+
+    def findings(self) -> Iterator[Discrepancy]:
+        yield from self._named
+        if self._count > len(self._named):
+            what = f"{self._count - len(self._named):,} more intervals are wrong"
+            yield Discrepancy(FindingKind.WRONG_INTERVAL, "table", what)
+
+
+def _beginning_elsewhere(batch: pa.RecordBatch, columns: SourceColumns, order_by: str) -> Iterator[Numbers]:
+    """Yield partition and offset of the rows from a record that are not valid from the time in their column on."""
+    begin, time = as_order(batch.column(VALID_FROM)), begins(batch.column(order_by))
+    differs = pc.fill_null(pc.not_equal(begin, time), fill_value=True)
+    sources = [batch.column(name).cast(pa.int64()) for name in (columns.partition, columns.offset)]
+    rows = pa.RecordBatch.from_arrays(sources, names=["partition", "offset"]).filter(differs).drop_null()
+    yield from (column.to_numpy() for column in rows.columns)
 
 
 class _Held:
@@ -131,18 +173,17 @@ def _begins(rows: Rows) -> Flags:
 
 def _problems(rows: Rows) -> Iterator[tuple[str, Numbers]]:
     """Yield what is wrong with rows, and the indexes of those."""
-    _, _, begin, end, partition, offset, is_current = rows
+    _, _, begin, end, _, _, is_current = rows
     follows = ~_begins(rows)[1:]
     overlaps = follows & (begin[1:] < end[:-1])
-    goes_back = follows & (partition[1:] == partition[:-1]) & (offset[1:] < offset[:-1])
     yield f"the row before it of its key is valid after its {VALID_FROM}", 1 + np.flatnonzero(overlaps)
-    yield "the row before it of its key is of a later record", 1 + np.flatnonzero(goes_back)
     yield f"{VALID_FROM} is null", np.flatnonzero(begin == OPEN)
     yield f"{VALID_TO} is before {VALID_FROM}", np.flatnonzero(end < begin)
     yield f"{IS_CURRENT} does not say whether {VALID_TO} is null", np.flatnonzero(is_current != (end == OPEN))
 
 
-def _finding(at: Standing, rows: Rows, index: int, what: str) -> Discrepancy:
-    _, _, _, _, partition, offset, _ = rows[:, index].tolist()
-    where = f"{at.state.sources[0].topic}-{partition}@{offset}"
-    return Discrepancy(FindingKind.WRONG_INTERVAL, where, what, (offset,))
+def _backwards(rows: Rows) -> Iterator[tuple[str, Numbers]]:
+    """Yield the rows that are out of order where the offset orders the records of a key, as `_problems` does."""
+    _, _, _, _, partition, offset, _ = rows
+    goes_back = ~_begins(rows)[1:] & (partition[1:] == partition[:-1]) & (offset[1:] < offset[:-1])
+    yield "the row before it of its key is of a later record", 1 + np.flatnonzero(goes_back)

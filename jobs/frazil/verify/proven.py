@@ -78,7 +78,7 @@ class CountedTable:
         if self.rows is None:
             return ProvenTable(self.checks, self.foreign)
         expected = Expected(progress_by_source(self.at.state), self.foreign)
-        proven = open_mode(self.spec.write).prove_rows(expected, self.rows, elsewhere)
+        proven = open_mode(self.spec).prove_rows(expected, self.rows, elsewhere)
         return ProvenTable((*self.checks, proven.check), self.foreign, self.rows, proven.sums_hold, proven.lost)
 
 

@@ -110,8 +110,8 @@ EXAMPLES: dict[str, list[Example]] = {
         refused("key", "write: upsert\nkey: string", "write: upsert\nkey: json", "is the identity of the table's rows"),
     ],
     "order_by": [
-        refused("order_by", "write: upsert", f"write: upsert\n{ORDERED}", "replaced by their current order"),
-        refused("order_by", f"write: upsert\n{ORDERED}", "write: upsert", "replaced by their current order"),
+        refused("order_by", "write: upsert", f"write: upsert\n{ORDERED}", "replaced or valid by their current order"),
+        refused("order_by", f"write: upsert\n{ORDERED}", "write: upsert", "replaced or valid by their current order"),
     ],
     "delete_memory": [
         applied("delete_memory", f"write: upsert\n{ORDERED}", f"write: upsert\n{ORDERED}\ndelete_memory: 30d"),

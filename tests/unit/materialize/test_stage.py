@@ -61,7 +61,7 @@ def every_row_of(head: TableView, _: object, __: object) -> list[FoundRows]:
 
 def test_the_write_mode_is_asked_again_for_each_head(monkeypatch: pytest.MonkeyPatch) -> None:
     mode = Mode("append", change=replace_what_is_found, prove_rows=APPEND.prove_rows)
-    monkeypatch.setattr(stage, "open_mode", {SPEC.write: mode}.__getitem__)
+    monkeypatch.setattr(stage, "open_mode", lambda _: mode)
     lake = LakeThatStages()
     batch = ReadBatch(
         lake=cast(Lake, lake),

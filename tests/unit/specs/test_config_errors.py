@@ -345,6 +345,12 @@ CONTRADICTIONS = {
         " key",
         "write order_by: kafka_timestamp, or say what such records are with on_tombstone: dead_letter or skip",
     ),
+    "order of a history that tombstones lack": (
+        "topic: a\nwrite: history\norder_by: changed_at",
+        "tables/a.yaml:3:11: order_by: a record without a value has no changed_at, so it cannot say when it deletes its"
+        " key",
+        "write order_by: kafka_timestamp, or say what such records are with on_tombstone: dead_letter or skip",
+    ),
     "order of change events": (
         "topic: a\nkey: avro\nwrite: upsert\ncdc: debezium\norder_by: kafka_timestamp",
         "tables/a.yaml:5:11: order_by: a change event may take values from the one before it, so the offset orders"

@@ -324,7 +324,7 @@ RULES: Mapping[str, Callable[[Judged], Iterator[SpecChange]]] = {
     "tags": tags_rule,
     "write": _never("write", "existing rows were written in the current mode, and are proven by it"),
     "identity": _identity,
-    "order_by": _never("order_by", "existing rows were kept or replaced by their current order"),
+    "order_by": _never("order_by", "existing rows were kept, replaced or valid by their current order"),
     "delete_memory": _at_once("delete_memory"),
     "cdc": _never("cdc", "existing rows were made of records that were read otherwise"),
     "cdc_deletes": _never("cdc_deletes", "the rows of keys that are deleted already would be missing, or stay"),

@@ -134,7 +134,7 @@ def _share(lake: Lake, spec: TableSpec, ledger: Standing, behind: Standing) -> S
 def _change(lake: Lake, spec: TableSpec, at: Standing, staged: Snapshot) -> BatchChange:
     rows = state_in(staged).total().rows - at.state.total().rows
     files = lake.added_files(at.view, staged.id)
-    return open_mode(spec.write).change(Written(files, rows), find_none)
+    return open_mode(spec).change(Written(files, rows), find_none)
 
 
 def _staged_again(lake: Lake, spec: TableSpec, branch: str, staged: Snapshot, now: Standing) -> Staged:

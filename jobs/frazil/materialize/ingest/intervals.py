@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from frazil.materialize.ingest.dead_rows import timestamps
-from frazil.modes.validity import IS_CURRENT, VALID_FROM, VALID_TO
+from frazil.modes.validity import IS_CURRENT, VALID_FROM, VALID_TO, begins
 from frazil.records import Records
 
 
@@ -15,6 +15,11 @@ def valid_from(records: Records, row_schema: pa.Schema) -> pa.Array:
     """Return the timestamps of records. One without a timestamp has 1970, or the time of the record before it."""
     kind = row_schema.field(VALID_FROM).type
     return timestamps(records.timestamps_ms, kind).fill_null(pa.scalar(0, kind))
+
+
+def valid_from_column(values: pa.Array, row_schema: pa.Schema) -> pa.Array:
+    """Return the times of records in a column of their values."""
+    return begins(values).cast(row_schema.field(VALID_FROM).type)
 
 
 def newest_rows(begin: pa.Array) -> Mapping[str, pa.Array]:

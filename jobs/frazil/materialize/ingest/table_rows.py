@@ -13,7 +13,7 @@ from frazil.formats.framing import Framed
 from frazil.formats.open import open_plain
 from frazil.materialize.ingest.dead_rows import timestamps
 from frazil.materialize.ingest.decoders import TaskDecoders, TaskSchemas
-from frazil.materialize.ingest.intervals import newest_rows, valid_from
+from frazil.materialize.ingest.intervals import newest_rows, valid_from, valid_from_column
 from frazil.materialize.ingest.isolate import Refused
 from frazil.materialize.ingest.keys import (
     bad_keys,
@@ -34,7 +34,7 @@ from frazil.model.spec import TableSpec
 from frazil.modes.followed import added_columns, followed_records
 from frazil.modes.identified import IdentityPaths
 from frazil.modes.identity import COLUMNS, FIRST, SECOND
-from frazil.modes.validity import VALID_FROM
+from frazil.modes.validity import VALID_FROM, begins
 from frazil.modes.wanted import as_array
 from frazil.records import Records
 
@@ -180,7 +180,7 @@ class TableDecoder:
         return [] if self._spec.order_by is None else [self._timestamps(records)]
 
     def _unordered(self, chunk: Chunk, values: Part) -> Refused:
-        """Return the records of which the column that orders them is null, without those that are skipped."""
+        """Return the records that the column that orders them does not order, without those that are skipped."""
         name = self._spec.order_by
         if name is None:
             return {}
@@ -188,13 +188,21 @@ class TableDecoder:
             column, records = values.columns[self._record_schema.get_field_index(name)], values.accepted
         else:
             column, records = self._timestamps(chunk.records), None
-        if not column.null_count:
+        order = begins(column) if self._keeps_history else column
+        if not order.null_count:
             return {}
-        nulls = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
-        indexes = nulls if records is None else records[nulls]
-        what = "it orders the records of a key, and is null"
-        rejects = [Reject(index, Reason.NULL_ORDER, what, name) for index in indexes.tolist()]
+        is_null = column.is_null().to_numpy(zero_copy_only=False)
+        rejects = [
+            Reject(int(at if records is None else records[at]), *(_NULL_ORDER if is_null[at] else _NO_TIME), name)
+            for at in np.flatnonzero(order.is_null().to_numpy(zero_copy_only=False)).tolist()
+        ]
         return {reject.index: reject for reject in _but_keyless(rejects, values.without_row)}
+
+    def _begins(self, chunk: Chunk, columns: Mapping[str, pa.Array], accepted: Indexes | None) -> pa.Array:
+        """Return when the accepted records begin to be valid; `columns` has those of their values."""
+        if self._spec.orders_by_value and self._spec.order_by is not None:
+            return valid_from_column(columns[self._spec.order_by], self._row_schema)
+        return narrow([valid_from(chunk.records, self._row_schema)], None, accepted)[0]
 
     def _timestamps(self, records: Records) -> pa.Array:
         return timestamps(records.timestamps_ms, self._row_schema.field(f"{self._spec.metadata.prefix}timestamp").type)
@@ -245,8 +253,7 @@ class TableDecoder:
             identities = narrow(keys.columns[1:], keys.accepted, accepted)
             by_name |= {column.name: half for column, half in zip(COLUMNS, identities, strict=True)}
         if self._keeps_history:
-            begin = narrow([valid_from(chunk.records, self._row_schema)], None, accepted)[0]
-            by_name |= newest_rows(begin)
+            by_name |= newest_rows(self._begins(chunk, by_name, accepted))
         for column, name in self._metadata.items():
             arrow_type = self._row_schema.field(column).type
             match name:
@@ -264,6 +271,10 @@ class TableDecoder:
         if self._identity is not None:
             by_name |= zip((FIRST, SECOND), self._identity.of(by_name).columns, strict=True)
         return pa.RecordBatch.from_arrays([by_name[f.name] for f in self._row_schema], schema=self._row_schema)
+
+
+_NULL_ORDER = (Reason.NULL_ORDER, "it orders the records of a key, and is null")
+_NO_TIME = (Reason.OUT_OF_RANGE, "an interval cannot begin at this time: it has more than 64 bits in microseconds")
 
 
 def _identity_of(

@@ -272,7 +272,7 @@ class Replay:
                 here.view,
                 base=here.view.head,
                 names=table.stage_names,
-                change=open_mode(spec.write).change(Written(rows.files, rows.rows), find_none),
+                change=open_mode(spec).change(Written(rows.files, rows.rows), find_none),
                 summary=stored.summary,
                 document=stored.document,
             )
