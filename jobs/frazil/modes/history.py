@@ -72,7 +72,7 @@ class Batch:
 
 def read_batch(written: Written, find: Find) -> Batch:
     """Find the stored rows of the identities of a batch."""
-    changes = changes_of(written)
+    changes = changes_of(written, columns=1)
     identities = grouped(changes)
     found = find(identities.first, identities.second) if len(changes) else ()
     return Batch(written, changes, identities, found, stored_of(found, columns=2))

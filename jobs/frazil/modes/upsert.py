@@ -93,9 +93,9 @@ class Settled:
 
 def keep_the_newest(written: Written, find: Find) -> BatchChange:
     """Return the change after which each identity has the row of its newest record, or none if that is a delete."""
-    changes = changes_of(written)
-    identities = grouped(changes)
     cut, columns = written.truncation, _columns_of(written)
+    changes = changes_of(written, columns=columns)
+    identities = grouped(changes)
     found = find(identities.first, identities.second) if len(changes) else ()
     rows = stored_of(found, columns=columns)
     stored = _with_remembered(rows, identities, written.memory)
@@ -200,15 +200,15 @@ def check_partitions(changes: Changes, identities: Grouped, stored: StoredRows) 
 UPSERT = Mode("upsert", change=keep_the_newest, prove_rows=prove_rows)
 
 
-def changes_of(written: Written) -> Changes:
-    """Return the records of a batch."""
+def changes_of(written: Written, *, columns: int) -> Changes:
+    """Return the records of a batch, which so many columns order before partition and offset."""
     rows = [each.records for each in written.followed]
     records = [*rows, *written.deletes]
     places = [np.arange(len(each)) for each in rows]
     return Changes(
         first=_joined(each.first for each in records),
         second=_joined(each.second for each in records),
-        order=_orders(records, columns=_columns_of(written)),
+        order=_orders(records, columns=columns),
         file=_numbered([*map(len, rows)], total=sum(map(len, records))),
         position=np.concatenate([*places, np.full(sum(map(len, written.deletes)), DELETE)]).astype(np.int64),
     )

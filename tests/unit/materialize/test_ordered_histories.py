@@ -131,6 +131,18 @@ def test_a_delete_that_is_forgotten_still_ends_the_interval_that_it_ended(histor
     assert history.stored()["b"] == [((7, 1, 1), None)], "a delete that ended no interval leaves no trace"
 
 
+def test_a_batch_without_any_key_changes_no_row(history: OrderedHistory) -> None:
+    history.send_at(("a", None, 9, 0))
+    history.catch_up()
+    history.partitions.records[0].append((None, b"{}", 1))
+    history.catch_up()
+    history.counts += Counts(read=1, dead_letters=1)
+    history.send_at(("a", 1, 7, 1))
+    history.catch_up()
+
+    history.check()
+
+
 def test_partitions_may_be_added(history: OrderedHistory) -> None:
     history.send_at(("a", 1, 5, 1))
     history.catch_up()

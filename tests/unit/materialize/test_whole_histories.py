@@ -93,6 +93,15 @@ def test_each_record_is_a_row_until_the_next_one_of_its_key(history: History) ->
     assert history.against_kafka().findings == ()
 
 
+def test_a_batch_without_any_key_changes_no_row(history: History) -> None:
+    history.sent_at(("a", 1, 10))
+    history.catch_up()
+    history.send((None, 1))
+    history.catch_up()
+
+    history.check()
+
+
 def test_a_batch_is_one_snapshot_which_adds_what_it_takes_out(history: History) -> None:
     history.sent_at(("a", 1, 10), ("b", 1, 11))
     history.catch_up()
