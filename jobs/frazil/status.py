@@ -9,6 +9,8 @@ from typing import Any
 
 from frazil.delta.in_snowflake import Look, Looks
 from frazil.delta.standing import LogStanding, log_standing
+from frazil.materialize.added_partitions import note_on_order
+from frazil.materialize.changed_spec.applied_spec import ordered_as
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.group.complete import published_since, why_apart
 from frazil.materialize.pause.pausing import Pause, excluded_schemas, pause_of, under_ledger
@@ -85,6 +87,8 @@ class TableStatus:
     removed_topics: tuple[str, ...] = ()
     replay_requests: tuple[str, ...] = ()
     """The requests to replay dead letters that wait for a driver."""
+    order: str | None = None
+    """What orders the records of a key since partitions were added to the topic; None if none was."""
     lacks_batch: BatchRef | None = None
     """The last batch of the group, if its ledger has it and this table does not: the next run completes it."""
     delta: LogStanding | None = None
@@ -202,6 +206,7 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         excluded_schemas=in_order(excluded_schemas(view.properties).ids),
         removed_topics=tuple(source.topic for source in at.state.sources if source.topic not in spec.topics),
         replay_requests=tuple(map(str, open_requests(view.properties))),
+        order=note_on_order(spec, at),
     )
 
 
@@ -231,7 +236,9 @@ def _problem(spec: TableSpec, at: Standing, ends: _Ends) -> str | None:
     for topic, facts in topics:
         if facts is None:
             return f"the cluster has no topic {topic}, or this user may not see it; {_hint(ends, topic, spec)}"
-    problems = source_problems(spec, at, [facts for _, facts in topics if facts is not None])
+    problems = source_problems(
+        ordered_as(spec, at.view.properties), at, [facts for _, facts in topics if facts is not None]
+    )
     return problems[0].what if problems else None
 
 

@@ -208,6 +208,8 @@ def _of_records(each: TableStatus) -> Iterator[str]:
             f"{each.table}: not read any more, because the spec does not name it: {listed_topics(each.removed_topics)};"
             " its rows stay"
         )
+    if each.order is not None:
+        yield f"{each.table}: {each.order}"
     for request in each.replay_requests:
         yield f"{each.table}: the next run replays {request}"
     for reason, count in each.skipped_by_reason.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from frazil.materialize.added_partitions import may_order_by_time, without_waiting
 from frazil.materialize.budget import RecordBytes, fit
 from frazil.materialize.pause.pausing import Pause, accepted_through, pause_of
 from frazil.materialize.state import Standing
@@ -50,6 +51,7 @@ def plan_batch(
     problems = source_problems(spec, at, topics)
     if problems:
         return Halt(spec.identifier, together(problems))
+    topics = [without_waiting(spec, _source(state, facts), facts) for facts in topics]
     accepted = accepted_through(at.view.properties)
     pending = [e for facts in topics for e in _pending(_source(state, facts), facts, accepted.get(facts.topic, {}))]
     ranges = fit(pending, spec.trigger, record_bytes=_record_bytes(at), turn=at.state.epoch)
@@ -160,7 +162,7 @@ def _lost_heads(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> I
 def _added_partitions(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> Iterator[SourceChangedError]:
     """Yield the error for a table that is ordered by offsets, whose keys may be in other partitions now."""
     added = sorted(facts.partitions.keys() - source.partitions.keys())
-    if spec.write in ("upsert", "history") and spec.order_by is None and added:
+    if spec.write in ("upsert", "history") and spec.order_by is None and added and not may_order_by_time(spec):
         yield SourceChangedError(
             f"{spec.identifier}: {facts.topic} has {plural(len(added), 'partition')} more than when the table began:"
             " a key may be in another partition now, and offsets of two partitions do not say which record is newer",

@@ -10,8 +10,9 @@ from datetime import datetime
 from functools import partial
 
 from frazil.materialize.account import Ingested
+from frazil.materialize.added_partitions import next_order
 from frazil.materialize.branches import Staged
-from frazil.materialize.changed_spec.applied_spec import naming_topics
+from frazil.materialize.changed_spec.applied_spec import naming_topics, ordered_as
 from frazil.materialize.clients import Clients, ClientSource, Step
 from frazil.materialize.create import ensure_table
 from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, prepare, reveal
@@ -40,7 +41,7 @@ from frazil.materialize.state import Standing
 from frazil.materialize.update_rows import update_rows
 from frazil.materialize.verdicts import OvertakenError
 from frazil.model.errors import CountMismatchError, IncompatibleSchemaError, RecordsLostError
-from frazil.model.plan import BatchPlan, Halt, NothingToDo, Plan, WriterSchemas
+from frazil.model.plan import BatchPlan, Halt, NothingToDo, Plan, TopicFacts, WriterSchemas
 from frazil.model.progress import TableState
 from frazil.model.schemas import RegisteredSchema, SchemaId
 from frazil.model.snapshot import TableView
@@ -90,7 +91,10 @@ class TableRun:
             here, dead_letters = self._made_ready()
         planned_at = self.clients.now()
         with self._step("plan"):
-            plan = self._plan(here)
+            topics = describe_topics(self.clients.topics, self.spec)
+            plan = self._plan(here, topics)
+        if not isinstance(plan, Halt) and self._gets_order(self._first(here), topics):
+            return Again()
         if not isinstance(plan, BatchPlan):
             return self._without_a_batch(plan, here)
         if not at_one_batch(here):
@@ -212,7 +216,7 @@ class TableRun:
         view = ensure_table(lake, topics, registry, first.spec, new_writer=self.writer, adopt=self.adopt)
         ledger = first.stands(view)
         for table in self.tables:
-            table.spec = naming_topics(table.spec, ledger.state)
+            table.spec = ordered_as(naming_topics(table.spec, ledger.state), view.properties)
         self.spec = first.spec
         here = {first.identifier: ledger}
         for table in others:
@@ -261,8 +265,15 @@ class TableRun:
         """The table, or the ledger of the group."""
         return here[self.spec.identifier]
 
-    def _plan(self, here: Places) -> Plan:
-        topics, ledger = describe_topics(self.clients.topics, self.spec), self._first(here)
+    def _gets_order(self, at: Standing, topics: Sequence[TopicFacts]) -> bool:
+        """Return whether the records of the next batches have another order, which is recorded then."""
+        order = next_order(self.spec, at, topics[0])
+        if order is not None:
+            order.commit(self.clients.lake, self.spec, at)
+        return order is not None
+
+    def _plan(self, here: Places, topics: Sequence[TopicFacts]) -> Plan:
+        ledger = self._first(here)
         self.tables[0].warnings.warn_of_changes(ledger, topics)
         added = added_topics(self.clients.topics, self.spec, ledger.state, topics)
         schemas, batch_id = self._known_schemas(), self.clients.new_id()

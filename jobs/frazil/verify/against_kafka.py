@@ -12,6 +12,7 @@ from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.formats.null_bytes import null_bytes_of_row
+from frazil.materialize.added_partitions import offsets_first
 from frazil.materialize.changed_spec.applied_spec import applied_spec_of
 from frazil.materialize.dead_letter_marks import LiveReplays
 from frazil.materialize.layout import metadata_columns
@@ -193,7 +194,8 @@ class _Comparing:
         columns, first_stays = FollowedColumns.of(table.spec), table.spec.write == "deduplicate"
         columns = replace(columns, order=()) if first_stays else columns
         rows = TableScan(table.at.view, columns=NewestRecords.read_from(columns))
-        return NewestRecords(topic, rows, columns, first_stays=first_stays)
+        first = offsets_first(table.spec, table.at) if table.spec.order_by is not None else None
+        return NewestRecords(topic, rows, columns, first_stays=first_stays, offsets_first=first)
 
     def partition(
         self,

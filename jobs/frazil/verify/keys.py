@@ -7,7 +7,7 @@ order the records of one partition; if a column orders them, the partitions of a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,18 +65,40 @@ class NewestRecords:
     """The newest of the records that are no rows, of as many keys as fit. `rows` are those of the table.
 
     A record is what orders it, its partition, and twice its offset, plus 1 if it deletes its key. `first_stays`: any
-    row of the key is right, because the first record stays.
+    row of the key is right, because the first record stays. `offsets_first`: up to these offsets, by partition, offsets
+    order the records of a partition, and all others are newer; of those the columns say it. Each record begins with
+    whether it is one of the others then.
     """
 
     truncated_at = -1
     """The offset of the last truncate: keys whose newest record is older have no row."""
 
-    def __init__(self, topic: str, rows: TableScan, columns: FollowedColumns, *, first_stays: bool = False) -> None:
+    def __init__(
+        self,
+        topic: str,
+        rows: TableScan,
+        columns: FollowedColumns,
+        *,
+        first_stays: bool = False,
+        offsets_first: Mapping[int, int] | None = None,
+    ) -> None:
         self.columns = columns
+        self._first_offsets = offsets_first or {}
         self._topic = topic
         self._rows = rows
         self._first_stays = first_stays
-        self._held = ByIdentity(greatest, columns=len(columns.order) + 2)
+        self._held = ByIdentity(greatest, columns=self._width)
+
+    @property
+    def _width(self) -> int:
+        return bool(self._first_offsets) + len(self.columns.order) + 2
+
+    def _is_later(self, partition: Numbers, offset: Numbers) -> Flags:
+        """Return which records are newer than those that offsets order."""
+        later = np.ones(len(offset), np.bool_)
+        for number, end in self._first_offsets.items():
+            later &= (partition != number) | (offset >= end)
+        return later
 
     @staticmethod
     def read_from(columns: FollowedColumns) -> tuple[str, ...]:
@@ -85,13 +107,16 @@ class NewestRecords:
 
     def add(self, first: Numbers, second: Numbers, record: Sequence[Numbers], *, is_delete: int) -> None:
         *before, offset = record
+        if self._first_offsets:
+            later = self._is_later(before[-1], offset)
+            before = [later.astype(np.int64), *(np.where(later, each, 0) for each in before[:-1]), before[-1]]
         self._held.add(first, second, *before, 2 * offset + is_delete)
 
     def goes_on(self) -> bool:
         """Return whether there are more keys, for which the records must be read again."""
         if self._held.end is None:
             return False
-        self._held = ByIdentity(greatest, columns=len(self.columns.order) + 2, start=self._held.end)
+        self._held = ByIdentity(greatest, columns=self._width, start=self._held.end)
         return True
 
     def compared(self) -> Iterator[ComparedKeys]:
@@ -100,6 +125,9 @@ class NewestRecords:
         *before, marked = found.numbers
         partition, offset, is_delete = before[-1], marked >> 1, (marked & 1).astype(np.bool_)
         has_row, row = self._rows_of(Wanted(found.first, found.second), len(marked))
+        if self._first_offsets:
+            is_later, *before = before
+            row = self._beside(is_later.astype(np.bool_), row)
         compared = has_row & (not self._first_stays)
         elsewhere = compared & (row[-2] != partition) & (not self.columns.order)
         is_older = compared & ~elsewhere & is_newer(list(zip((*before, offset), row, strict=True)), len(marked))
@@ -116,6 +144,12 @@ class NewestRecords:
                 [(kind, offset[which], (row[-2][which], row[-1][which])) for kind, which in wrong],
                 int(elsewhere[here].sum()),
             )
+
+    def _beside(self, is_later: Flags, row: Sequence[Numbers]) -> Sequence[Numbers]:
+        """Return the rows as each newest record is compared with them: one that offsets order, by its offset."""
+        row_is_later = self._is_later(row[-2], row[-1])
+        of_first = np.where(row_is_later, np.iinfo(np.int64).max, 0)
+        return [*(np.where(is_later, each, of_first) for each in row[:-2]), *row[-2:]]
 
     def _rows_of(self, wanted: Wanted, count: int) -> tuple[Flags, Sequence[Numbers]]:
         """Return whether each key has a row, and of its newest row what orders it, its partition and its offset."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import cast
 
@@ -76,10 +76,15 @@ ADDED_LATER: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class AppliedSpec:
-    """`keys` are the values by key, as text. `sometimes_kept` names metadata columns that some of the rows lack."""
+    """`keys` are the values by key, as text. `sometimes_kept` names metadata columns that some of the rows lack.
+
+    `offsets_first`: since partitions were added to the topic, the offsets up to which offsets order the records of its
+    former partitions (docs/decisions/0036).
+    """
 
     keys: Mapping[str, str]
     sometimes_kept: tuple[str, ...] = ()
+    offsets_first: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def prefix(self) -> str:
@@ -119,13 +124,16 @@ def applied_spec_of(properties: Mapping[str, str], *, table: str) -> AppliedSpec
         return None
     try:
         value = json.loads(text)
-        return AppliedSpec(_RecordedKeys(table, value["keys"]), tuple(value["sometimes_kept"]))
-    except (ValueError, TypeError, KeyError) as problem:
+        first = {int(number): int(offset) for number, offset in value.get("offsets_first", {}).items()}
+        return AppliedSpec(_RecordedKeys(table, value["keys"]), tuple(value["sometimes_kept"]), first)
+    except (ValueError, TypeError, KeyError, AttributeError) as problem:
         raise _unusable(table, f"cannot be parsed ({type(problem).__name__}: {problem})") from problem
 
 
 def spec_property(applied: AppliedSpec) -> dict[str, str]:
-    value = {"keys": dict(applied.keys), "sometimes_kept": list(applied.sometimes_kept)}
+    value: dict[str, object] = {"keys": dict(applied.keys), "sometimes_kept": list(applied.sometimes_kept)}
+    if applied.offsets_first:
+        value["offsets_first"] = applied.offsets_first
     return {SPEC_PROPERTY: json.dumps(value)}
 
 
@@ -139,7 +147,7 @@ def applied_by(spec: TableSpec, before: AppliedSpec | None = None) -> AppliedSpe
     changed = had ^ _columns_of(spec.metadata.keep, spec.key)
     if before.keys["key"] != spec.key:
         changed |= {"key"} & had
-    return AppliedSpec(keys, tuple(sorted({*before.sometimes_kept, *changed})))
+    return AppliedSpec(keys, tuple(sorted({*before.sometimes_kept, *changed})), before.offsets_first)
 
 
 def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
@@ -196,6 +204,14 @@ def naming_topics(spec: TableSpec, state: TableState) -> TableSpec:
     if len(topics) == 1 or "topic" in kept:
         return spec
     return replace(spec, metadata=replace(spec.metadata, keep=("topic", *kept)))
+
+
+def ordered_as(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
+    """The spec with the order of the table: once partitions were added to the topic, timestamps order the records."""
+    applied = applied_spec_of(properties, table=spec.identifier)
+    if applied is None or not applied.offsets_first or applied.keys["order_by"] == BY_OFFSET:
+        return spec
+    return replace(spec, order_by=f"{spec.metadata.prefix}timestamp") if spec.order_by is None else spec
 
 
 def ever_kept(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:

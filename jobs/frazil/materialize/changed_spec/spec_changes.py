@@ -198,6 +198,14 @@ def _identity(judged: Judged) -> Iterator[SpecChange]:
         yield judged.change("identity", Fate.REFUSED, how)
 
 
+def _order_by(judged: Judged) -> Iterator[SpecChange]:
+    """Yield another order. The column of timestamps stays the same by another prefix."""
+    before, now = judged.applied.keys["order_by"], TEXTS["order_by"](judged.spec)
+    times = (f"{judged.applied.prefix}timestamp", f"{judged.spec.metadata.prefix}timestamp")
+    if before != now and (before, now) != times:
+        yield judged.change("order_by", Fate.REFUSED, "existing rows were kept, replaced or valid by their current order")
+
+
 def _holds_keys(there: Column, before: str, spec: TableSpec) -> bool:
     """Return whether the key column fits the spec's key; keys by schema that were text or bytes before do not."""
     wanted = next((c for c in metadata_columns(spec, None) if c.name.lower() == there.name.lower()), None)
@@ -295,6 +303,10 @@ def _under_new_name(path: str, renames: Sequence[RenameColumn]) -> str:
 def _keep(judged: Judged) -> Iterator[SpecChange]:
     before, now = set(judged.applied.keep), set(judged.spec.metadata.keep)
     key_format_changed = judged.applied.keys["key"] != judged.spec.key
+    if "timestamp" not in now and judged.applied.offsets_first:
+        how = f"{judged.spec.metadata.prefix}timestamp orders the records of a key, since partitions were added"
+        yield judged.change("metadata.keep", Fate.REFUSED, how)
+        return
     added = [name for name in judged.spec.metadata.keep if name not in before]
     gone = [name for name in judged.applied.keep if name not in now]
     if (not added and not gone) or (key_format_changed and {*added, *gone} == {"key"}):
@@ -324,7 +336,7 @@ RULES: Mapping[str, Callable[[Judged], Iterator[SpecChange]]] = {
     "tags": tags_rule,
     "write": _never("write", "existing rows were written in the current mode, and are proven by it"),
     "identity": _identity,
-    "order_by": _never("order_by", "existing rows were kept, replaced or valid by their current order"),
+    "order_by": _order_by,
     "delete_memory": _at_once("delete_memory"),
     "cdc": _never("cdc", "existing rows were made of records that were read otherwise"),
     "cdc_deletes": _never("cdc_deletes", "the rows of keys that are deleted already would be missing, or stay"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from frazil.materialize.changed_spec.applied_spec import naming_topics
+from frazil.materialize.changed_spec.applied_spec import naming_topics, ordered_as
 from frazil.materialize.changed_spec.spec_changes import once_followed, refused_changes, spec_changes
 from frazil.materialize.evolve import evolution_for, known_schemas
 from frazil.materialize.pause.pausing import excluded_schemas
@@ -57,7 +57,7 @@ def readable_state(spec: TableSpec, view: TableView | None) -> TableState | None
 
 def preview_changes(spec: TableSpec, view: TableView, schemas: WriterSchemas, state: TableState) -> PreviewedChanges:
     """Return the changes that the spec and these writer schemas make to an existing table."""
-    spec = naming_topics(spec, state)
+    spec = ordered_as(naming_topics(spec, state), view.properties)
     followed = once_followed(spec, view, spec_changes(spec, view))
     expected = evolution_for(spec, followed, LatestSchemas.of(schemas), state)
     columns = applied(followed.columns, expected.evolution.changes)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from frazil.materialize.changed_spec.applied_spec import naming_topics
+from frazil.materialize.changed_spec.applied_spec import naming_topics, ordered_as
 from frazil.materialize.create import initial_state, notes_of
 from frazil.materialize.evolve import differences_of_newest
 from frazil.materialize.group.obstacles import in_group, other_tables
@@ -61,7 +61,8 @@ def explain(run: TableRun) -> Explanation:
     topics, schemas = describe_topics(clients.topics, spec), schemas_of_next_batch(clients.registry, spec, view)
     state = readable_state(spec, view)
     added = () if state is None else added_topics(clients.topics, spec, state, topics)
-    run.spec = spec = spec if state is None else naming_topics(spec, state)
+    if view is not None and state is not None:
+        run.spec = spec = ordered_as(naming_topics(spec, state), view.properties)
     others = other_tables(spec, clients.lake.load)
     facts = Facts(spec, view, dead_letters, topics, schemas, added, others)
     preview = preview_batch(facts, batch_id=clients.new_id())

@@ -1,0 +1,99 @@
+"""Partitions that were added to the topic of a table whose records are ordered by their offsets (decision 0036).
+
+A key may have moved to one of them, and offsets of two partitions do not say which record is newer. So the partitions
+that the table has are first read to the ends that they had when the others were seen; after that, timestamps order the
+records of a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from frazil.materialize.changed_spec.applied_spec import (
+    BY_OFFSET,
+    SPEC_PROPERTY,
+    AppliedSpec,
+    applied_spec_of,
+    spec_property,
+)
+from frazil.materialize.state import Standing
+from frazil.model.errors import CommitRejectedError
+from frazil.model.plan import TopicFacts
+from frazil.model.progress import SourceProgress
+from frazil.model.spec import TableSpec
+from frazil.ports import Lake
+
+
+def may_order_by_time(spec: TableSpec) -> bool:
+    """Return whether timestamps can order the records of this table later, which offsets order now."""
+    by_offset = spec.write == "upsert" and spec.order_by is None and spec.cdc == "none"
+    return by_offset and spec.group is None and "timestamp" in spec.metadata.keep
+
+
+def without_waiting(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> TopicFacts:
+    """Return the topic without the partitions that are not read as long as offsets order the records."""
+    if not source.partitions or not may_order_by_time(spec):
+        return facts
+    return replace(facts, partitions={n: each for n, each in facts.partitions.items() if n in source.partitions})
+
+
+@dataclass(frozen=True, slots=True)
+class NextOrder:
+    """What is to order the records: their offsets up to `first`, by partition; after that timestamps, if `by_time`."""
+
+    first: Mapping[int, int]
+    by_time: bool
+
+    def commit(self, lake: Lake, spec: TableSpec, at: Standing) -> None:
+        """Record the order in the table, unless the table has changed meanwhile: then it is to be judged again."""
+        applied = _applied(spec, at)
+        order = f"{spec.metadata.prefix}timestamp" if self.by_time else applied.keys["order_by"]
+        after = replace(applied, keys={**applied.keys, "order_by": order}, offsets_first=self.first)
+        with suppress(CommitRejectedError):
+            lake.set_property_at(at.view, SPEC_PROPERTY, spec_property(after)[SPEC_PROPERTY])
+
+
+def next_order(spec: TableSpec, at: Standing, facts: TopicFacts) -> NextOrder | None:
+    """Return the order that the table is to have before its next batch; None if it has it."""
+    source = next((each for each in at.state.sources if each.topic == facts.topic), None)
+    if source is None or not at.state.epoch or not {*source.partitions} <= {*facts.partitions}:
+        return None
+    read = {number: progress.next for number, progress in source.partitions.items()}
+    first = offsets_first(spec, at)
+    if first and spec.order_by is not None:
+        # of a table that was rolled back, timestamps order what is read again
+        again = {number: min(offset, read.get(number, offset)) for number, offset in first.items()}
+        return None if again == first else NextOrder(again, by_time=True)
+    if without_waiting(spec, source, facts) == facts:
+        return None
+    if not first:
+        return NextOrder({number: facts.partitions[number].end for number in read}, by_time=False)
+    return NextOrder(read, by_time=True) if all(read.get(n, 0) >= offset for n, offset in first.items()) else None
+
+
+def offsets_first(spec: TableSpec, at: Standing) -> Mapping[int, int]:
+    """Return the offsets up to which offsets order the records; empty if no partition was added to the topic."""
+    applied = applied_spec_of(at.view.properties, table=spec.identifier)
+    return {} if applied is None else applied.offsets_first
+
+
+def note_on_order(spec: TableSpec, at: Standing) -> str | None:
+    """Return what orders the records of a key since partitions were added; None if none was."""
+    first = offsets_first(spec, at)
+    if not first:
+        return None
+    if _applied(spec, at).keys["order_by"] != BY_OFFSET:
+        return f"since partitions were added, {spec.metadata.prefix}timestamp orders the records of a key"
+    ends = ", ".join(f"{number}: {offset:,}" for number, offset in sorted(first.items()))
+    return (
+        f"partitions were added: they wait until the others are read up to the offsets {ends}; then"
+        f" {spec.metadata.prefix}timestamp orders the records of a key"
+    )
+
+
+def _applied(spec: TableSpec, at: Standing) -> AppliedSpec:
+    applied = applied_spec_of(at.view.properties, table=spec.identifier)
+    assert applied is not None  # noqa: S101 - the spec is recorded before a batch
+    return applied

@@ -1,0 +1,183 @@
+"""Partitions that are added to the topic of a table whose records offsets order (docs/decisions/0036)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ordered_changelogs import STAMPED, OrderedChangelog, Stamped
+from test_verify_keyed import kafka, with_values
+from whole_batches import drained
+
+from frazil.materialize.added_partitions import note_on_order
+from frazil.materialize.state import Standing, standing
+from frazil.model.errors import SourceChangedError, SpecChangeError
+from frazil.model.progress import Counts
+from frazil.proof.verification import FindingKind
+from frazil.verify import by_identity
+from tests.sampling import examples
+
+BEFORE = st.tuples(st.sampled_from("abcd"), st.integers(0, 9) | st.none(), st.integers(1, 12), st.just(0))
+
+
+@dataclass
+class GrowingChangelog(OrderedChangelog):
+    """A table of a topic of one partition; a second one is added later."""
+
+    by_offset: bool = True
+
+    @classmethod
+    def at(cls, folder: Path, **changes: object) -> GrowingChangelog:
+        made = super().at(folder, order_by=None, **changes)
+        assert isinstance(made, GrowingChangelog)
+        del made.partitions.records[1]
+        return made
+
+    def grow(self) -> None:
+        self.partitions.records[1] = []
+
+    def settle(self) -> None:
+        """Offsets order the records of the first partition that are there when the second one is seen."""
+        later = [each for each in self.pending if each[2][1] == 1]
+        if not self.by_offset:
+            super().settle()
+            return
+        for key, is_delete, order in self.pending:
+            if order[1] == 0:
+                self.counts += Counts(read=1) + (Counts(deletes=1) if is_delete else Counts(rows=1))
+                for column in (self.newest, self.live):
+                    column.pop(key, None)
+                    if not is_delete:
+                        column[key] = order
+        self.by_offset = 1 not in self.partitions.records
+        self.pending = later
+        super().settle()
+
+    @property
+    def standing(self) -> Standing:
+        return standing(self.view, pipeline=self.spec.pipeline)
+
+
+@pytest.fixture
+def grown(tmp_path: Path) -> GrowingChangelog:
+    """The row of a is that of the first partition's last record, with an earlier timestamp than the one before it."""
+    made = GrowingChangelog.at(tmp_path)
+    made.send_at(("a", 1, 5, 0), ("b", 1, 6, 0), ("c", 1, 6, 0))
+    made.catch_up()
+    made.grow()
+    made.send_at(("a", 2, 4, 0), ("c", None, 7, 0), ("b", 2, 7, 1), ("c", 2, 6, 1))
+    return made
+
+
+def test_the_former_partitions_are_read_first_and_timestamps_order_what_follows(grown: GrowingChangelog) -> None:
+    grown.catch_up()
+
+    assert grown.records() == {"a": (4, 0, 3), "b": (7, 1, 0), "c": (6, 1, 1)}
+    grown.check()
+    assert grown.against_kafka().findings == ()
+    grown.send_at(("b", None, 9, 0), ("b", 3, 8, 1))
+    grown.catch_up()
+    assert "b" not in grown.records()
+    grown.check()
+
+
+def test_an_added_partition_waits_until_the_others_are_read_to_the_end_they_had(grown: GrowingChangelog) -> None:
+    grown.spec = replace(grown.spec, trigger=replace(grown.spec.trigger, rows=1))
+    table = grown.world.table(grown.spec)
+    seen: list[tuple[str | None, int]] = []
+    while 1 not in grown.standing.state.sources[0].partitions:
+        table.batch()
+        seen.append((note_on_order(grown.spec, grown.standing), grown.next_offset))
+
+    ends = "partitions were added: they wait until the others are read up to the offsets 0: 5; then kafka_timestamp"
+    assert seen[:3] == [(f"{ends} orders the records of a key", offset) for offset in (3, 4, 5)]
+    assert seen[3] == ("since partitions were added, kafka_timestamp orders the records of a key", 5)
+
+
+def test_records_that_come_meanwhile_do_not_keep_it_waiting(grown: GrowingChangelog) -> None:
+    table = grown.world.table(grown.spec)
+    for _ in range(4):
+        table.batch()
+        grown.send_at(("d", 1, 20, 0))
+
+    assert 1 in grown.standing.state.sources[0].partitions
+
+
+@settings(max_examples=examples(8, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    before=st.lists(st.lists(BEFORE, min_size=1, max_size=5), min_size=1, max_size=3),
+    unread=st.lists(BEFORE, max_size=4),
+    after=st.lists(st.lists(STAMPED, min_size=1, max_size=5), min_size=1, max_size=3),
+    most=st.sampled_from([2, 9]),
+)
+def test_the_table_is_that_of_the_model_and_kafka_agrees(
+    tmp_path_factory: pytest.TempPathFactory,
+    before: Sequence[Sequence[Stamped]],
+    unread: Sequence[Stamped],
+    after: Sequence[Sequence[Stamped]],
+    most: int,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(by_identity, "MOST_HELD", most)
+        changelog = GrowingChangelog.at(tmp_path_factory.mktemp("lake"))
+        for batch in before:
+            changelog.send_at(*batch)
+            changelog.catch_up()
+        changelog.grow()
+        changelog.send_at(*unread)
+        for batch in after:
+            changelog.send_at(*batch)
+            changelog.catch_up()
+
+        changelog.check()
+        verification = changelog.against_kafka()
+    assert (verification.findings, verification.notes) == ((), ())
+
+
+def test_a_stale_row_is_named_whichever_order_it_has(grown: GrowingChangelog) -> None:
+    grown.catch_up()
+    grown.replace_rows(lambda rows: with_values(rows, "a", kafka_offset=0, kafka_timestamp=_at(5), value='{"n": 1}'))
+
+    says = "orders-0@3: the row of the record's key is from offset 0, and the record is newer"
+    assert dict(kafka(grown))[FindingKind.STALE_ROW] == says
+
+
+def test_a_table_that_cannot_be_ordered_by_time_is_left_alone(tmp_path: Path) -> None:
+    changelog = GrowingChangelog.at(tmp_path)
+    keep = tuple(name for name in changelog.spec.metadata.keep if name != "timestamp")
+    changelog.spec = replace(changelog.spec, metadata=replace(changelog.spec.metadata, keep=keep))
+    changelog.send_at(("a", 1, 5, 0))
+    changelog.catch_up()
+    changelog.grow()
+
+    with pytest.raises(SourceChangedError, match="offsets of two partitions do not say which record is newer"):
+        drained(changelog.world, changelog.spec)
+
+
+def test_the_timestamps_stay_and_may_get_another_prefix(grown: GrowingChangelog) -> None:
+    grown.catch_up()
+    metadata = grown.spec.metadata
+    without = replace(metadata, keep=tuple(name for name in metadata.keep if name != "timestamp"))
+
+    with pytest.raises(SpecChangeError, match="kafka_timestamp orders the records of a key, since partitions were"):
+        drained(grown.world, replace(grown.spec, metadata=without))
+    renamed = replace(grown.spec, metadata=replace(metadata, prefix="k_"))
+    grown.send_at(("a", 3, 3, 1), ("a", 4, 9, 1))
+    drained(grown.world, renamed)
+    drained(grown.world, replace(renamed, order_by="k_timestamp"))
+    (row,) = [
+        row
+        for batch in grown.world.lake.read(grown.view, columns=["k_key", "k_partition", "k_offset"], equal={})
+        for row in batch.to_pylist()
+        if row["k_key"] == "a"
+    ]
+    assert (row["k_partition"], row["k_offset"]) == (1, 3)
+
+
+def _at(milliseconds: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
