@@ -203,7 +203,8 @@ def _order_by(judged: Judged) -> Iterator[SpecChange]:
     before, now = judged.applied.keys["order_by"], TEXTS["order_by"](judged.spec)
     times = (f"{judged.applied.prefix}timestamp", f"{judged.spec.metadata.prefix}timestamp")
     if before != now and (before, now) != times:
-        yield judged.change("order_by", Fate.REFUSED, "existing rows were kept, replaced or valid by their current order")
+        how = "existing rows were kept, replaced or valid by their current order"
+        yield judged.change("order_by", Fate.REFUSED, how)
 
 
 def _holds_keys(there: Column, before: str, spec: TableSpec) -> bool:
