@@ -271,6 +271,36 @@ class Lake(Protocol):
         ...
 
 
+class RebuildLake(Lake, Protocol):
+    """The lake as the rebuild of a table sees it: the table, and that of its dead letters, as the rebuild makes them.
+
+    To the steps of a batch they look like new tables with a `main` of their own. No reader sees anything of them, nor
+    does a driver of the table. `create` begins such a table, beside the present rows of the one that exists.
+    """
+
+    def replace(
+        self,
+        view: TableView,
+        built: TableView,
+        *,
+        tag: str,
+        summary: Mapping[str, str],
+        document: bytes,
+        put: Mapping[str, str],
+        remove: Collection[str],
+    ) -> None:
+        """Make what was built the table that readers see, if `main` is still at the view's head: all in one commit.
+
+        Its columns, layout and properties become the table's, with an empty, tagged snapshot that carries the summary
+        and the document. `put` are properties beside those of the rebuild, and those to `remove` go.
+        """
+        ...
+
+    def discard(self, identifier: str) -> bool:
+        """Drop what a rebuild has made of a table. Return whether there was anything."""
+        ...
+
+
 class DeltaLogs(Protocol):
     """Delta logs beside Iceberg tables, by the tables' locations. A write is a single attempt, on a version not there.
 

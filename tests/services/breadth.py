@@ -6,12 +6,13 @@ import functools
 import io
 import json
 import struct
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import boto3
 import fastavro
@@ -22,12 +23,14 @@ from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegis
 
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.iceberg.rebuild_lake import RebuildLake
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.clients import Clients
 from frazil.materialize.outcome import Outcome, Published
 from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
+from frazil.materialize.rebuild.perform import Rebuild
 from frazil.materialize.run import TableRun
 from frazil.materialize.state import standing
 from frazil.model.plan import NothingToDo
@@ -168,6 +171,14 @@ class Place:
     def run(self, spec: str, **how: Any) -> TableRun:
         (run,) = self.runs(spec, **how)
         return run
+
+    def rebuild(self, spec: str) -> Rebuild:
+        """The rebuild of the one table of a spec, by a process of its own."""
+        run = self.run(spec)
+        lake = cast(IcebergLake, run.clients.lake)
+        built = RebuildLake(lake, (run.spec.identifier, run.spec.dead_letters_identifier))
+        quietly: dict[str, Any] = {"wait": time.sleep, "clock": time.monotonic, "report": lambda progress: None}
+        return Rebuild(run.spec, run.clients, built, run.writer, **quietly)
 
     def materialize(self, spec: str, **how: Any) -> Table:
         """All that is there, by a process of its own."""

@@ -14,6 +14,7 @@ import pytest
 from breadth import Place, catch_up
 
 from frazil.cli import app
+from frazil.cli.rebuild import rebuilt_lines
 from frazil.cli.receipt_lines import lines
 from frazil.model.receipt import Receipt
 
@@ -63,6 +64,8 @@ class WalkThrough:
             receipts: list[Receipt] = []
             catch_up(self.place.run(self.spec, on_receipt=receipts.append))
             return "\n".join(line for each in receipts for line in lines(each))
+        if words[0] == "rebuild":
+            return "\n".join(rebuilt_lines(self.place.rebuild(self.spec).perform()))
         words = shlex.split(command)[1:]
         assert app.run([*words, "--config", str(self.place.folder / "frazil.yaml")]) == 0, self.capsys.readouterr()
         return self.capsys.readouterr().out

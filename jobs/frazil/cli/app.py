@@ -29,13 +29,29 @@ from frazil.cli import (
     peek,
     plan_schema,
     query,
+    rebuild,
     status,
     verify,
 )
 from frazil.cli.printed_errors import named, print_error
 from frazil.model.errors import FrazilError, MissingToolError
 
-VERBS = (demo, local, peek, init, check, plan_schema, materialize, status, verify, query, dead_letters, pause, doctor)
+VERBS = (
+    demo,
+    local,
+    peek,
+    init,
+    check,
+    plan_schema,
+    materialize,
+    status,
+    verify,
+    query,
+    dead_letters,
+    rebuild,
+    pause,
+    doctor,
+)
 """The commands in the order of `--help`. Each has `register(app)`, and imports slow modules only when it runs."""
 
 EXTRAS = {

@@ -120,7 +120,7 @@ def materialize(
     if once and every is not None:
         raise SettingError("--once and --every are mutually exclusive", hint="choose one")
     interval = None if every is None else _interval(every)
-    cluster = _cluster(spark_master, spark_environment)
+    cluster = cluster_on(spark_master, spark_environment)
     display = Display()
     runs = _runs(config, tables, display, adopt=adopt, check=check_warehouse, cluster=cluster)
     if create_only:
@@ -159,7 +159,7 @@ def _runs(
     return table_runs(clients, chosen, adopt=adopt, client_source=client_source)
 
 
-def _cluster(master: str | None, environment: str | None) -> SparkCluster | None:
+def cluster_on(master: str | None, environment: str | None) -> SparkCluster | None:
     """Return the cluster to run tasks on, or None for this machine. Raises SettingError, or SparkClusterError."""
     from frazil.adapters.spark.cluster import SparkCluster  # noqa: PLC0415
 

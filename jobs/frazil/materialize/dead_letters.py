@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, given_up, stage_on_branch
@@ -38,6 +38,8 @@ LOG = logging.getLogger(__name__)
 
 PREPARED_PREFIX = "frazil_prepared_"
 NO_BATCH = ""
+REBUILT = "frazil.rebuilt"
+"""A summary key of dead letters that take the place of all earlier ones of their table."""
 
 
 def ensure_dead_letters(lake: Lake, spec: TableSpec, here: Standing) -> TableView:
@@ -151,6 +153,18 @@ def prepare(lake: Lake, identifier: str, *, plan: BatchPlan, writer: str, files:
     _stage(lake, view, names=names, files=files, summary=summary, beginning=beginning)
 
 
+def prepare_rebuilt(lake: Lake, identifier: str, *, plan: BatchPlan, writer: str, files: Sequence[WrittenFile]) -> None:
+    """Stage the dead letters of a rebuilt table, in the place of those that it has. Raises as `prepare`."""
+    summary = {
+        **_summary(plan.state.pipeline, epoch=plan.epoch, batch_id=plan.batch_id),
+        ROWS_UUID: plan.table_uuid,
+        REBUILT: "true",
+    }
+    names = branch_names(PREPARED_PREFIX, writer + "_" + plan.batch_id)
+    view, beginning = _load(lake, identifier), Beginning(plan.table_uuid, {})
+    _stage(lake, view, names=names, files=files, summary=summary, beginning=beginning)
+
+
 def keep_pending(lake: Lake, spec: TableSpec, *, plan: BatchPlan, writer: str, files: Sequence[WrittenFile]) -> None:
     """Keep the dead letters of a batch that is not published on the branch where they would be prepared.
 
@@ -258,8 +272,12 @@ def _stage(
     for _ in range(ATTEMPTS):
         epoch = int(summary[EPOCH])
         place = _parent_for(view, epoch, beginning.rows_uuid)
-        expired, document = expired_letters(view, place.base, tagged(view)).stored()
+        letters = expired_letters(view, place.base, tagged(view))
+        expired, document = letters.stored()
         without = None if place.whole else beginning.taken_back(epoch, marks=has_marks(view))
+        if REBUILT in summary:
+            expired, document = letters.without(beginning.rows_uuid).written()
+            without = replace(beginning, sources={}).condition
         try:
             stage_on_branch(
                 lake,

@@ -63,7 +63,7 @@ def _read(key: NamedKey | None, spec: TableSpec, properties: Mapping[str, str]) 
             f"{spec.identifier}: the hash_key {key.id} is not the key of the table's hashes: its fingerprint is"
             f" {has}, and the table's property {HASH_KEY_PROPERTY} has {had}",
             hint="restore the former value of the key in the file or secret that `policies` in frazil.yaml names; for"
-            " another key, give it another `id` and materialize into another `table`",
+            f" another key, give it another `id` and run `frazil rebuild {spec.identifier}`",
         )
     return found
 

@@ -40,6 +40,7 @@ from frazil.materialize.stage import ReadBatch
 from frazil.materialize.state import Standing
 from frazil.materialize.update_rows import update_rows
 from frazil.materialize.verdicts import OvertakenError
+from frazil.model.delta import Announced
 from frazil.model.errors import CountMismatchError, IncompatibleSchemaError, RecordsLostError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, Plan, TopicFacts, WriterSchemas
 from frazil.model.progress import TableState
@@ -282,7 +283,7 @@ class TableRun:
     def _without_a_batch(self, plan: Halt | NothingToDo, here: Places) -> NothingToDo:
         """Announce the current snapshots again, because readers may be behind."""
         for table in self.tables:
-            table.announcing.announce(self.clients, here[table.identifier].view)
+            self._announce(table, here[table.identifier].view)
         if isinstance(plan, Halt):
             raise plan.error
         self.state = plan.state
@@ -356,9 +357,12 @@ class TableRun:
             for table, batch, at in zip(self.tables, batches, now, strict=True):
                 receipts.append(batch.receipt(at, schema_changes=table.absorbed.take_changes()))
                 self.clients.on_receipt(receipts[-1])
-                deltas.append(table.announcing.announce(self.clients, at.view))
+                deltas.append(self._announce(table, at.view))
         self._housekeep([at.view for at in now])
         return Published(receipts[0], now[0], deltas[0], rows=sum(receipt.counts.rows for receipt in receipts))
+
+    def _announce(self, table: OneTable, view: TableView) -> Announced | None:
+        return table.announcing.announce(self.clients, view)
 
     def _housekeep(self, views: Sequence[TableView]) -> None:
         for table, view in zip(self.tables, views, strict=True):

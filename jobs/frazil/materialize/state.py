@@ -12,6 +12,8 @@ from frazil.model.summary import carries_state, state_in
 
 CHECKPOINT_TAG = "frazil_checkpoint"
 """Keeps the snapshot that carries the state alive through any expiry. It is moved with every publish."""
+GENERATION_PROPERTY = "frazil.generation"
+"""A table property: how often the table was rebuilt, as its state says too. A new table has none."""
 WRITABLE_FORMAT = 2
 """The format version of Iceberg that tables are made with; PyIceberg writes no manifests of version 3."""
 
@@ -67,9 +69,27 @@ def _checked(view: TableView, carrier: Snapshot, foreign: tuple[Snapshot, ...], 
             hint="give this spec another `table`; if the table should continue with other topics, keep one of its"
             " topics in the spec until a batch has added the new ones",
         )
+    _check_generation(view, carrier, state)
     tagged = view.tags.get(CHECKPOINT_TAG)
     rolled_back = tagged is not None and all(s.id != tagged for s in view.ancestry(view.head))
     return Standing(view, state, carrier, foreign, rolled_back)
+
+
+def generation_property(generation: int) -> dict[str, str]:
+    return {GENERATION_PROPERTY: str(generation)}
+
+
+def _check_generation(view: TableView, carrier: Snapshot, state: TableState) -> None:
+    """Raise StateLostError if `main` was rolled back to rows from before a rebuild, which the spec did not make."""
+    now = int(view.properties.get(GENERATION_PROPERTY, "0"))
+    if state.generation != now:
+        raise StateLostError(
+            f"the table {view.identifier} has generation {now}, and its snapshot {carrier.id} generation"
+            f" {state.generation}: `main` was rolled back across a rebuild, which leaves the columns and the"
+            " properties of the rebuilt table as they are",
+            hint=f"roll `main` forward to the tag {CHECKPOINT_TAG}; to have the former rows, restore the former spec,"
+            f" then run `frazil rebuild {view.identifier}`",
+        )
 
 
 def _chain_broken(view: TableView, oldest: Snapshot) -> StateLostError:

@@ -41,7 +41,7 @@ class StageAgain:
 
 @dataclass(frozen=True, slots=True)
 class PlanAgain:
-    """The table was rolled back, or dead letters were replayed: the batch no longer fits the table's state."""
+    """The table was rolled back or rebuilt, or dead letters were replayed: the batch no longer fits its state."""
 
 
 Verdict = Done | Ready | StageAgain | PlanAgain
@@ -66,14 +66,15 @@ def overtaken(view: TableView, plan: BatchPlan) -> StageAgain | PlanAgain:
     """Return whether a batch that was planned on another head is staged again or planned again.
 
     A replay leaves the next offsets as they are: a batch that one overtook is planned again, not fenced. A replay that
-    any batch overtook is planned again too, since another replay may have had the same dead letters.
+    any batch overtook is planned again too, since another replay may have had the same dead letters. So is every batch
+    whose table was rebuilt meanwhile.
 
     Raises FencedError if another process published this epoch or a later one.
     """
     now = standing(view, pipeline=Pipeline.of_state(plan.state))
     if now.state.itself == plan.state.itself:
         return StageAgain(now)
-    if plan.is_replay or now.state.last_read == plan.state.last_read:
+    if plan.is_replay or now.state.last_read == plan.state.last_read or now.state.generation > plan.state.generation:
         return PlanAgain()
     if now.state.epoch >= plan.state.epoch:
         raise FencedError(

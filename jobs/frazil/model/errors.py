@@ -21,6 +21,7 @@ FrazilError
 │   ├── FormatVersionError     Frazil cannot write the table's Iceberg format version
 │   ├── SpecChangeError        the table cannot follow a change of its spec
 │   ├── ReplayError            a driver could not replay dead letters
+│   ├── RebuildError           the topics cannot make the table again
 │   └── PausedError
 ├── DefectError            an unexpected error: the stack trace is in the log (exit 1)
 └── ServiceError           an external service does not answer or refuses (exit 1; worth retrying)
@@ -171,6 +172,10 @@ class SpecChangeError(TableError):
 
 class ReplayError(TableError):
     """A driver could not replay dead letters as it was asked to. Those that were replayed before are rows."""
+
+
+class RebuildError(TableError):
+    """A table cannot be made again from its topics. Readers see it as it was."""
 
 
 class PausedError(TableError):

@@ -51,10 +51,16 @@ class ExpiredLetters:
     def total(self) -> int:
         return sum(each.count for each in self.by_source.values())
 
+    def without(self, rows_uuid: str) -> ExpiredLetters:
+        """Return the figures without those of one table of rows."""
+        return ExpiredLetters({source: each for source, each in self.by_source.items() if source[0] != rows_uuid})
+
     def stored(self) -> tuple[dict[str, str], bytes]:
         """Return the part of a snapshot's summary, and the document; both are empty if no letters were deleted."""
-        if not self.by_source:
-            return {}, b""
+        return self.written() if self.by_source else ({}, b"")
+
+    def written(self) -> tuple[dict[str, str], bytes]:
+        """Return the same also if there are none, so that earlier figures count no more."""
         rows = [[*source, e.count, e.sums.offsets, e.sums.squares] for source, e in sorted(self.by_source.items())]
         document = zlib.compress(json.dumps(rows).encode())
         return {EXPIRED: f"{self.total} {checksum(document)}"}, document

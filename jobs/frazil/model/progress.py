@@ -258,6 +258,8 @@ class TableState:
     group: GroupState | None = None
     remembered: RememberedDeletes | None = None
     """The deletes that a table remembers whose records another column than the offset orders."""
+    generation: int = 0
+    """The number of rebuilds of the table. The counts are those since the last one, and epochs continue."""
 
     @property
     def itself(self) -> BatchRef:

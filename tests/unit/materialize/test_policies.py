@@ -302,7 +302,10 @@ def test_another_id_of_the_hash_key_is_refused_by_batches_and_by_verify(world: W
 
     with pytest.raises(SpecChangeError, match="existing rows, made with the key h1") as refused:
         world.table(changed).batch()
-    assert refused.value.hint == "restore `policies.hash_key` in frazil.yaml, or materialize into another `table`"
+    assert refused.value.hint == (
+        f"restore `policies.hash_key` in frazil.yaml, or run `frazil rebuild {table.identifier}`, which reads the topic"
+        " again by the changed spec"
+    )
     with pytest.raises(SettingError, match="were made with the hash_key h1, which is not configured"):
         verified(world, changed)
 

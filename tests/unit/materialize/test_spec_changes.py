@@ -216,7 +216,7 @@ EXAMPLES: dict[str, list[Example]] = {
         Example("", "start: {timestamp: 2026-01-01T00:00:00Z}", Fate.REBUILD, "start", "continues from its offsets"),
         Example("", "start: latest", Fate.REBUILD, "start", "continues from its offsets"),
     ],
-    "start.offsets": [Example("", "start: {offsets: {0: 3}}", Fate.REBUILD, "start", "into another `table`")],
+    "start.offsets": [Example("", "start: {offsets: {0: 3}}", Fate.REBUILD, "start", "run `frazil rebuild")],
     "metadata.prefix": [
         applied("metadata.prefix", "", "metadata: {prefix: meta_}", "5 columns renamed"),
         refused("metadata.prefix", "", "metadata: {prefix: taken_}", "the table already has a column taken_offset"),

@@ -20,7 +20,7 @@ from frazil.model.policies import Policies, Policy
 from frazil.model.spec import METADATA_NAMES, MetadataColumns, TableSpec
 from frazil.model.spec_change import Fate, SpecChange
 
-KEPT_MASKS = "existing rows keep the masks that they were written with: materialize into another `table`"
+KEPT_MASKS = "existing rows keep the masks that they were written with"
 
 
 def policies_rule(judged: Judged) -> Iterator[SpecChange]:

@@ -38,6 +38,11 @@ from frazil.model.spelling import plural
 from frazil.model.unions import unions_property
 
 OTHER_MESSAGE = f"{NEXT_BATCH}; `verify --against-kafka` expects no rows of another message any more"
+REBUILT = frozenset(
+    {"key", "value", "fields", "wire_format", "columns", "tags", "write", "identity", "order_by", "cdc", "cdc_deletes",
+     "cdc_keep", "string_formats"}
+)  # fmt: skip
+"""Keys whose change is refused because of rows that are there: a rebuild makes all of them again."""
 TARGET_FILE_PROPERTY = "write.target-file-size-bytes"
 
 
@@ -61,10 +66,13 @@ def refused_changes(spec: TableSpec, changes: Sequence[SpecChange]) -> tuple[Spe
 
 def _refusal(spec: TableSpec, change: SpecChange) -> SpecChangeError:
     given_in = change.given_in or f"`{change.key}` in {spec.source_file}"
+    way_out = "materialize into another `table`"
+    if change.key in REBUILT and spec.group is None:
+        way_out = f"run `frazil rebuild {spec.identifier}`, which reads the topic again by the changed spec"
     return SpecChangeError(
         f"{spec.identifier}: the table cannot follow a change of its spec: {change.key}:"
         f" {change.table_has} -> {change.spec_says}: {change.how}",
-        hint=f"restore {given_in}, or materialize into another `table`",
+        hint=f"restore {given_in}, or {way_out}",
     )
 
 
@@ -256,7 +264,7 @@ def _start(judged: Judged) -> Iterator[SpecChange]:
     if judged.applied.keys["start"] != TEXTS["start"](judged.spec):
         how = (
             "the table continues from its offsets, and only topics that are added later start here; to start its"
-            " topics elsewhere, materialize into another `table`"
+            f" topics elsewhere, run `frazil rebuild {judged.spec.identifier}`"
         )
         yield judged.change("start", Fate.REBUILD, how)
 

@@ -54,8 +54,8 @@ class Pauser:
 def pause_at(lake: Lake, spec: TableSpec, planned: TableState, reason: str, *, because: FrazilError) -> None:
     """Pause the table for `reason`, a value of the property. A pause by an operator is kept.
 
-    A table that was rolled back meanwhile is left alone: the next batch judges it anew. Raises FencedError where
-    another process has published since, so that what it did is not paused for what this one found before.
+    A table that was rolled back or rebuilt meanwhile is left alone: the next batch judges it anew. Raises FencedError
+    where another process has published since, so that what it did is not paused for what this one found before.
     """
     failure: Exception = CommitRejectedError("not tried")
     for _ in range(ATTEMPTS):
@@ -82,7 +82,7 @@ def _paused_by_operator(view: TableView) -> bool:
 
 
 def _check_fenced(spec: TableSpec, planned: TableState, now: TableState, because: FrazilError) -> None:
-    if now.epoch >= planned.epoch:
+    if now.epoch >= planned.epoch and now.generation == planned.generation:
         raise FencedError(
             f"{spec.identifier}: another process published epoch {now.epoch} (writer {now.writer}) after this one had"
             f" planned on epoch {planned.epoch}; the table was not paused for: {because.what}",

@@ -99,8 +99,8 @@ def refusal(
 def _way_out(table: str, schema_id: SchemaId | None, *, of_key: bool, held: bool) -> str:
     if schema_id is None:
         return (
-            "undo what changed the column, or change `metadata` in the spec, or materialize into another `table`; then"
-            f" `frazil resume {table}`"
+            "undo what changed the column, or change `metadata` in the spec, or make all rows again (`frazil rebuild"
+            f" {table}`); then `frazil resume {table}`"
         )
     schema = f"{'the key schema' if of_key else 'schema'} {schema_id}"
     exclude = f"`frazil resume {table} --dead-letter-schema {schema_id}`"

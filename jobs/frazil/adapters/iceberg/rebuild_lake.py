@@ -1,0 +1,284 @@
+"""Tables as a rebuild makes them: a branch with its own columns, layout and properties, which no reader sees.
+
+The table's metadata has the new schema, partition spec and sort order beside the present ones. A property says which
+they are, and holds the properties that the table is to get. Branches and tags of the rebuild have a prefix.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    AssertCurrentSchemaId,
+    AssertDefaultSortOrderId,
+    AssertDefaultSpecId,
+    AssertLastAssignedFieldId,
+    AssertLastAssignedPartitionId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
+    SetCurrentSchemaUpdate,
+    SetDefaultSortOrderUpdate,
+    SetDefaultSpecUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+    _apply_table_update,
+    _TableMetadataUpdateContext,
+)
+
+from frazil.adapters.iceberg.changes import reorder, repartition, same_layout
+from frazil.adapters.iceberg.field_ids import with_ids_of
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.iceberg.refs import added
+from frazil.adapters.iceberg.types import to_schema
+from frazil.adapters.iceberg.view import view_of
+from frazil.model.columns import Column
+from frazil.model.errors import CommitRejectedError, CommitUnknownError
+from frazil.model.snapshot import MAIN, TableView
+
+REBUILD_PROPERTY = "frazil.rebuild"
+"""A table property: JSON of what the table will be once its rebuild is complete. Its presence is the rebuild's."""
+
+REF_PREFIX = "frazil_rebuild_"
+"""The beginning of the names of a rebuild's branches and tags. Then follows the name that the rebuild gives them."""
+
+_KEPT_APART = (
+    SetPropertiesUpdate,
+    RemovePropertiesUpdate,
+    SetCurrentSchemaUpdate,
+    SetDefaultSpecUpdate,
+    SetDefaultSortOrderUpdate,
+)
+"""Updates that must not change the table itself before the rebuild is complete."""
+
+
+class _BuiltTable(Table):
+    """A table with the metadata that it would have if its rebuild were complete now. `real` is the table as it is."""
+
+    def __init__(self, real: Table, metadata: TableMetadata) -> None:
+        super().__init__(real.name(), metadata, real.metadata_location, real.io, real.catalog)
+        self.real = real
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What `REBUILD_PROPERTY` holds."""
+
+    schema_id: int
+    spec_id: int
+    sort_order_id: int
+    properties: Mapping[str, str]
+
+    @staticmethod
+    def of(metadata: TableMetadata) -> _Shape:
+        return _Shape(
+            metadata.current_schema_id,
+            metadata.default_spec_id,
+            metadata.default_sort_order_id,
+            dict(metadata.properties),
+        )
+
+    @staticmethod
+    def read(text: str) -> _Shape:
+        return _Shape(**json.loads(text))
+
+    def written(self) -> str:
+        return json.dumps({name: getattr(self, name) for name in self.__slots__})
+
+
+class RebuildLake(IcebergLake):
+    """Shows `tables` as their rebuild makes them, and all others as they are (`ports.RebuildLake`).
+
+    It shares the catalog of another lake, and what that has read.
+    """
+
+    def __init__(self, lake: IcebergLake, tables: Collection[str]) -> None:
+        vars(self).update(vars(lake))
+        self._tables = frozenset(tables)
+
+    def load(self, identifier: str) -> TableView | None:
+        real = super().load(identifier)
+        if real is None or identifier not in self._tables:
+            return real
+        built = _built(real.current)
+        if built is None:
+            return None
+        return view_of(identifier, built, self._read_document, self._live.count, self._sources.between)
+
+    def create(
+        self,
+        identifier: str,
+        columns: Sequence[Column],
+        *,
+        partition_by: Sequence[str],
+        properties: Mapping[str, str],
+        summary: Mapping[str, str],
+        document: bytes = b"",
+        tag: str | None = None,
+        sort_by: Sequence[str] = (),
+    ) -> TableView:
+        """Begin the rebuild of a table that exists. Raises CommitRejectedError if one has begun already.
+
+        Raises CommitUnknownError and CatalogError as other commits.
+        """
+        real = super().load(identifier)
+        if real is None:
+            raise CommitRejectedError(f"{identifier} no longer exists")
+        begun = _BuiltTable(real.current, _begun(real.current.metadata, properties))
+        transaction = Transaction(begun, autocommit=False)
+        repartition(transaction, ())  # the library refuses a schema that lacks a column of the present layout
+        reorder(transaction, ())
+        _use_columns(transaction, columns)
+        repartition(transaction, partition_by)
+        reorder(transaction, sort_by)
+        shaped = _BuiltTable(real.current, transaction.table_metadata)
+        with self._storage_of(real):
+            first = self._new_snapshot(shaped, (), parent=None, summary=summary, document=document)
+        requirements = (*same_layout(begun.metadata), AssertRefSnapshotId(ref=MAIN, snapshot_id=None))
+        recorded = SetPropertiesUpdate(updates=dict(properties))
+        self._commit(begun, requirements, (*transaction._updates, recorded, *added(first, MAIN, tag)))
+        made = self.load(identifier)
+        if made is None:
+            raise CommitUnknownError(f"the rebuild of {identifier} was begun but the table does not show it")
+        return made
+
+    def set_properties(self, identifier: str, *, put: Mapping[str, str], remove: Sequence[str] = ()) -> None:
+        view = self.load(identifier)
+        if identifier not in self._tables or view is None:
+            super().set_properties(identifier, put=put, remove=remove)
+            return
+        there = [name for name in remove if name in view.properties]
+        updates = (SetPropertiesUpdate(updates=dict(put)), RemovePropertiesUpdate(removals=there))
+        self._commit(view.current, (AssertTableUUID(uuid=view.current.metadata.table_uuid),), updates)
+
+    def replace(
+        self,
+        view: TableView,
+        built: TableView,
+        *,
+        tag: str,
+        summary: Mapping[str, str],
+        document: bytes,
+        put: Mapping[str, str],
+        remove: Collection[str],
+    ) -> None:
+        real: Table = view.current
+        shown: _BuiltTable = built.current
+        with self._storage_of(view):
+            last = self._new_snapshot(shown, (), parent=built.head, summary=summary, document=document)
+        shape = _Shape.of(shown.metadata)
+        wanted = {**shape.properties, **put}
+        gone = [name for name in (REBUILD_PROPERTY, *remove) if name in view.properties and name not in wanted]
+        requirements = (
+            *same_layout(real.metadata),
+            AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
+            AssertRefSnapshotId(ref=REF_PREFIX + MAIN, snapshot_id=built.head),
+        )
+        updates = (
+            *added(last, MAIN, tag),
+            *_without_refs(real.metadata),
+            SetCurrentSchemaUpdate(schema_id=shape.schema_id),
+            SetDefaultSpecUpdate(spec_id=shape.spec_id),
+            SetDefaultSortOrderUpdate(sort_order_id=shape.sort_order_id),
+            SetPropertiesUpdate(updates=wanted),
+            RemovePropertiesUpdate(removals=gone),
+        )
+        self._commit(real, requirements, updates)
+
+    def discard(self, identifier: str) -> bool:
+        real = super().load(identifier)
+        if real is None:
+            return False
+        metadata: TableMetadata = real.current.metadata
+        updates: tuple[TableUpdate, ...] = _without_refs(metadata)
+        if REBUILD_PROPERTY in metadata.properties:
+            updates = (*updates, RemovePropertiesUpdate(removals=[REBUILD_PROPERTY]))
+        if updates:
+            self._commit(real.current, (AssertTableUUID(uuid=metadata.table_uuid),), updates)
+        return bool(updates)
+
+    def _commit(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> None:
+        if isinstance(table, _BuiltTable):
+            required = tuple(each for one in requirements for each in _required(table.real.metadata, one))
+            super()._commit(table.real, required, tuple(_apart(table.metadata, updates)))
+        else:
+            super()._commit(table, requirements, updates)
+
+
+def _built(real: Table) -> _BuiltTable | None:
+    """Return the table as its rebuild makes it; None if there is no rebuild."""
+    said = real.metadata.properties.get(REBUILD_PROPERTY)
+    head = real.metadata.refs.get(REF_PREFIX + MAIN)
+    if said is None or head is None:
+        return None
+    shape, refs = _Shape.read(said), real.metadata.refs
+    shown: dict[str, Any] = {
+        "current_schema_id": shape.schema_id,
+        "default_spec_id": shape.spec_id,
+        "default_sort_order_id": shape.sort_order_id,
+        "properties": dict(shape.properties),
+        "refs": {n.removeprefix(REF_PREFIX): ref for n, ref in refs.items() if n.startswith(REF_PREFIX)},
+        "current_snapshot_id": head.snapshot_id,
+    }
+    return _BuiltTable(real, real.metadata.model_copy(update=shown))
+
+
+def _begun(metadata: TableMetadata, properties: Mapping[str, str]) -> TableMetadata:
+    return metadata.model_copy(update={"properties": dict(properties), "refs": {}, "current_snapshot_id": None})
+
+
+def _use_columns(transaction: Transaction, columns: Sequence[Column]) -> None:
+    metadata = transaction.table_metadata
+    unused = max(schema.schema_id for schema in metadata.schemas) + 1
+    known = metadata.schema()
+    wanted = with_ids_of(to_schema(columns), known, schema_id=unused, last_id=metadata.last_column_id)
+    if wanted.fields != known.fields:
+        transaction._apply((AddSchemaUpdate(schema_=wanted), SetCurrentSchemaUpdate(schema_id=-1)), ())
+
+
+def _required(real: TableMetadata, requirement: TableRequirement) -> Iterator[TableRequirement]:
+    """Yield what the table must fulfil where a rebuild requires something of the table that it makes.
+
+    Both have one list of schemas, of partition specs and of sort orders: none may have come from elsewhere.
+    """
+    match requirement:
+        case AssertRefSnapshotId():
+            yield AssertRefSnapshotId(ref=REF_PREFIX + requirement.ref, snapshot_id=requirement.snapshot_id)
+        case AssertCurrentSchemaId():
+            yield AssertCurrentSchemaId(current_schema_id=real.current_schema_id)
+            yield AssertLastAssignedFieldId(last_assigned_field_id=real.last_column_id)
+        case AssertDefaultSpecId():
+            yield AssertDefaultSpecId(default_spec_id=real.default_spec_id)
+            yield AssertLastAssignedPartitionId(last_assigned_partition_id=real.last_partition_id)
+        case AssertDefaultSortOrderId():
+            yield AssertDefaultSortOrderId(default_sort_order_id=real.default_sort_order_id)
+        case _:
+            yield requirement
+
+
+def _apart(shown: TableMetadata, updates: Sequence[TableUpdate]) -> Iterator[TableUpdate]:
+    """Yield the updates of the table itself for those of the table that a rebuild makes."""
+    context, after = _TableMetadataUpdateContext(), shown
+    for update in updates:
+        after = _apply_table_update(update, after, context)
+        if isinstance(update, SetSnapshotRefUpdate | RemoveSnapshotRefUpdate):
+            yield update.model_copy(update={"ref_name": REF_PREFIX + update.ref_name})
+        elif not isinstance(update, _KEPT_APART):
+            yield update
+    if any(isinstance(update, _KEPT_APART) for update in updates):
+        yield SetPropertiesUpdate(updates={REBUILD_PROPERTY: _Shape.of(after).written()})
+
+
+def _without_refs(real: TableMetadata) -> tuple[RemoveSnapshotRefUpdate, ...]:
+    return tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in real.refs if name.startswith(REF_PREFIX))

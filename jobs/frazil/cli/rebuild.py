@@ -1,0 +1,119 @@
+"""`frazil rebuild`: all rows of a table are made again from its topics, by its present spec."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from frazil.cli.materialize import SparkEnvironment, SparkMaster, cluster_on
+from frazil.cli.options import DEFAULT_CONFIG, Config, example, settings_from
+from frazil.cli.screen import print_lines
+from frazil.model.errors import SettingError
+
+if TYPE_CHECKING:
+    from frazil.adapters.spark.cluster import SparkCluster
+    from frazil.materialize.rebuild.perform import Rebuild, RebuildProgress
+    from frazil.model.receipt import Receipt
+    from frazil.model.spec import Settings, TableSpec
+
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="A table as `table` or `database.table`.")]
+MaxRate = Annotated[
+    float | None,
+    typer.Option("--max-rate", metavar="RECORDS", help="Read at most so many records a second, on average."),
+]
+DropForeign = Annotated[
+    bool,
+    typer.Option("--drop-foreign-changes", help="Rebuild the table even if others have changed its rows."),
+]
+Discard = Annotated[bool, typer.Option("--discard", help="Drop what an interrupted rebuild has built, then stop.")]
+
+
+def register(app: typer.Typer) -> None:
+    examples = ("frazil rebuild stock_trades", "frazil rebuild stock_trades --max-rate 50000")
+    app.command("rebuild", epilog=example(*examples))(rebuild)
+
+
+def rebuild(
+    table: Table,
+    max_rate: MaxRate = None,
+    drop_foreign_changes: DropForeign = False,
+    discard: Discard = False,
+    spark_master: SparkMaster = None,
+    spark_environment: SparkEnvironment = None,
+    config: Config = DEFAULT_CONFIG,
+) -> None:
+    """Make all rows of a table again from its topics.
+
+    The rows are made by the present spec. Use it after a change of the spec that a table cannot follow, such as another
+    `write`. Readers see the table as it was until it is complete; then one commit replaces rows, columns and
+    partitioning. The table keeps its uuid. If it is interrupted, run it again: it continues. A driver of the table may
+    run meanwhile; start it again afterwards if the spec has changed. Nothing is replaced if Kafka has lost records that
+    the table has.
+    """
+    from frazil.cli.progress import own_stderr  # noqa: PLC0415
+    from frazil.specs.select import select_table  # noqa: PLC0415
+
+    if max_rate is not None and max_rate <= 0:
+        raise SettingError(f"--max-rate: expected a number above 0, found {max_rate:g}", hint="without it, no bound")
+    settings = settings_from(config)
+    spec = select_table(settings, table)
+    found = _opened(settings, spec, config, cluster_on(spark_master, spark_environment))
+    found.max_rate, found.drop_foreign = max_rate, drop_foreign_changes
+    if discard:
+        gone = "what was built is dropped" if found.discard() else "no rebuild was begun; nothing was dropped"
+        print(f"{spec.identifier}: {gone}", file=sys.stderr)
+        return
+    with own_stderr():
+        try:
+            receipt = found.perform()
+        finally:
+            found.clients.runner.stop()
+    print_lines(rebuilt_lines(receipt), sys.stdout)
+
+
+def rebuilt_lines(receipt: Receipt) -> Iterator[str]:
+    """Yield which snapshot the table is now, and what became of the records."""
+    yield f"{receipt.table} is rebuilt: epoch {receipt.epoch}, snapshot {receipt.snapshot_id}"
+    yield f"  {receipt.counts.short_formula()}"
+
+
+def _opened(settings: Settings, spec: TableSpec, config: Config, cluster: SparkCluster | None) -> Rebuild:
+    from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
+    from frazil.adapters.iceberg.rebuild_lake import RebuildLake  # noqa: PLC0415
+    from frazil.adapters.spark.runner import SparkRunner  # noqa: PLC0415
+    from frazil.cli.clients import new_id, open_clients  # noqa: PLC0415
+    from frazil.materialize.rebuild.perform import Rebuild  # noqa: PLC0415
+
+    lake = IcebergLake(settings.catalog)
+    runner = SparkRunner(log_file=config.parent / ".frazil" / "spark.log", cluster=cluster)
+    clients = replace(open_clients(settings, runner, on_receipt=lambda receipt: None), lake=lake)
+    return Rebuild(
+        spec,
+        clients,
+        RebuildLake(lake, (spec.identifier, spec.dead_letters_identifier)),
+        new_id(),
+        wait=time.sleep,
+        clock=time.monotonic,
+        report=lambda progress: _report(spec, progress),
+    )
+
+
+def _report(spec: TableSpec, progress: RebuildProgress) -> None:
+    print(f"{spec.identifier}: {progress_words(progress)}", file=sys.stderr, flush=True)
+
+
+def progress_words(progress: RebuildProgress) -> str:
+    """Return text such as `300,000 of 1,200,000 offsets, 45,000/s, 20 s left`."""
+    from frazil.cli.backlog import duration  # noqa: PLC0415
+
+    words = f"{progress.read:,} of {progress.total:,} offsets"
+    rate = progress.read_here / progress.seconds if progress.seconds else 0.0
+    if not rate:
+        return words
+    left = progress.total - progress.read
+    return f"{words}, {rate:,.0f}/s" + (f", {duration(left / rate)} left" if left else "")

@@ -1,0 +1,111 @@
+"""Why a table cannot be rebuilt: Kafka lacks records of its rows, or it has rows that no record of a topic made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+from frazil.materialize.foreign import count_foreign
+from frazil.materialize.plan import source_problems, together
+from frazil.materialize.rebuild.topics import Offsets
+from frazil.materialize.state import Standing, check_format
+from frazil.model.errors import FrazilError, RebuildError, RecordsLostError
+from frazil.model.plan import TopicFacts
+from frazil.model.progress import ForeignChanges, PartitionProgress, TableState
+from frazil.model.spec import TableSpec
+from frazil.model.spelling import plural
+
+NEW_TABLE = "materialize the topic into another `table`"
+
+
+def check_spec(spec: TableSpec) -> None:
+    """Raise RebuildError for a table of a group."""
+    if spec.group is not None:
+        raise RebuildError(
+            f"{spec.identifier} belongs to the group of tables {spec.group.name}: this release rebuilds single tables",
+            hint=f"{NEW_TABLE} with the changed spec",
+        )
+
+
+def check_topics(spec: TableSpec, state: TableState) -> None:
+    """Raise RebuildError if the table has rows of a topic that the spec does not name any more."""
+    others = [each.topic for each in state.sources if each.topic not in spec.topics]
+    if others:
+        raise RebuildError(
+            f"{spec.identifier} has rows of {', '.join(others)}, which {spec.source_file} does not name: a rebuild"
+            " would lose them",
+            hint="name the topic again, rebuild the table, and remove it again",
+        )
+
+
+def check_records(spec: TableSpec, here: Standing, facts: Sequence[TopicFacts], origins: Offsets) -> None:
+    """Raise what keeps the topics from being read again from the first record that the table has.
+
+    Raises RecordsLostError, or SourceChangedError.
+    """
+    check_format(here.view)
+    problems: list[FrazilError] = [*source_problems(spec, here, facts), *_lost(spec, here.state, facts, origins)]
+    if problems:
+        raise together(problems)
+
+
+def _lost(
+    spec: TableSpec, state: TableState, facts: Sequence[TopicFacts], origins: Offsets
+) -> Iterator[RecordsLostError]:
+    for topic in facts:
+        for number, origin in sorted(origins[topic.topic].items()):
+            earliest = topic.partitions[number].earliest
+            if earliest > origin and _progress(state, topic.topic, number).counts.read:
+                yield RecordsLostError(
+                    f"{spec.identifier}: the table has records of {topic.topic}-{number} from offset {origin} on, and"
+                    f" the oldest record left in Kafka is {earliest}: a rebuild would lose the rows of"
+                    f" {plural(earliest - origin, 'offset')}",
+                    hint=f"{NEW_TABLE}, which begins with what Kafka has, and keep this one for the older rows; or"
+                    " change `start` in the spec to where the rebuilt table is to begin",
+                )
+
+
+def check_foreign(spec: TableSpec, here: Standing) -> None:
+    """Raise RebuildError if others have changed rows of the table: a rebuild undoes what they did."""
+    changes = count_foreign(here)
+    if not _changes_rows(changes):
+        return
+    raise RebuildError(
+        f"{spec.identifier}: other writers have added {plural(changes.rows_added, 'row')} and removed"
+        f" {changes.rows_removed:,}, the last of them in {', '.join(changes.names)}: a rebuild has what the topics"
+        " have, and nothing of this",
+        hint="make sure that nothing has to stay deleted or changed, then run it again with --drop-foreign-changes",
+    )
+
+
+def _changes_rows(changes: ForeignChanges) -> bool:
+    return any((changes.rows_added, changes.rows_removed, changes.unsourced_added, changes.sourced_removed))
+
+
+def check_complete(spec: TableSpec, table: TableState, built: TableState) -> None:
+    """Raise RecordsLostError if Kafka has fewer records of the same offsets than the table was made of.
+
+    Compaction leaves the newest record of each key, which is all that a table needs whose offsets order its records.
+    """
+    if spec.write == "upsert" and spec.order_by is None:
+        return
+    for source in table.sources:
+        for number, had in source.partitions.items():
+            has = _progress(built, source.topic, number)
+            if has.origin <= had.origin and has.counts.read < had.counts.read:
+                _too_few(spec, f"{source.topic}-{number}", had, has)
+
+
+def _too_few(spec: TableSpec, partition: str, had: PartitionProgress, has: PartitionProgress) -> NoReturn:
+    raise RecordsLostError(
+        f"{spec.identifier}: the table was made of {plural(had.counts.read, 'record')} of {partition} up to offset"
+        f" {had.next}, and Kafka has {has.counts.read:,} of them: compaction removed the others. Readers see the table"
+        " as it was",
+        hint=f"{NEW_TABLE} to have what Kafka still has; `frazil rebuild --discard {spec.identifier}` drops what was"
+        " built",
+    )
+
+
+def _progress(state: TableState, topic: str, number: int) -> PartitionProgress:
+    found = (s.partitions.get(number) for s in state.sources if s.topic == topic)
+    return next((each for each in found if each is not None), PartitionProgress.beginning_at(0))

@@ -1,0 +1,308 @@
+"""Perform a rebuild: batches onto a branch, and then the one commit that makes the branch `main`.
+
+The steps of a batch see the branch as a new table with its own columns, state and dead letters (`ports.RebuildLake`),
+so a rebuild that was killed continues as any table does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+
+from frazil.materialize.branches import given_up
+from frazil.materialize.changed_spec.applied_spec import (
+    TEXTS,
+    applied_by,
+    applied_spec_of,
+    naming_topics,
+    spec_property,
+)
+from frazil.materialize.clients import Clients
+from frazil.materialize.dead_letter_checks import ACCEPT_LOST_PROPERTY
+from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, prepare_rebuilt, reveal
+from frazil.materialize.hash_key import HASH_KEY_PROPERTY
+from frazil.materialize.one_table import OneTable
+from frazil.materialize.outcome import Published
+from frazil.materialize.pause.pausing import (
+    ACCEPTED_PROPERTY,
+    DEAD_LETTER_SCHEMAS_PROPERTY,
+    PAUSED_PROPERTY,
+)
+from frazil.materialize.rebuild.checks import check_complete, check_foreign, check_records, check_spec, check_topics
+from frazil.materialize.rebuild.rebuilt_state import offsets_in, plan_of, receipt_of, state_after
+from frazil.materialize.rebuild.topics import Offsets, TopicsUpTo
+from frazil.materialize.run import TableRun
+from frazil.materialize.schema.former_names import FORMER_NAMES_PROPERTY
+from frazil.materialize.schema.notices import LEFT_OUT_PROPERTY
+from frazil.materialize.sources import describe_topics
+from frazil.materialize.state import CHECKPOINT_TAG, Standing, generation_property, standing
+from frazil.materialize.verdicts import loaded
+from frazil.model.delta import Announced
+from frazil.model.errors import (
+    BadRecordLimitError,
+    CommitError,
+    CommitRejectedError,
+    CommitUnknownError,
+    IncompatibleSchemaError,
+    Misuse,
+    RebuildError,
+    UnsupportedChangeError,
+)
+from frazil.model.ingested import WrittenFile
+from frazil.model.masked import MASKED_PROPERTY
+from frazil.model.plan import NothingToDo, TopicFacts
+from frazil.model.progress import TableState
+from frazil.model.receipt import Receipt
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+from frazil.model.summary import batch_of, store
+from frazil.model.unions import UNIONS_PROPERTY
+from frazil.ports import RebuildLake
+
+MOVES = 20
+"""How often a rebuild catches up with a driver that keeps publishing, before it gives up."""
+
+LEFT_BEHIND = (
+    FORMER_NAMES_PROPERTY,
+    UNIONS_PROPERTY,
+    MASKED_PROPERTY,
+    HASH_KEY_PROPERTY,
+    LEFT_OUT_PROPERTY,
+    ACCEPT_LOST_PROPERTY,
+)
+"""Properties that describe the table's present rows and dead letters: those of the rebuild take their place."""
+
+DECIDED = (ACCEPTED_PROPERTY, DEAD_LETTER_SCHEMAS_PROPERTY)
+"""Properties in which an operator has decided about records that the rebuild reads again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildProgress:
+    """How many offsets of all have been read, by this process in so many seconds, and by earlier ones."""
+
+    read: int
+    total: int
+    read_here: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class Rebuild:
+    """Rebuilds one table. `built` is the lake in which it is the branch.
+
+    `max_rate` bounds the records a second, by a wait between batches. `report` is called after each batch. With
+    `drop_foreign`, what others did to the rows is lost, and otherwise refused. `moves` is how often it tries to replace
+    the table.
+    """
+
+    spec: TableSpec
+    clients: Clients
+    built: RebuildLake
+    writer: str
+    wait: Callable[[float], None]
+    clock: Callable[[], float]
+    report: Callable[[RebuildProgress], None]
+    max_rate: float | None = None
+    drop_foreign: bool = False
+    moves: int = MOVES
+    _started: float = field(init=False)
+    _records: int = 0
+    _offsets: int = 0
+
+    def perform(self) -> Receipt:
+        """Rebuild the table, from the beginning or from where an earlier process stopped.
+
+        Readers see the table as it was until this returns. Raises RebuildError, RecordsLostError and SourceChangedError
+        if the topics cannot make the table again, ContendedError if a driver publishes faster than this can follow, and
+        what a batch raises.
+        """
+        self._started = self.clock()
+        here = self._checked()
+        ensure_dead_letters(self.clients.lake, self.spec, here)
+        self._begin(here)
+        reason: Exception = CommitRejectedError("a driver kept publishing")
+        for _ in range(self.moves):
+            built = self._read(here)
+            here = self._checked()
+            if _ends(built.state) != _ends(here.state):
+                continue
+            check_complete(self.spec, here.state, built.state)
+            try:
+                return self._replaced(here, built)
+            except CommitError as failed:
+                reason = failed
+            here = self._checked()
+        raise given_up(
+            self.spec.identifier,
+            "replace the table with what was built",
+            reason,
+            hint="pause the table (`frazil pause`), run the rebuild again, which continues from here, and resume it",
+        ) from reason
+
+    def _checked(self) -> Standing:
+        """Return the table as readers see it. Raises if it cannot be rebuilt from its topics."""
+        check_spec(self.spec)
+        view = self.clients.lake.load(self.spec.identifier)
+        if view is None:
+            raise Misuse(
+                f"the catalog has no table {self.spec.identifier}, so there is nothing to rebuild",
+                hint="run `frazil materialize`, which creates it",
+            )
+        here = standing(view, pipeline=self.spec.pipeline)
+        check_topics(self.spec, here.state)
+        facts = self._facts(here)
+        check_records(self._spec_of(here), here, facts, self._origins(here, facts))
+        if not self.drop_foreign:
+            check_foreign(self.spec, here)
+        return here
+
+    def _spec_of(self, here: Standing) -> TableSpec:
+        """The spec of the branch: the topics that the table has read, for readers of Iceberg only."""
+        known = {source.topic for source in here.state.sources}
+        return replace(self.spec, topics=tuple(t for t in self.spec.topics if t in known), formats=("iceberg",))
+
+    def _facts(self, here: Standing) -> Sequence[TopicFacts]:
+        return describe_topics(self.clients.topics, self._spec_of(here))
+
+    def _origins(self, here: Standing, facts: Sequence[TopicFacts]) -> Offsets:
+        """Return where the rebuilt table begins: where the table does, or where a changed `start` points."""
+        own = {s.topic: {n: p.origin for n, p in s.partitions.items()} for s in here.state.sources}
+        applied = applied_spec_of(here.view.properties, table=self.spec.identifier)
+        if applied is None or applied.keys["start"] == TEXTS["start"](self.spec):
+            return own
+        return {each.topic: self._started_again(here, each, own[each.topic]) for each in facts}
+
+    def _started_again(self, here: Standing, facts: TopicFacts, own: Mapping[int, int]) -> dict[int, int]:
+        first = self.clients.topics.first_offsets(facts, self.spec.start)
+        ends = {(topic, n): end for topic, n, end in _ends(here.state)}
+        return {n: min(first.get(n, origin), ends[facts.topic, n]) for n, origin in own.items()}
+
+    def _begin(self, here: Standing) -> None:
+        """Make the branch, or continue that of an earlier process, if it was built by the same spec.
+
+        Records that an operator has decided about are not asked about again.
+        """
+        view = self.built.load(self.spec.identifier)
+        applied = None if view is None else applied_spec_of(view.properties, table=self.spec.identifier)
+        wanted = applied_by(naming_topics(self._spec_of(here), here.state))
+        if applied is None or applied.keys != wanted.keys:
+            self.discard()
+            with self._refusals():
+                self._run(here).create()
+        decided = {name: here.view.properties[name] for name in DECIDED if name in here.view.properties}
+        self.built.set_properties(self.spec.identifier, put=decided, remove=[PAUSED_PROPERTY])
+
+    def discard(self) -> bool:
+        """Drop what was built. Return whether there was anything. Raises CommitError."""
+        gone = [self.built.discard(each) for each in (self.spec.identifier, self.spec.dead_letters_identifier)]
+        return any(gone)
+
+    def _run(self, here: Standing) -> _BuildRun:
+        topics = TopicsUpTo(self.clients.topics, here.state, self._origins(here, self._facts(here)))
+        clients = replace(self.clients, lake=self.built, topics=topics, on_receipt=_ignore)
+        return _BuildRun(self._spec_of(here), clients, self.writer)
+
+    def _read(self, here: Standing) -> Standing:
+        """Read the topics onto the branch, up to where the table has read them."""
+        run, _ = self._run(here), self._branch()
+        with self._refusals():
+            while not isinstance(outcome := run.batch(), NothingToDo):
+                if isinstance(outcome, Published):
+                    self._note(outcome, here.state)
+        return self._branch()
+
+    def _branch(self) -> Standing:
+        view = self.built.load(self.spec.identifier)
+        if view is None:
+            raise RebuildError(
+                f"{self.spec.identifier}: what was built of the table is gone: another process dropped it, or has"
+                " replaced the table with it",
+                hint=f"run `frazil status {self.spec.identifier}`; if the table is not rebuilt, run the rebuild again",
+            )
+        return standing(view, pipeline=self.spec.pipeline)
+
+    def _note(self, outcome: Published, table: TableState) -> None:
+        receipt, state = outcome.receipt, outcome.standing.state
+        total = offsets_in(state) + sum(end for *_, end in _ends(table)) - sum(end for *_, end in _ends(state))
+        self._records += receipt.counts.read
+        self._offsets += sum(each.end - each.start for each in receipt.ranges)
+        seconds = self.clock() - self._started
+        self.report(RebuildProgress(offsets_in(state), total, self._offsets, seconds))
+        if self.max_rate is not None and self._records / self.max_rate > seconds:
+            self.wait(self._records / self.max_rate - seconds)
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        try:
+            yield
+        except (IncompatibleSchemaError, BadRecordLimitError, UnsupportedChangeError) as refused:
+            raise RebuildError(
+                f"{refused.what}; readers see the table as it was before its rebuild",
+                hint=f"fix the cause, or the spec in {self.spec.source_file}, and run `frazil rebuild"
+                f" {self.spec.identifier}` again; `frazil rebuild --discard {self.spec.identifier}` drops what was"
+                " built",
+            ) from refused
+
+    def _replaced(self, here: Standing, built: Standing) -> Receipt:
+        """Make what was built the table, then its dead letters. Raises CommitError if the table is as it was."""
+        lake, identifier, letters = self.clients.lake, self.spec.identifier, self.spec.dead_letters_identifier
+        after = state_after(here.state, built.state, writer=self.writer, batch_id=self.clients.new_id())
+        head, uuid = built.view.head, here.view.uuid
+        assert head is not None  # noqa: S101 - a table that was created has a snapshot
+        plan = plan_of(here.state, after, identifier=identifier, uuid=uuid, head=head)
+        prepare_rebuilt(lake, letters, plan=plan, writer=self.writer, files=self._letter_files())
+        receipt = receipt_of(identifier, after, built.view.snapshots[head])
+        stored = store(after, receipt)
+        with suppress(CommitUnknownError):
+            self.built.replace(
+                here.view,
+                built.view,
+                tag=CHECKPOINT_TAG,
+                summary=stored.summary,
+                document=stored.document,
+                put=self._properties(here, after),
+                remove=LEFT_BEHIND,
+            )
+        published = self._snapshot_of(after)
+        reveal(lake, letters, state=after, rows=identifier, rows_uuid=uuid)
+        drop_others(lake, letters, plan=plan)
+        self.built.discard(letters)
+        return replace(receipt, snapshot_id=published)
+
+    def _letter_files(self) -> list[WrittenFile]:
+        view = self.built.load(self.spec.dead_letters_identifier)
+        assert view is not None  # noqa: S101 - the first batch made it
+        return [file for each in view.ancestry(view.head) for file in self.built.added_files(view, each.id)]
+
+    def _properties(self, here: Standing, after: TableState) -> dict[str, str]:
+        """Return the properties of the rebuilt table that its branch does not have: those of the whole spec."""
+        spec = naming_topics(replace(self._spec_of(here), formats=self.spec.formats), after)
+        return {**spec_property(applied_by(spec)), **generation_property(after.generation)}
+
+    def _snapshot_of(self, after: TableState) -> int:
+        view = loaded(self.clients.lake, self.spec.identifier)
+        for snapshot in view.ancestry(view.head):
+            if batch_of(snapshot) == after.itself:
+                return snapshot.id
+        raise CommitRejectedError("the commit that replaces the table was not found")
+
+
+class _BuildRun(TableRun):
+    """The batches of a rebuild: they are announced to no reader, and no snapshot of them expires."""
+
+    def _announce(self, table: OneTable, view: TableView) -> Announced | None:
+        del table, view
+        return None
+
+    def _housekeep(self, views: Sequence[TableView]) -> None:
+        del views
+
+
+def _ignore(receipt: Receipt) -> None:
+    del receipt
+
+
+def _ends(state: TableState) -> set[tuple[str, int, int]]:
+    """Return the offsets up to which a table has been read: topic, partition, offset."""
+    return {(source.topic, n, p.next) for source in state.sources for n, p in source.partitions.items()}
