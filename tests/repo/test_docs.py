@@ -90,7 +90,7 @@ def test_commands_in_sentences_exist(page: Path) -> None:
 def test_named_files_and_folders_exist(page: Path) -> None:
     paths = [span for span in spans(page) if re.fullmatch(rf"({'|'.join(FOLDERS)})/[\w./-]*", span)]
     made_by_the_reader = {
-        f"tables/{n}.yaml" for n in ("orders", "events", "customers", "prices", "prices_in_order", "sales")
+        f"tables/{n}.yaml" for n in ("orders", "events", "customers", "prices", "prices_in_order", "sales", "accounts")
     }
 
     missing = [path for path in paths if path not in made_by_the_reader and not (ROOT / path).exists()]

@@ -116,7 +116,7 @@ def summarise(tables: Iterable[TableSpec]) -> Iterator[str]:
         orders = "valid from" if spec.keeps_history else "newest by"
         newest = f", {orders} {spec.order_by}" if spec.order_by is not None else ""
         identity = f" by {', '.join(spec.identity)}" if spec.identity else ""
-        where = "" if spec.group is None else f" ({spec.group.route_of(spec.table)})"
+        where = "" if spec.group is None or spec.group.has_shapes else f" ({spec.group.route_of(spec.table)})"
         yield (
             f"{spec.identifier} <- {', '.join(spec.topics)}{where}: {spec.write}{identity} {spec.value}, "
             f"key {spec.key}, partitioned by {partitions}{order}{newest} ({spec.source_file})"

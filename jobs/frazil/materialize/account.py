@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -14,6 +14,7 @@ from frazil.model.ingested import (
     FollowedRows,
     IncompleteRecords,
     RangeResult,
+    RouteFiles,
     RouteRows,
     TaskResult,
     Truncates,
@@ -23,6 +24,7 @@ from frazil.model.plan import BatchPlan, PartitionFacts, TopicFacts
 from frazil.model.progress import Counts, Fitted, PartitionProgress, SourceProgress, TableState
 from frazil.model.receipt import RangeReceipt, Receipt
 from frazil.model.remembered import RememberedDeletes
+from frazil.model.routes import Group
 from frazil.model.schemas import SchemaId, in_order
 from frazil.modes.mode import Late, Written
 from frazil.modes.truncation import OutOfTable
@@ -34,7 +36,7 @@ NO_ROW_TO_KEEP = "no_row_to_keep"
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """The results of all tasks of a batch. For a group, `route_files` has the files of rows of each table."""
+    """The results of all tasks of a batch. For a group, `route_files` has what was written for each table."""
 
     ranges: tuple[RangeResult, ...]
     row_files: tuple[WrittenFile, ...]
@@ -42,7 +44,7 @@ class Ingested:
     unknown_schema_ids: tuple[SchemaId, ...]
     truncated_nanos: int
     undeclared_fields: int = 0
-    route_files: tuple[tuple[WrittenFile, ...], ...] = ()
+    route_files: tuple[RouteFiles, ...] = ()
     followed: tuple[FollowedRows, ...] = ()
     deletes: tuple[FollowedRecords, ...] = ()
     incomplete: tuple[IncompleteRecords, ...] = ()
@@ -86,17 +88,20 @@ class Ingested:
         return replace(self, ranges=tuple(_without_unkept(each, unkept.get(each.partition)) for each in self.ranges))
 
     def of_route(self, place: int) -> Ingested:
-        """Return the part of one table of a group: of each range, the records that its route took, each of them a row.
+        """Return the part of one table of a group: of each range, the records that it took.
 
         Dead letters, skipped records and what was noticed on the way belong to the group. Offsets, gaps and bytes are
         those of the whole ranges.
         """
+        mine = self.route_files[place]
         return replace(
             self,
             ranges=tuple(_of_route(each, each.routes[place]) for each in self.ranges),
-            row_files=self.route_files[place],
+            row_files=mine.files,
             dead_letter_files=(),
             route_files=(),
+            followed=mine.followed,
+            deletes=mine.deletes,
         )
 
 
@@ -119,7 +124,7 @@ def _without_unkept(result: RangeResult, unkept: OutOfTable | None) -> RangeResu
 def _of_route(result: RangeResult, mine: RouteRows) -> RangeResult:
     return replace(
         result,
-        counts=Counts(read=mine.rows, rows=mine.rows),
+        counts=Counts(read=mine.taken, rows=mine.rows, deletes=mine.deletes),
         sums=mine.sums,
         skipped_by_reason={},
         dead_letters_by_reason={},
@@ -128,8 +133,8 @@ def _of_route(result: RangeResult, mine: RouteRows) -> RangeResult:
     )
 
 
-def gather(plan: BatchPlan, results: Sequence[TaskResult], *, tables: Sequence[str] = ()) -> Ingested:
-    """Combine all results. `tables` are the identifiers of a group's tables, in the order of its routes.
+def gather(plan: BatchPlan, results: Sequence[TaskResult], *, group: Group | None = None) -> Ingested:
+    """Combine all results, of the tables of a group in the order of its routes.
 
     Raises CountMismatchError if the results do not add up to the plan.
     """
@@ -141,14 +146,15 @@ def gather(plan: BatchPlan, results: Sequence[TaskResult], *, tables: Sequence[s
         truncated_nanos=sum(result.truncated_nanos for result in results),
         undeclared_fields=sum(result.undeclared_fields for result in results),
         route_files=tuple(
-            tuple(f for result in results for f in result.route_files[place]) for place in range(len(tables))
+            _together([result.route_files[place] for result in results])
+            for place in range(0 if group is None else len(group.routes))
         ),
         followed=tuple(f for result in results for f in result.followed),
         deletes=tuple(f for result in results for f in result.deletes),
         incomplete=tuple(f for result in results for f in result.incomplete),
         truncates=tuple(f for result in results for f in result.truncates),
     )
-    for expectation, expected, found in _checks(plan, gathered, tables):
+    for expectation, expected, found in _checks(plan, gathered, group):
         if expected != found:
             raise CountMismatchError(
                 f"{plan.table}: batch {plan.batch_id}: {expectation}: expected {expected}, found {found};"
@@ -158,24 +164,31 @@ def gather(plan: BatchPlan, results: Sequence[TaskResult], *, tables: Sequence[s
     return gathered
 
 
-def _checks(plan: BatchPlan, got: Ingested, tables: Sequence[str]) -> Iterable[tuple[str, object, object]]:
+def _together(parts: Sequence[RouteFiles]) -> RouteFiles:
+    return RouteFiles(
+        tuple(file for each in parts for file in each.files),
+        tuple(rows for each in parts for rows in each.followed),
+        tuple(records for each in parts for records in each.deletes),
+    )
+
+
+def _checks(plan: BatchPlan, got: Ingested, group: Group | None) -> Iterable[tuple[str, object, object]]:
     """Yield the checks before anything is staged: name, expected, found."""
     planned = sorted((r.topic, r.partition, r.start) for r in plan.ranges)
     yield "the ranges read", planned, sorted((r.topic, r.partition, r.start) for r in got.ranges)
-    if not tables:
-        yield "rows in files", got.counts.rows, sum(file.rows for file in got.row_files)
-    for place, (table, files) in enumerate(zip(tables, got.route_files, strict=True)):
-        counted = sum(each.routes[place].rows for each in got.ranges)
-        yield f"rows in files of {table}", counted, sum(file.rows for file in files)
-    for file, followed in zip(got.row_files, got.followed, strict=bool(got.followed)):
-        yield f"identities of {file.path}", (file.path, file.rows), (followed.path, len(followed.records))
-    yield "deletes", got.counts.deletes, sum(map(len, got.deletes)) + sum(map(len, got.truncates))
+    counts, truncates = got.counts, sum(map(len, got.truncates))
+    if group is None:
+        own = RouteFiles(got.row_files, got.followed, got.deletes)
+        yield from _checks_of_files("", own, rows=counts.rows, deletes=counts.deletes - truncates)
+    else:
+        yield "deletes", counts.deletes, 0
+        yield from _checks_of_tables(got, group)
     yield "dead letters in files", got.counts.dead_letters, sum(file.rows for file in got.dead_letter_files)
     ends = {(r.topic, r.partition): r.end for r in plan.ranges}
     for each in got.ranges:
         name = f"{each.topic}-{each.partition}"
         yield f"{name}: {each.counts.formula()}", True, each.counts.balanced
-        if tables:
+        if group is not None and not group.has_shapes:
             yield f"{name}: rows of all routes", each.counts.rows, sum(route.rows for route in each.routes)
         yield (
             f"{name}: end {each.end} within the plan",
@@ -188,6 +201,24 @@ def _checks(plan: BatchPlan, got: Ingested, tables: Sequence[str]) -> Iterable[t
             each.stopped_by != "end" or each.end == ends[each.topic, each.partition],
         )
         yield f"{name}: no more records than offsets", True, each.gaps >= 0
+
+
+def _checks_of_tables(got: Ingested, group: Group) -> Iterator[tuple[str, object, object]]:
+    for place, (route, own) in enumerate(zip(group.routes, got.route_files, strict=True)):
+        of_ranges = [each.routes[place] for each in got.ranges]
+        name = f"{group.database}.{route.table}"
+        rows, deletes = sum(each.rows for each in of_ranges), sum(each.deletes for each in of_ranges)
+        yield from _checks_of_files(f" of {name}", own, rows=rows, deletes=deletes)
+        if group.has_shapes:
+            for each, mine in zip(got.ranges, of_ranges, strict=True):
+                yield f"{each.topic}-{each.partition}: records of {name}", each.counts.rows, mine.taken
+
+
+def _checks_of_files(whose: str, own: RouteFiles, *, rows: int, deletes: int) -> Iterator[tuple[str, object, object]]:
+    yield f"rows in files{whose}", rows, sum(file.rows for file in own.files)
+    for file, followed in zip(own.files, own.followed, strict=bool(own.followed)):
+        yield f"identities of {file.path}", (file.path, file.rows), (followed.path, len(followed.records))
+    yield f"deletes{whose}", deletes, sum(map(len, own.deletes))
 
 
 def next_state(

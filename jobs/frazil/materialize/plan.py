@@ -38,10 +38,12 @@ def plan_batch(
     schemas: WriterSchemas,
     batch_id: str,
     added: Sequence[SourceProgress] = (),
+    others: Sequence[TableSpec] = (),
 ) -> Plan:
     """Return the next offsets to read, or that there are none, or why the table must pause.
 
-    `added` are the topics that the table has never been read from, at their first offsets.
+    `others` are the specs of the other tables of the group. `added` are the topics that the table has never been read
+    from, at their first offsets.
     """
     paused = pause_of(at.view.properties)
     if paused is not None:
@@ -49,6 +51,7 @@ def plan_batch(
     begun = replace(_begun_later(at.state, topics), pipeline=spec.pipeline.name)
     state = begun.with_topics(added)
     problems = source_problems(spec, at, topics)
+    problems += [problem for other in others for problem in _problems_of_order(other, begun, topics)]
     if problems:
         return Halt(spec.identifier, together(problems))
     topics = [without_waiting(spec, _source(state, facts), facts) for facts in topics]
@@ -75,6 +78,13 @@ def source_problems(spec: TableSpec, at: Standing, topics: Sequence[TopicFacts])
     state = _begun_later(at.state, topics)
     known = {source.topic for source in state.sources}
     return [problem for facts in topics if facts.topic in known for problem in _problems(spec, state, facts)]
+
+
+def _problems_of_order(spec: TableSpec, state: TableState, topics: Sequence[TopicFacts]) -> Iterator[FrazilError]:
+    known = {source.topic: source for source in state.sources}
+    for facts in topics:
+        if facts.topic in known:
+            yield from _added_partitions(spec, known[facts.topic], facts)
 
 
 def _source(state: TableState, facts: TopicFacts) -> SourceProgress:

@@ -278,7 +278,8 @@ class TableRun:
         self.tables[0].warnings.warn_of_changes(ledger, topics)
         added = added_topics(self.clients.topics, self.spec, ledger.state, topics)
         schemas, batch_id = self._known_schemas(), self.clients.new_id()
-        return plan_batch(self.spec, ledger, topics, schemas=schemas, batch_id=batch_id, added=added)
+        others = [table.spec for table in self.tables[1:]]
+        return plan_batch(self.spec, ledger, topics, schemas=schemas, batch_id=batch_id, added=added, others=others)
 
     def _without_a_batch(self, plan: Halt | NothingToDo, here: Places) -> NothingToDo:
         """Announce the current snapshots again, because readers may be behind."""

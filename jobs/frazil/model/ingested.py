@@ -9,7 +9,7 @@ from typing import Literal
 
 from frazil.model.plan import OffsetRange, WriterSchemas
 from frazil.model.progress import Counts, OffsetSums
-from frazil.model.routes import Route
+from frazil.model.routes import Route, are_shapes
 from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, SchemaId
 from frazil.model.secret import SettingValue
 from frazil.model.sort_order import UNSORTED_JSON
@@ -68,6 +68,11 @@ class TaskContext:
     def tables(self) -> tuple[RouteTarget, ...]:
         """The tables that get rows. The route of a table without a group has no conditions."""
         return self.routes or (RouteTarget(Route(""), self.spec, self.rows, self.former_names),)
+
+    @property
+    def has_shapes(self) -> bool:
+        """Return whether each of the tables gets every record."""
+        return are_shapes([each.route for each in self.routes])
 
     @property
     def policed(self) -> TableSpec | None:
@@ -180,13 +185,28 @@ class FollowedRows:
 
 @dataclass(frozen=True, slots=True)
 class RouteRows:
-    """How many rows a range adds to one table of a group, and the sums of their offsets."""
+    """How many rows a range adds to one table of a group, the sums of their offsets, and how many records delete."""
 
     rows: int = 0
     sums: OffsetSums = field(default_factory=OffsetSums)
+    deletes: int = 0
+
+    @property
+    def taken(self) -> int:
+        """The records of the range that the table takes."""
+        return self.rows + self.deletes
 
     def __add__(self, other: RouteRows) -> RouteRows:
-        return RouteRows(self.rows + other.rows, self.sums + other.sums)
+        return RouteRows(self.rows + other.rows, self.sums + other.sums, self.deletes + other.deletes)
+
+
+@dataclass(frozen=True, slots=True)
+class RouteFiles:
+    """What a task, or all of a batch, wrote for one table of a group: as in `TaskResult`."""
+
+    files: tuple[WrittenFile, ...]
+    followed: tuple[FollowedRows, ...] = ()
+    deletes: tuple[FollowedRecords, ...] = ()
 
 
 StoppedBy = Literal["end", "bytes", "schema", "lookups"]
@@ -199,8 +219,8 @@ class RangeResult:
     `gaps` counts its offsets without a visible record: compacted ones, control records, aborted transactions.
     `met_schema_ids` are valid schema ids that the plan does not contain; the first such record is at `end`.
     `ahead_schema_ids` are some of those of records behind it.
-    `counts` and `sums` are those of all tables of a group; `routes` has the rows of each. In the share of one table,
-    they are its own, and `records` is the number of all records.
+    `counts` and `sums` are those of all tables of a group, or with shapes of the first one; `routes` has the rows of
+    each. In the share of one table, they are its own, and `records` is the number of all records.
     """
 
     topic: str
@@ -233,9 +253,10 @@ class RangeResult:
 class TaskResult:
     """The result of a successful task. The registry has no schemas with the ids `unknown_schema_ids`.
 
-    For a group, `route_files` has the files of each table, and `row_files` is empty. For a table that follows keys,
-    `followed` is about each row of `row_files`, and `deletes` about each record that deletes an identity; `incomplete`
-    are those of the rows that take values from others. `embedded` are the texts of schemas that were met in records.
+    For a group, `route_files` has what was written for each table, and `row_files` is empty. For a table that follows
+    keys, `followed` is about each row of `row_files`, and `deletes` about each record that deletes an identity;
+    `incomplete` are those of the rows that take values from others. `embedded` are the texts of schemas that were met
+    in records.
     """
 
     ranges: tuple[RangeResult, ...]
@@ -244,7 +265,7 @@ class TaskResult:
     unknown_schema_ids: tuple[SchemaId, ...] = ()
     truncated_nanos: int = 0
     undeclared_fields: int = 0
-    route_files: tuple[tuple[WrittenFile, ...], ...] = ()
+    route_files: tuple[RouteFiles, ...] = ()
     followed: tuple[FollowedRows, ...] = ()
     deletes: tuple[FollowedRecords, ...] = ()
     incomplete: tuple[IncompleteRecords, ...] = ()

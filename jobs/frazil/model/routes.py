@@ -32,7 +32,7 @@ class FieldCondition:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The conditions under which a table takes a record: all of them, and there is at least one.
+    """The conditions under which a table takes a record: all of them. A table takes every record if there is none.
 
     `schema` is the full name of the record's writer schema; None is any.
     """
@@ -63,11 +63,11 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The tables of one spec with routes. `name` is the spec's `table`, from which its dead letters have their name.
+    """The tables of one spec with routes or shapes. `name` is the spec's `table`, also for its dead letters.
 
-    The table of the first route is the ledger: its state is also that of the group. `masked` says whether one of the
-    tables has policies: its records can miss their route, so the group's dead letters are encrypted, and no message
-    quotes a value.
+    The first table is the ledger: its state is also that of the group. `masked` says whether one of the tables has
+    policies: its records can miss their route, so the group's dead letters are encrypted, and no message quotes a
+    value.
     """
 
     database: str
@@ -84,6 +84,11 @@ class Group:
         """The identifier of the table that holds the group's state."""
         return f"{self.database}.{self.routes[0].table}"
 
+    @property
+    def has_shapes(self) -> bool:
+        """Return whether each table takes every record, by its own write mode."""
+        return are_shapes(self.routes)
+
     def routes_text(self) -> str:
         """Return what the tables record of `routes`, as JSON. The first one is the ledger's."""
         return json.dumps([_recorded(route) for route in self.routes], ensure_ascii=False)
@@ -93,8 +98,13 @@ class Group:
         return next(route for route in self.routes if route.table == table)
 
 
+def are_shapes(routes: Sequence[Route]) -> bool:
+    """Return whether these are the tables of shapes, which have no conditions; those of routes have some."""
+    return bool(routes) and not any(route.has_conditions for route in routes)
+
+
 def _recorded(route: Route) -> dict[str, object]:
-    """Return a route as the spec names it."""
+    """Return a route as the spec names it; of a shape, its table."""
     schema = {} if route.schema is None else {"schema": route.schema}
     headers = {each.key: each.value for each in route.headers}
     fields = {each.path: list(each.values) for each in route.fields}

@@ -9,6 +9,7 @@ from itertools import combinations
 from pyroaring import BitMap64
 
 from frazil.model.progress import Counts, GroupPartition, GroupState, PartitionProgress, TableState
+from frazil.model.routes import are_shapes
 from frazil.model.spelling import plural
 from frazil.proof.sources import progress_by_source
 from frazil.proof.tally import TopicPartition
@@ -40,15 +41,17 @@ def rows_elsewhere(group: GroupState, tables: Collection[str]) -> dict[TopicPart
 
 def check_group(ledger: TableState, group: GroupState, tables: Sequence[GroupTable]) -> Check:
     """Compare what the ledger knows of the group with each table's own state, and the rows of all tables."""
+    pairs = () if are_shapes(group.routes) else combinations(tables, 2)
     findings = [
         *_partitions(ledger, group),
         *(finding for table in tables for finding in _against_line(ledger, group, table)),
-        *(finding for one, other in combinations(tables, 2) for finding in _in_both(one, other)),
+        *(finding for one, other in pairs for finding in _in_both(one, other)),
     ]
     taken = ", ".join(f"{line.table} {_total(line.read):,}" for line in group.lines)
     says = (
         f"{group.total().formula()}, in each of {plural(len(group_progress(group)), 'partition')}; taken by {taken};"
-        f" each table agrees at epoch {ledger.epoch}, and no offset is in two tables"
+        f" each table agrees at epoch {ledger.epoch}, and"
+        f" {'each has every record' if are_shapes(group.routes) else 'no offset is in two tables'}"
     )
     return Check("group", says, tuple(findings), tuple(_notes(group, tables)))
 
@@ -69,17 +72,20 @@ def _partitions(ledger: TableState, group: GroupState) -> Iterator[Discrepancy]:
             yield Discrepancy(FindingKind.UNBALANCED, name, what)
 
 
-def _of_partition(progress: PartitionProgress, counts: Counts, taken: int) -> Iterator[str]:
+def _of_partition(progress: PartitionProgress, counts: Counts, taken: Sequence[tuple[str, int]]) -> Iterator[str]:
     if not counts.balanced:
         yield f"the formula of the group does not hold: {counts.formula()}"
-    if counts.rows != taken:
-        yield f"{plural(counts.rows, 'row')} of the group, but its tables took {plural(taken, 'record')}"
+    for who, records in taken:
+        if counts.rows != records:
+            yield f"{plural(counts.rows, 'row')} of the group, but {who} took {plural(records, 'record')}"
     if counts.read > progress.next - progress.origin:
         yield f"{plural(counts.read, 'record')} read of {plural(progress.next - progress.origin, 'offset')}"
 
 
-def _taken(group: GroupState, at: TopicPartition) -> int:
-    return sum(line.read.get(at[0], {}).get(at[1], 0) for line in group.lines)
+def _taken(group: GroupState, at: TopicPartition) -> Sequence[tuple[str, int]]:
+    """Return what has to be as many records as the group counts: all tables together, or with shapes each of them."""
+    taken = [(line.table, line.read.get(at[0], {}).get(at[1], 0)) for line in group.lines]
+    return taken if are_shapes(group.routes) else [("its tables", sum(count for _, count in taken))]
 
 
 def _against_line(ledger: TableState, group: GroupState, table: GroupTable) -> Iterator[Discrepancy]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from frazil.specs.keys import Built, Derived, Key, Required, Section, WordOr
 from frazil.specs.settings_keys import SETTINGS
 from frazil.specs.shapes import Choice, HandedOn, ListOf, MapOf, NotYet, Shape
-from frazil.specs.table_keys import TABLE_SECTION
+from frazil.specs.table_section import TABLE_SECTION
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 GENERATED = (

@@ -18,7 +18,7 @@ from frazil.specs.policy_keys import DEAD_LETTER_KEY, HASH_KEY
 from frazil.specs.problems import Position, Problem, Problems
 from frazil.specs.shapes import At, Rejected
 from frazil.specs.snowflake_keys import snowflake_of, snowflake_problems
-from frazil.specs.table_keys import TABLE_SECTION
+from frazil.specs.table_section import TABLE_SECTION
 from frazil.specs.table_spec import ReadSpec, spec_problems, specs_of
 
 SPEC_ENDINGS = {".yaml", ".yml"}

@@ -1,4 +1,4 @@
-"""Convert `routes` to a group of tables, and find the routes that contradict each other."""
+"""Convert `routes` or `shapes` to a group of tables, and find the routes that contradict each other."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations
+from typing import Literal
 
 from frazil.model.errors import SpecError
 from frazil.model.policies import KEPT, Policies
@@ -17,6 +18,7 @@ from frazil.specs.policies import policies_of
 from frazil.specs.policy_keys import COLUMNS
 from frazil.specs.problems import Position, Problem
 from frazil.specs.route_keys import FIELD, HEADER, ROUTE_COLUMNS, ROUTE_TABLE, ROUTES, SCHEMA
+from frazil.specs.shape_keys import SHAPES
 
 _NAMED_SCHEMAS = ("avro", "json_schema")
 """The formats whose schemas have one name, by which a route can take records."""
@@ -26,9 +28,15 @@ _COMPARED = ("string", "boolean", "int", "long")
 
 
 def tables_of(values: Values) -> tuple[Values, ...]:
-    """Return the values of each table of a spec. With `routes`, a route's own values replace those of the spec."""
+    """Return the values of each table of a spec. The own values of a route or a shape replace those of the spec."""
+    own = _own_values(values)
+    return (values,) if own is None else tuple(_of_route(values, each) for each in own)
+
+
+def _own_values(values: Values) -> Sequence[Values] | None:
+    """Return the values of each route, or of each shape; None for a spec without them."""
     routes = values.get(ROUTES)
-    return (values,) if routes is None else tuple(_of_route(values, route) for route in routes)
+    return values.get(SHAPES) if routes is None else routes
 
 
 def _of_route(values: Values, route: Values) -> Values:
@@ -36,12 +44,12 @@ def _of_route(values: Values, route: Values) -> Values:
 
 
 def group_of(values: Values, *, database: str, name: str) -> Group | None:
-    """Return the group of a spec with `routes`; `name` is the spec's `table`."""
-    routes = values.get(ROUTES)
-    if routes is None:
+    """Return the group of a spec with `routes` or `shapes`; `name` is the spec's `table`."""
+    own = _own_values(values)
+    if own is None:
         return None
     masked = any(policies_of(table) for table in tables_of(values))
-    return Group(database, name, tuple(_route(each) for each in routes), masked=masked)
+    return Group(database, name, tuple(_route(each) for each in own), masked=masked)
 
 
 def _route(values: Values) -> Route:
@@ -61,7 +69,7 @@ def route_problems(values: Values, *, name: str) -> Iterator[Problem]:
     for each in given:
         yield from _condition_problems(each, values[table_keys.VALUE])
         yield from _field_problems(each, values)
-    yield from _name_problems(given, name)
+    yield from name_problems(given, name, of="routes")
     routes = [_route(each) for each in given]
     yield from _order_problems(routes, given)
     yield from _mask_problems(routes, [policies_of(table) for table in tables_of(values)], given)
@@ -102,13 +110,14 @@ def _declared_at(path: str, declared: object) -> object:
     return declared
 
 
-def _name_problems(given: Sequence[Values], name: str) -> Iterator[Problem]:
-    taken = {f"{name}__dead_letters".lower(): "is the name of the dead letters table of these routes"}
+def name_problems(given: Sequence[Values], name: str, *, of: Literal["routes", "shapes"]) -> Iterator[Problem]:
+    """Yield what is wrong with the names of the tables of routes or shapes; `name` is the spec's `table`."""
+    taken = {f"{name}__dead_letters".lower(): f"is the name of the dead letters table of these {of}"}
     for each in given:
         table = each[ROUTE_TABLE]
         if table.lower() in taken:
             yield _problem(each.place_of(ROUTE_TABLE), f"{table} {taken[table.lower()]}", "choose another name")
-        taken.setdefault(table.lower(), "is the table of an earlier route, too")
+        taken.setdefault(table.lower(), f"is the table of an earlier {of.removesuffix('s')}, too")
 
 
 def _order_problems(routes: Sequence[Route], given: Sequence[Values]) -> Iterator[Problem]:

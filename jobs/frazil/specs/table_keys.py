@@ -34,10 +34,9 @@ from frazil.model.spec import (
     WriteMode,
 )
 from frazil.specs.declared_fields import DECLARED_FIELDS, PARTS, POSSIBLE
-from frazil.specs.keys import Built, Derived, Key, Refused, Required, Section, Values, WordOr
+from frazil.specs.keys import Built, Derived, Key, Required, Section, Values, WordOr
 from frazil.specs.partitions import COLUMN_NAME, PARTITIONS, SORT_FIELDS
-from frazil.specs.policy_keys import COLUMNS, TAGS, parse_column_path
-from frazil.specs.route_keys import ROUTES
+from frazil.specs.policy_keys import parse_column_path
 from frazil.specs.scalars import COUNT, DURATION, PREFIX, SHARE, SIZE, TABLE_NAME, TEXT, TIME, TOPIC_NAME, WHOLE
 from frazil.specs.shapes import Choice, ListOf, NotYet, Scalar
 from frazil.specs.start_offsets import OFFSETS
@@ -62,7 +61,7 @@ TOPICS = Key(
     "Several topics whose records become rows of one table; they may be added and removed later.",
     Derived("required, unless topic is given"),
 )
-TABLE = Key("table", TABLE_NAME, "The table's name; with routes, that of their group and its dead letters.",
+TABLE = Key("table", TABLE_NAME, "The table's name; with routes or shapes, that of their group and its dead letters.",
             Derived("the topic's name in snake_case, without dots; required with topics"))  # fmt: skip
 DATABASE = Key("database", TABLE_NAME, "The table's database.", Derived("database of frazil.yaml"))
 KEY = Key(
@@ -318,48 +317,4 @@ DELETE_MEMORY = Key(
     " in a history be valid after it.",
     "7d",
     "s, m, h or d",
-)
-
-TABLE_SECTION = Section(
-    (
-        TOPIC,
-        TOPICS,
-        TABLE,
-        DATABASE,
-        ROUTES,
-        KEY,
-        VALUE,
-        WIRE_FORMAT,
-        FIELDS,
-        COLUMNS,
-        TAGS,
-        WRITE,
-        IDENTITY,
-        ORDER_BY,
-        DELETE_MEMORY,
-        CDC,
-        CDC_DELETES,
-        CDC_KEEP,
-        CDC_PLACEHOLDER,
-        PARTITION_BY,
-        SORT_BY,
-        READERS,
-        ON_BAD_RECORD,
-        LIMIT,
-        ON_TOMBSTONE,
-        ON_SCHEMA,
-        EVOLUTION,
-        TRIGGER,
-        MAINTAIN,
-        FORMATS,
-        START,
-        METADATA,
-        SUBJECT,
-        KEY_SUBJECT,
-        MESSAGE,
-        KEY_MESSAGE,
-        STRING_FORMATS,
-    ),
-    refused=(Refused("policies", "the keys of policies belong in frazil.yaml", "move the key there"),),
-    exactly_one=("topic", "topics"),
 )

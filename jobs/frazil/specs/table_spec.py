@@ -44,6 +44,7 @@ from frazil.specs.names import safe_name
 from frazil.specs.policies import kept_under, policies_of, policy_problems
 from frazil.specs.problems import Position, Problem
 from frazil.specs.routes import group_of, route_problems, tables_of
+from frazil.specs.table_shapes import shape_problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,7 @@ def spec_problems(values: Values, *, catalog_type: str) -> Iterator[Problem]:
     """Yield the contradictions within a spec, and between a spec and its declared readers."""
     yield from _topic_problems(values)
     yield from route_problems(values, name=table_name(values))
+    yield from shape_problems(values, name=table_name(values))
     tables = tables_of(values)
     names = chain.from_iterable(_name_problems(each, catalog_type) for each in (values, *tables))
     rest = chain.from_iterable(_table_problems(each) for each in tables)

@@ -22,6 +22,7 @@ from frazil.model.columns import Column, Scalar, lacking
 from frazil.model.errors import BrokerError, RecordsLostError
 from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.progress import GroupPartition, PartitionProgress, SourceProgress
+from frazil.model.routes import are_shapes
 from frazil.model.snapshot import TableView
 from frazil.model.spec import OnTombstone, TableSpec
 from frazil.model.spelling import plural
@@ -68,13 +69,18 @@ class KafkaSide:
 
 def check_against_kafka(
     tables: Sequence[ComparedTable], dead_letters: TableView, kafka: KafkaSide, *, clean: bool, watch: Watch
-) -> Check:
-    """Compare a table, or the tables of a group with its ledger first, with Kafka.
+) -> Iterator[Check]:
+    """Compare a table, or the tables of a group with its ledger first, with Kafka: together, but each shape by itself.
 
     `clean` says that the proof from the tables alone found nothing. Raises BrokerError and RegistryError.
     """
-    result, ledger = Comparison(), tables[0]
-    comparing = _Comparing(tables, dead_letters, kafka, watch)
+    parts = [[table] for table in tables] if are_shapes(routes_of(tables[0].at.state)) else [tables]
+    for part in parts:
+        yield _check(_Comparing(part, tables, dead_letters, kafka, watch), clean=clean)
+
+
+def _check(comparing: _Comparing, *, clean: bool) -> Check:
+    result, tables, ledger = Comparison(), comparing.tables, comparing.ledger
     for source in ledger.at.state.sources:
         if source.topic in ledger.spec.topics:
             _compare_topic(comparing, source, result)
@@ -82,11 +88,14 @@ def check_against_kafka(
             _compare_removed_topic(comparing, source, result)
     for table in tables:
         result.findings += lacking_metadata(table.spec, table.at)
-    judge(tables, result, TableProof.of(tables, clean=clean), expired_by_source(dead_letters, ledger.at))
+    expired = expired_by_source(comparing.dead_letters, ledger.at)
+    judge(tables, result, TableProof.of(tables, clean=clean), expired, ledger=ledger.at)
     letters = plural(result.total("dead_letters"), "is a dead letter", "are dead letters")
-    followed = _followed(ledger.spec, result.total("followed"))
+    followed = _followed(tables[0].spec, result.total("followed"))
+    shape = f"{tables[0].spec.identifier}: " if len(tables) < len(comparing.group) else ""
     says = (
-        f"{plural(result.total('records'), 'record')} in Kafka: {plural(result.total('rows'), 'is a row', 'are rows')},"
+        f"{shape}{plural(result.total('records'), 'record')} in Kafka:"
+        f" {plural(result.total('rows'), 'is a row', 'are rows')},"
         f" equal in every column; {letters}, equal in key, value, headers, timestamp, schema and reason;"
         f"{followed} {plural(result.total('skipped'), 'was', 'were')} skipped according to the spec"
     )
@@ -174,12 +183,23 @@ def _changed(source: SourceProgress, facts: TopicFacts | None) -> Iterator[Discr
 
 @dataclass(frozen=True, slots=True)
 class _Comparing:
-    """What comparing any partition of a table takes, or of the tables of a group."""
+    """What comparing any partition of a table takes, or of the tables of a group, of whose tables these are some."""
 
     tables: Sequence[ComparedTable]
+    group: Sequence[ComparedTable]
     dead_letters: TableView
     kafka: KafkaSide
     watch: Watch
+
+    @property
+    def ledger(self) -> ComparedTable:
+        """The table that holds the state of the group; one without a group itself."""
+        return self.group[0]
+
+    @property
+    def place(self) -> int | None:
+        """The place of the only table among the shapes; None without shapes."""
+        return self.group.index(self.tables[0]) if are_shapes(routes_of(self.ledger.at.state)) else None
 
     @property
     def orders_by_column(self) -> bool:
@@ -264,9 +284,9 @@ class _Comparing:
             f"{where[0]}-{where[1]}: Kafka no longer has offsets [{start}, {end}) of"
             f" [{progress.origin}, {progress.next}): only the table's own proof covers them"
         )
-        ledger = self.tables[0]
-        rows = ledger.proven.seen.get(where, BitMap64()).range_cardinality(start, end)
-        return f"{note}; unchecked: {plural(rows, 'key')} with a row from there" if ledger.spec.follows_keys else note
+        table = self.tables[0]
+        rows = table.proven.seen.get(where, BitMap64()).range_cardinality(start, end)
+        return f"{note}; unchecked: {plural(rows, 'key')} with a row from there" if table.spec.follows_keys else note
 
     def _windows(self, comparison: Windows, where: TopicPartition, start: int, end: int) -> Iterator[int]:
         """Read `[start, end)` and compare it window by window; how far it has come, each time."""
@@ -286,9 +306,9 @@ class _Comparing:
                 yield start
 
     def _comparison(self, where: TopicPartition, newest: NewestRecords | None) -> PartitionComparison:
-        ledger, judged = self.tables[0], [(table.spec, table.at) for table in self.tables]
-        state, routes = ledger.at.state, routes_of(ledger.at.state)
-        judge = partial(open_judge, judged, self.dead_letters, self.kafka.registry)
+        ledger, judged = self.ledger, [(table.spec, table.at) for table in self.group]
+        state, routes = ledger.at.state, () if self.place is not None else routes_of(ledger.at.state)
+        judge = partial(open_judge, judged, self.dead_letters, self.kafka.registry, place=self.place)
         tombstones: OnTombstone = ledger.spec.on_tombstone if ledger.spec.follows_keys else "dead_letter"
         of_letters = judge(on_bad_record="dead_letter", on_tombstone=tombstones)
         leftovers = judge(
@@ -325,7 +345,7 @@ class _Comparing:
         return comparison if table.spec.group is None else replace(comparison, table=table.spec.identifier)
 
     def _letters(self, where: TopicPartition) -> LetterScan:
-        ledger = self.tables[0]
+        ledger = self.ledger
         state, rows_uuid = ledger.at.state, ledger.at.view.uuid
         generation = next(source.generation for source in state.sources if source.topic == where[0])
         snapshot = visible_snapshot(self.dead_letters, state, rows_uuid=rows_uuid)

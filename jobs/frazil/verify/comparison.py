@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from frazil.materialize.state import Standing
 from frazil.model.expired_letters import Expired
-from frazil.model.progress import GroupPartition
+from frazil.model.progress import GroupPartition, TableState
+from frazil.model.routes import are_shapes
 from frazil.model.schemas import SchemaId, id_order
 from frazil.model.spelling import plural
 from frazil.proof.group import group_progress, rows_elsewhere
@@ -78,6 +80,8 @@ def judge(
     result: Comparison,
     proof: TableProof,
     expired: Mapping[TopicPartition, Expired],
+    *,
+    ledger: Standing,
 ) -> None:
     """Add the findings about whole partitions: records that are missing, and rows that Kafka has no record of.
 
@@ -88,7 +92,7 @@ def judge(
         result.findings.append(Discrepancy(FindingKind.NO_COLUMN, _writer(schema_id), what))
     for where, found in result.compared.items():
         name = f"{where[0]}-{where[1]}"
-        skipped, elsewhere = _not_shown(tables, where)
+        skipped, elsewhere = _not_shown(tables, ledger.state, where)
         then = max(skipped - found.skipped, 0)
         deleted = _deleted(found, expired.get(where, Expired()), others=then + elsewhere)
         others = then + elsewhere + deleted
@@ -114,13 +118,14 @@ def judge(
             _not_in_kafka(name, found, result, proven=proven, excused=excused, follows_keys=follows_keys)
 
 
-def _not_shown(tables: Sequence[ComparedTable], where: TopicPartition) -> tuple[int, int]:
+def _not_shown(tables: Sequence[ComparedTable], ledger: TableState, where: TopicPartition) -> tuple[int, int]:
     """Return how many records of a partition were skipped, and how many are in tables that are not compared."""
-    state = tables[0].at.state
-    if state.group is None:
-        return progress_by_source(state)[where].counts.skipped, 0
-    elsewhere = rows_elsewhere(state.group, {table.spec.table for table in tables})
-    return group_progress(state.group).get(where, GroupPartition()).counts.skipped, elsewhere.get(where, 0)
+    if ledger.group is None:
+        return progress_by_source(ledger)[where].counts.skipped, 0
+    skipped = group_progress(ledger.group).get(where, GroupPartition()).counts.skipped
+    if are_shapes(ledger.group.routes):
+        return skipped, 0
+    return skipped, rows_elsewhere(ledger.group, {table.spec.table for table in tables}).get(where, 0)
 
 
 def _deleted(found: Compared, expired: Expired, *, others: int) -> int:

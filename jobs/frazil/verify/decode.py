@@ -25,7 +25,7 @@ from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.ingested import TaskContext
 from frazil.model.plan import WriterSchemas
 from frazil.model.progress import TableState
-from frazil.model.routes import Route
+from frazil.model.routes import Route, are_shapes
 from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, RegisteredSchema, SchemaId
 from frazil.model.snapshot import TableView
 from frazil.model.spec import OnBadRecord, OnTombstone, TableSpec
@@ -152,9 +152,17 @@ class RowRedecoder(Redecoder):
 
 @dataclass(slots=True)
 class Judge(Redecoder):
-    """Says what becomes of records, without making rows. `router` is that of a group."""
+    """Says what becomes of records, without making rows. `router` is that of a group.
+
+    With shapes, it is what becomes of them in the table at `place`; all tables refuse records.
+    """
 
     router: Router | None = None
+    place: int | None = None
+
+    def decode(self, topic: str, partition: int, records: Records) -> Iterator[DecodedRecords]:
+        for decoded in Redecoder.decode(self, topic, partition, records):
+            yield decoded if self.place is None else decoded.of_table(self.place)
 
     def named_writers(self, values: pa.LargeBinaryArray, headers: Headers) -> Mapping[str, pa.Array]:
         """Return the schemas that values name, as a dead letter has them."""
@@ -199,9 +207,11 @@ def open_judge(
     on_bad_record: OnBadRecord,
     on_tombstone: OnTombstone,
     excluded: ExcludedSchemas = NONE_EXCLUDED,
+    place: int | None = None,
 ) -> Judge:
     """Return what judges the records of a table, or those of a group, whose ledger is the first one.
 
+    `place` is that of one table among shapes. A record that deletes in one of these deletes there.
     What records hold is not encrypted: no letter is written.
     """
     spec, at = tables[0]
@@ -212,7 +222,7 @@ def open_judge(
     known = KnownSchemas.none_yet(spec, registry, excluded, specs)
     decoders = [
         TableDecoder(
-            replace(own, on_bad_record=on_bad_record, on_tombstone=on_tombstone),
+            replace(own, on_bad_record=on_bad_record, on_tombstone=_tombstones(own, on_tombstone)),
             table=own.identifier,
             row_schema=_without_record(own, standing.view),
             schemas=known.of_task(),
@@ -222,8 +232,13 @@ def open_judge(
         )
         for own, standing in own_of_each
     ]
-    router = Router(routes, known.values, spec.value_settings, spec.wire_format) if routes else None
-    return Judge(spec, registry, _decoder(spec, decoders, at, dead_letters, router), known, router)
+    is_divided = bool(routes) and not are_shapes(routes)
+    router = Router(routes, known.values, spec.value_settings, spec.wire_format) if is_divided else None
+    return Judge(spec, registry, _decoder(spec, decoders, at, dead_letters, router), known, router, place)
+
+
+def _tombstones(spec: TableSpec, otherwise: OnTombstone) -> OnTombstone:
+    return "delete" if spec.on_tombstone == "delete" else otherwise
 
 
 def routes_of(state: TableState) -> tuple[Route, ...]:

@@ -24,7 +24,15 @@ from frazil.proof.verification import Check, Discrepancy, FindingKind, Verificat
 from frazil.verify.dead import DeadLetters, check_dead_letters, tally_dead_letters
 from frazil.verify.proven import ComparedTable, count_table
 from frazil.verify.scan import Watch
-from frazil.verify.table import compare, no_dead_letters, unwatched, verification_of, verify_table, without_state
+from frazil.verify.table import (
+    compare,
+    no_dead_letters,
+    remembered_deletes,
+    unwatched,
+    verification_of,
+    verify_table,
+    without_state,
+)
 
 if TYPE_CHECKING:
     from frazil.verify.against_kafka import KafkaSide
@@ -49,7 +57,7 @@ def verify_together(
         others = (without_state(spec, None, FindingKind.NO_STATE, what) for spec in specs[1:])
         return (without_state(specs[0], view.head, FindingKind.NO_STATE, error.what), *others)
     tables = [_Table(specs[0], ledger), *(_loaded(lake, spec, ledger) for spec in specs[1:])]
-    return _verified(ledger, tables, dead_view, kafka, watch)
+    return _verified(lake, ledger, tables, dead_view, kafka, watch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +139,12 @@ def _before_next_batch(view: TableView, batch_id: str) -> Snapshot | None:
 
 
 def _verified(
-    ledger: Standing, tables: Sequence[_Table], dead_view: TableView | None, kafka: KafkaSide | None, watch: Watch
+    lake: Lake,
+    ledger: Standing,
+    tables: Sequence[_Table],
+    dead_view: TableView | None,
+    kafka: KafkaSide | None,
+    watch: Watch,
 ) -> tuple[Verification, ...]:
     dead = None if dead_view is None else tally_dead_letters(dead_view, ledger, watch=watch)
     counted = [
@@ -149,16 +162,18 @@ def _verified(
             checks = (table.check,) if table.finding else ()
             results.append(Verification(table.spec.identifier, None, None, None, Counts(), checks))
             continue
-        others = [letters, *(each.seen for each in counted if each is not None and each is not own)]
-        proven = own.proven(_union(others))
-        results.append(verification_of(own.spec.identifier, own.at, (*proven.checks, table.check), proven))
+        others = () if own.spec.group is not None and own.spec.group.has_shapes else counted
+        elsewhere = [letters, *(each.seen for each in others if each is not None and each is not own)]
+        proven = own.proven(_union(elsewhere))
+        own_checks = (*proven.checks, *remembered_deletes(lake, own.at), table.check)
+        results.append(verification_of(own.spec.identifier, own.at, own_checks, proven))
         if table.finding is None:
             compared.append(ComparedTable(own.spec, own.at, proven))
             parts.append(GroupTable(own.spec.table, own.at.state, proven.seen, takes_part=table.takes_part))
     of_group = _group_checks(ledger, parts, compared, dead, tables[0].spec)
     if kafka is not None and dead_view is not None:
         so_far = [*(check for result in results for check in result.checks), *of_group]
-        of_group.append(compare(compared, dead_view, kafka, so_far, watch))
+        of_group += compare(compared, dead_view, kafka, so_far, watch)
     return (*results, _of_group(tables[0].spec, ledger, of_group))
 
 

@@ -56,13 +56,13 @@ def verify_table(
     spec = as_applied(spec, view.properties)
     dead = None if dead_view is None else tally_dead_letters(dead_view, at, watch=watch)
     proven = count_table(spec, at, watch=watch).proven({} if dead is None else dead.offsets)
-    checks = [*proven.checks, *_dead_letter_checks(spec, at, dead, proven), *_remembered_deletes(lake, at)]
+    checks = [*proven.checks, *_dead_letter_checks(spec, at, dead, proven), *remembered_deletes(lake, at)]
     if kafka is not None and dead_view is not None:
-        checks.append(compare([ComparedTable(spec, at, proven)], dead_view, kafka, checks, watch))
+        checks += compare([ComparedTable(spec, at, proven)], dead_view, kafka, tuple(checks), watch)
     return verification_of(spec.identifier, at, checks, proven)
 
 
-def _remembered_deletes(lake: Lake, at: Standing) -> Iterator[Check]:
+def remembered_deletes(lake: Lake, at: Standing) -> Iterator[Check]:
     """Yield the check of the deletes that the table remembers, if it does."""
     remembered = at.state.remembered
     if remembered is None:
@@ -82,17 +82,21 @@ def compare(
     kafka: KafkaSide,
     checks: Sequence[Check],
     watch: Watch,
-) -> Check:
-    """Compare a table, or the tables of a group with its ledger first, with Kafka. `checks` are those so far."""
+) -> Iterator[Check]:
+    """Compare a table, or the tables of a group with its ledger first, with Kafka. `checks` are those so far.
+
+    Yields one result, or with shapes one for each table.
+    """
     from frazil.verify.against_kafka import check_against_kafka  # noqa: PLC0415 - decoders take time to load
 
     if any(finding.kind in NOT_READABLE for check in checks for finding in check.findings):
         rows = "some of the table's rows" if len(tables) == 1 else "some rows of the tables"
         what = f"not compared with Kafka, because {rows} cannot be read"
-        return Check("kafka", "", (Discrepancy(FindingKind.UNPROVABLE, tables[0].spec.pipeline.name, what),))
+        yield Check("kafka", "", (Discrepancy(FindingKind.UNPROVABLE, tables[0].spec.pipeline.name, what),))
+        return
     clean = all(check.passed for check in checks)
     keyed = [replace(each, spec=with_keys_read(each.spec, each.at.view.properties)) for each in tables]
-    return check_against_kafka(keyed, dead_view, kafka, clean=clean, watch=watch)
+    yield from check_against_kafka(keyed, dead_view, kafka, clean=clean, watch=watch)
 
 
 def verification_of(table: str, at: Standing, checks: Sequence[Check], proven: ProvenTable) -> Verification:

@@ -203,7 +203,7 @@ class PartitionComparison:
         for decoded in self.leftovers.decode(*self.source, records):
             if self.keys is None:
                 missing.update(*(table.offsets.tolist() for table in decoded.tables))
-                followed += 0 if decoded.deletes is None else len(decoded.deletes)
+                followed += sum(len(table.deletes) for table in decoded.tables if table.deletes is not None)
             else:
                 followed += self.keys.add(decoded)
             if decoded.dead_letters is not None:

@@ -15,9 +15,10 @@ from frazil.materialize.account import Ingested, gather, next_state, receipt_of
 from frazil.materialize.pause.limits import check_limits, through
 from frazil.materialize.pause.pausing import accepted_through, pause_by_run, pause_property
 from frazil.model.errors import BadRecordLimitError, CountMismatchError
-from frazil.model.ingested import RangeResult, RouteRows, TaskResult, WrittenFile
+from frazil.model.ingested import RangeResult, RouteFiles, RouteRows, TaskResult, WrittenFile
 from frazil.model.plan import BatchPlan, OffsetRange, PartitionFacts, TopicFacts, WriterSchemas
 from frazil.model.progress import MODULUS, Counts, OffsetSums, PartitionProgress, SourceProgress
+from frazil.model.routes import Group, Route
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.spec import BadRecordLimit, TableSpec
 
@@ -88,7 +89,7 @@ def test_a_sum_that_does_not_agree_is_named_and_nothing_is_published(results: Se
     assert "nothing was published" in mismatch.value.what
 
 
-TABLES = ["lake.orders", "lake.refunds"]
+GROUP = Group("lake", "events", (Route("orders", "shop.Order"), Route("refunds", "shop.Refund")))
 DIVIDED = (RouteRows(2, OffsetSums(11, 61)), RouteRows(1, OffsetSums(7, 49)))
 """Of the offsets 5 to 8: 5 and 6 in the first table, 7 in the second, and 8 is a dead letter."""
 
@@ -97,7 +98,7 @@ def group_task(*rows: int, routes: tuple[RouteRows, ...] = DIVIDED) -> TaskResul
     """A task of a group with one range and a file of so many rows for each table."""
     counts = Counts(read=4, rows=3, dead_letters=1)
     divided = result(0, 5, 9, counts=counts, routes=routes, dead_letters_by_reason={"no_route": 1})
-    files = tuple((WrittenFile(f"rows-{n}", n, 500, (), 0),) for n in rows)
+    files = tuple(RouteFiles((WrittenFile(f"rows-{n}", n, 500, (), 0),)) for n in rows)
     return TaskResult((divided,), (), (WrittenFile("dead", 1, 50, (), 0),), route_files=files)
 
 
@@ -111,13 +112,13 @@ def group_task(*rows: int, routes: tuple[RouteRows, ...] = DIVIDED) -> TaskResul
 )
 def test_the_rows_of_each_table_of_a_group_are_checked(task: TaskResult, said: str) -> None:
     with pytest.raises(CountMismatchError) as mismatch:
-        gather(planned((0, 5, 9)), [task], tables=TABLES)
+        gather(planned((0, 5, 9)), [task], group=GROUP)
 
     assert said in mismatch.value.what
 
 
 def test_a_table_of_a_group_has_read_what_its_route_took() -> None:
-    got = gather(planned((0, 5, 9)), [group_task(2, 1)], tables=TABLES)
+    got = gather(planned((0, 5, 9)), [group_task(2, 1)], group=GROUP)
 
     (orders, refunds) = (got.of_route(place) for place in (0, 1))
 

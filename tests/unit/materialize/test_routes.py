@@ -81,7 +81,7 @@ class Group:
         (self.range,) = result.ranges
 
     def offsets(self) -> list[list[int]]:
-        return [_column(files, "kafka_offset") for files in self.result.route_files]
+        return [_column(files, "kafka_offset") for files in (each.files for each in self.result.route_files)]
 
     def dead(self) -> list[tuple[int, str]]:
         files = self.result.dead_letter_files
@@ -320,7 +320,7 @@ def test_fields_are_compared_before_any_mask(read: Any, payments: list[bytes]) -
     got = read(*payments, routes=(Route("orders", fields=conditions),), known=(4,), wanted=masked)
 
     assert got.offsets() == [[4]]
-    assert _column(got.result.route_files[0], "n") == [None]
+    assert _column(got.result.route_files[0].files, "n") == [None]
 
 
 def test_fields_of_many_records_are_judged_in_parts(

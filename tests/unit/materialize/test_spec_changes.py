@@ -51,19 +51,19 @@ from frazil.model.spec import CatalogSettings, FormatSettings, Maintain, Registr
 from frazil.model.spec_change import Fate
 from frazil.specs.describe import section_of, walk_keys
 from frazil.specs.load import load_tables
-from frazil.specs.table_keys import TABLE_SECTION
+from frazil.specs.table_section import TABLE_SECTION
 from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from tests.fakes.connect_samples import avro_schema
 from tests.fakes.debezium_samples import POSTGRES
 
 TIME = {"type": "int", "logicalType": "time-millis"}
 KEYS = dict(walk_keys(TABLE_SECTION))
-OF_ROUTES = "routes[]"
-"""The beginning of the keys of a route: keys of its table, or conditions, which are the value of `routes`."""
+OF_PARTS = ("routes[]", "shapes[]")
+"""The beginnings of the keys of a route or a shape: keys of its table, or parts of `routes` or `shapes`."""
 LEAVES = {
     path.partition(".<name>")[0]
     for path, key in KEYS.items()
-    if section_of(key.shape) is None and not path.startswith(OF_ROUTES)
+    if section_of(key.shape) is None and not path.startswith(OF_PARTS)
 }
 
 
@@ -242,6 +242,10 @@ EXAMPLES: dict[str, list[Example]] = {
     "key_subject.name": [applied("key_subject", "key: avro\nkey_subject: topic", "key: avro\nkey_subject: {name: k}")],
 }
 ROUTED = "table: events\nroutes:\n- {table: orders, schema: shop.Order}"
+SHAPED = "table: events\nshapes:\n- {table: orders}"
+EXAMPLES["shapes"] = [
+    refused("shapes", SHAPED, ROUTED, "have each record from the start on"),
+]
 EXAMPLES["routes"] = [
     applied("routes", ROUTED, "table: events\nroutes:\n- {table: orders, header: {type: order}}"),
 ]
@@ -574,6 +578,7 @@ SETTINGS_OF_FORMATS: dict[str, Any] = {
     "maintain.rewrite_deleted": {"maintain": Maintain(512_000_000, rewrite_deleted=0.3)},
     "key_message": {"key_settings": FormatSettings(message="other")},
     "routes": {"group": GROUP},
+    "shapes": {"group": replace(GROUP, routes=(Route("orders"),))},
     "cdc": {"value_settings": FormatSettings(change_events=ChangeEvents())},
 }
 

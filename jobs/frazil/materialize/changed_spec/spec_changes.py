@@ -162,6 +162,12 @@ def _routes(judged: Judged) -> Iterator[SpecChange]:
     yield replace(change, table_has=change.table_has or "none", spec_says=change.spec_says or "none")
 
 
+def _shapes(judged: Judged) -> Iterator[SpecChange]:
+    how = "the tables of shapes have each record from the start on; write another spec, with other tables"
+    for change in _never("shapes", how)(judged):
+        yield replace(change, table_has=change.table_has or "none", spec_says=change.spec_says or "none")
+
+
 def _fields(judged: Judged) -> Iterator[SpecChange]:
     found = judged.fields
     if found is None:
@@ -341,6 +347,7 @@ RULES: Mapping[str, Callable[[Judged], Iterator[SpecChange]]] = {
     "wire_format": _never("wire_format", "the table's rows were read from records of its current wire format"),
     "fields": _fields,
     "routes": _routes,
+    "shapes": _shapes,
     "columns": policies_rule,
     "tags": tags_rule,
     "write": _never("write", "existing rows were written in the current mode, and are proven by it"),

@@ -23,7 +23,7 @@ def check_ledger_not_lost(lake: Lake, ledger: TableSpec, others: Sequence[TableS
     """
     view = lake.load(ledger.identifier)
     if view is not None and ledger.group is not None:
-        changed = [change for change in spec_changes(ledger, view) if change.key == "routes"]
+        changed = [change for change in spec_changes(ledger, view) if change.key in ("routes", "shapes")]
         for refused in refused_changes(ledger, changed):
             raise refused
     if not others or view is not None:

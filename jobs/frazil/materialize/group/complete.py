@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NoReturn
 
 from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, given_up, stage_on_branch
+from frazil.materialize.changed_spec.applied_spec import applied_spec_of
 from frazil.materialize.evolve import NO_SCHEMAS
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.group.apart import tables_apart
@@ -15,7 +17,7 @@ from frazil.materialize.state import CHECKPOINT_TAG, Standing, standing
 from frazil.materialize.verdicts import OvertakenError, loaded
 from frazil.model.errors import CountMismatchError, FencedError, GroupApartError
 from frazil.model.plan import BatchPlan
-from frazil.model.snapshot import Snapshot
+from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import BATCH_ID, receipt_in, state_in, store
 from frazil.modes.mode import BatchChange, Written, find_none
@@ -87,9 +89,21 @@ def why_apart(ledger: Standing, behind: Standing) -> str:
         return f"{name} was rolled back"
     if behind.state.epoch + 1 != batch.epoch:
         return f"{name} is not one epoch behind the ledger, {ledger.view.identifier}"
-    if staged_branch(behind, batch.batch_id) is None:
+    branch = staged_branch(behind, batch.batch_id)
+    if branch is None:
         return f"{name} has no branch with the ledger's batch: another tool dropped it"
+    if _follows_keys(behind.view) and _staged(behind, branch).parent_id != behind.view.head:
+        return f"{name} was changed by another writer before it had the ledger's batch, which was staged without that"
     return ""
+
+
+def _follows_keys(view: TableView) -> bool:
+    applied = applied_spec_of(view.properties, table=view.identifier)
+    return applied is not None and applied.keys["write"] != "append"
+
+
+def _staged(at: Standing, branch: str) -> Snapshot:
+    return at.view.snapshots[at.view.branches[branch]]
 
 
 def left_ahead(ledger: Standing, other: Standing) -> bool:
@@ -115,7 +129,7 @@ def _share(lake: Lake, spec: TableSpec, ledger: Standing, behind: Standing) -> S
     view, batch_id = behind.view, ledger.state.batch_id
     branch = staged_branch(behind, batch_id)
     assert branch is not None and view.head is not None  # noqa: S101 - `why_apart` found a branch
-    snapshot = view.snapshots[view.branches[branch]]
+    snapshot = _staged(behind, branch)
     plan = BatchPlan(
         table=view.identifier,
         batch_id=batch_id,
@@ -126,9 +140,20 @@ def _share(lake: Lake, spec: TableSpec, ledger: Standing, behind: Standing) -> S
         topics=(),
         table_uuid=view.uuid,
     )
-    figures = _change(lake, spec, behind, snapshot).figures
-    staged = Staged(branch, snapshot.id, snapshot.parent_id or 0, figures)
+    base = snapshot.parent_id or 0
+    if _follows_keys(view):
+        remembered = state_in(snapshot).remembered
+        deletes = None if remembered is None else remembered.file
+        # its figures were right before the ledger was published
+        return Share(plan, Staged(branch, snapshot.id, base, {}, deletes), stage_on=_not_again)
+    staged = Staged(branch, snapshot.id, base, _change(lake, spec, behind, snapshot).figures)
     return Share(plan, staged, stage_on=partial(_staged_again, lake, spec, branch, snapshot))
+
+
+def _not_again(now: Standing) -> NoReturn:
+    """Look at the tables again: others have committed to one that follows keys, so `why_apart` says what now."""
+    del now
+    raise OvertakenError
 
 
 def _change(lake: Lake, spec: TableSpec, at: Standing, staged: Snapshot) -> BatchChange:

@@ -69,10 +69,10 @@ def _lines(before: Sequence[RouteLine], got: Ingested, routes: Sequence[Route]) 
 def _grown(read: Reads, got: Ingested, place: int) -> Reads:
     grown = {topic: dict(partitions) for topic, partitions in read.items()}
     for each in got.ranges:
-        rows = each.routes[place].rows
-        if rows:
+        taken = each.routes[place].taken
+        if taken:
             partitions = grown.setdefault(each.topic, {})
-            partitions[each.partition] = partitions.get(each.partition, 0) + rows
+            partitions[each.partition] = partitions.get(each.partition, 0) + taken
     return grown
 
 
@@ -111,4 +111,4 @@ def _placed_source(own: SourceProgress | None, at: SourceProgress) -> SourceProg
 def _placed(own: PartitionProgress | None, at: PartitionProgress) -> PartitionProgress:
     if own is None or own.next == own.origin:
         own = PartitionProgress.beginning_at(at.next)
-    return replace(at, origin=own.origin, start=at.next, counts=own.counts, sums=own.sums)
+    return replace(at, origin=own.origin, start=at.next, counts=own.counts, sums=own.sums, replaced=own.replaced)

@@ -37,23 +37,25 @@ _NO_KEYS = Framed((), (), ())
 
 @dataclass(frozen=True, slots=True)
 class NewRows:
-    """The rows that a chunk adds to one table, in its schema, and their offsets."""
+    """The rows that a chunk adds to one table, in its schema, and their offsets.
+
+    `deletes` are the records that delete an identity, in a table that follows keys; None if there is none.
+    """
 
     rows: pa.RecordBatch
     offsets: Indexes
+    deletes: FollowedRecords | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedRecords:
     """What became of the first `read` records of a chunk. `dead_letters` are in their table's schema.
 
-    `deletes` are the records that delete an identity, in a table that follows keys; None if there is none.
     `incomplete` are those whose rows take values from others, `truncates` the offsets of those that take out all rows.
     """
 
     read: int
     tables: tuple[NewRows, ...]
-    deletes: FollowedRecords | None
     dead_letters: pa.RecordBatch | None
     dead_letters_by_reason: Mapping[str, int]
     skipped_by_reason: Mapping[str, int]
@@ -75,9 +77,22 @@ class DecodedRecords:
         (only,) = self.tables
         return only.offsets
 
+    @property
+    def deletes(self) -> FollowedRecords | None:
+        """The deletes of a table without a group."""
+        (only,) = self.tables
+        return only.deletes
+
+    def of_table(self, place: int) -> DecodedRecords:
+        """Return what became of the records in one table of a group."""
+        return replace(self, tables=(self.tables[place],))
+
 
 class RecordDecoder:
-    """Decodes the records of one task: onto one table, or onto those of a group, between which `router` decides."""
+    """Decodes the records of one task: onto one table, or onto those of a group, between which `router` decides.
+
+    Without a router, each table of a group gets every record: these are shapes.
+    """
 
     def __init__(
         self,
@@ -95,6 +110,7 @@ class RecordDecoder:
         self._spec = spec
         self._tables = tuple(tables)
         self._router = router
+        self._has_shapes = router is None and len(tables) > 1
         self._dead_letter_schema = dead_letter_schema
         self._now = now
         self.group_values = grouping_of(spec.value, spec.wire_format)
@@ -161,16 +177,18 @@ class RecordDecoder:
         parts, unrouted = self._divided(chunk)
         decoded = [table.decode(part, here) for table, part in zip(self._tables, parts, strict=True)]
         rejects = {index: reject for each in decoded for index, reject in each.rejects.items()}
+        if self._has_shapes:
+            decoded = [each.without(rejects, given.offsets) for each in decoded]
         skipped, dead = self._sort_out(chunk, {**rejects, **unrouted, **here})
         for each in decoded:
             skipped.update(each.skipped)
-        offsets = given.offsets.to_numpy()
+        offsets, count = given.offsets.to_numpy(), max if self._has_shapes else sum
         return DecodedRecords(
             read=len(given),
             tables=tuple(
-                NewRows(each.rows, offsets if each.accepted is None else offsets[each.accepted]) for each in decoded
+                NewRows(each.rows, offsets if each.accepted is None else offsets[each.accepted], each.deletes)
+                for each in decoded
             ),
-            deletes=next((each.deletes for each in decoded if each.deletes is not None), None),
             dead_letters=dead_rows(
                 self._context,
                 schema=self._dead_letter_schema,
@@ -182,8 +200,8 @@ class RecordDecoder:
             ),
             dead_letters_by_reason={each.value: n for each, n in Counter(reject.reason for reject in dead).items()},
             skipped_by_reason=skipped,
-            truncated_nanos=sum(each.truncated_nanos for each in decoded),
-            undeclared_fields=sum(each.undeclared for each in decoded),
+            truncated_nanos=count(each.truncated_nanos for each in decoded),
+            undeclared_fields=count(each.undeclared for each in decoded),
             stop=stop,
             incomplete=tuple(some for each in decoded for some in each.incomplete),
             truncates=np.concatenate([each.truncates for each in decoded]),
@@ -192,7 +210,7 @@ class RecordDecoder:
     def _divided(self, chunk: Chunk) -> tuple[Sequence[Chunk], Refused]:
         """Return what each table decodes, and why the other records are in no table."""
         if self._router is None:
-            return (chunk,), {}
+            return [chunk] * len(self._tables), {}
         divided = self._router.divide(chunk.records.values, chunk.values, chunk.records.headers)
         parts = [
             replace(chunk, values=values, route=divided.taken_by(place)) for place, values in enumerate(divided.framed)
@@ -257,7 +275,7 @@ def open_records(
         )
         for table, columns in zip(context.tables, rows, strict=True)
     ]
-    routes = [table.route for table in context.routes]
+    routes = [] if context.has_shapes else [table.route for table in context.routes]
     router = Router(routes, schemas.values, spec.value_settings, spec.wire_format) if routes else None
     return RecordDecoder(context, tables=tables, dead_letter_schema=dead_letters, now=now_utc, router=router)
 

@@ -35,15 +35,15 @@ def read_batch(
         registry=clients.registry_settings,
         storage=clients.lake.storage,
     )
-    names = [each.rows.identifier for each in tables] if context.routes else []
+    group = tables[0].spec.group
     if not plan.ranges:
-        return gather(plan, (), tables=names)
+        return gather(plan, (), group=group)
     clients.runner.start()
     tasks = tasks_of(plan, context, parallelism=clients.runner.parallelism)
     results = clients.runner.run(tasks, name=f"{plan.table} epoch {plan.epoch}")
     for text in (text for result in results for text in result.embedded):
         remember(text)
-    return gather(plan, results, tables=names)
+    return gather(plan, results, group=group)
 
 
 def schemas_met(registry: SchemaRegistry, got: Ingested) -> WriterSchemas:

@@ -35,7 +35,7 @@ from frazil.modes.followed import added_columns, followed_records
 from frazil.modes.identified import IdentityPaths
 from frazil.modes.identity import COLUMNS, FIRST, SECOND
 from frazil.modes.validity import VALID_FROM, begins
-from frazil.modes.wanted import as_array
+from frazil.modes.wanted import as_array, as_numbers
 from frazil.records import Records
 
 
@@ -68,6 +68,16 @@ class TableRows:
     incomplete: tuple[IncompleteRecords, ...] = ()
     truncates: Indexes = field(default_factory=lambda: NO_INDEXES)
     """The offsets of records that take out all rows."""
+
+    def without(self, refused: Refused, offsets: pa.Int64Array) -> TableRows:
+        """Return this without the records of a chunk with these offsets that another table of the group refuses."""
+        if not refused:
+            return self
+        accepted = np.arange(len(offsets)) if self.accepted is None else self.accepted
+        stays = ~np.isin(accepted, np.fromiter(refused, np.int64))
+        out = offsets.take(pa.array(sorted(refused), pa.int64())).to_numpy()
+        deletes = None if self.deletes is None else _without_offsets(self.deletes, out)
+        return replace(self, rows=self.rows.filter(pa.array(stays)), accepted=accepted[stays], deletes=deletes)
 
 
 class TableDecoder:
@@ -287,6 +297,15 @@ def _identity_of(
             hint="run `frazil explain` to see which change of the table this is",
         )
     return found
+
+
+def _without_offsets(records: FollowedRecords, out: Indexes) -> FollowedRecords | None:
+    stays = ~np.isin(as_numbers(records.offset), out)
+    if not stays.any():
+        return None
+    columns = (records.first, records.second, records.partition, records.offset, *records.order)
+    first, second, partition, offset, *order = (as_array(as_numbers(each)[stays]) for each in columns)
+    return FollowedRecords(first, second, partition, offset, tuple(order))
 
 
 def _of_route(rejects: Sequence[Reject], route: Indexes | None) -> Sequence[Reject]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from frazil.formats.open import embedded_schema
-from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, open_records
+from frazil.materialize.ingest.decode import DecodedRecords, NewRows, RecordDecoder, open_records
 from frazil.materialize.ingest.decoders import TaskSchemas, UnknownIds
 from frazil.materialize.ingest.payloads import Stop
 from frazil.materialize.ingest.write import DataFileWriter
@@ -16,6 +16,7 @@ from frazil.model.ingested import (
     IncompleteRecords,
     IngestTask,
     RangeResult,
+    RouteFiles,
     RouteRows,
     StoppedBy,
     TaskContext,
@@ -24,8 +25,9 @@ from frazil.model.ingested import (
     WriteTarget,
 )
 from frazil.model.plan import OffsetRange
-from frazil.model.progress import Counts, OffsetSums
+from frazil.model.progress import Counts
 from frazil.model.schemas import in_order
+from frazil.model.spec import TableSpec
 from frazil.modes.followed import FollowedColumns
 from frazil.modes.wanted import as_array
 from frazil.ports import RecordReader, SchemaRegistry
@@ -36,26 +38,27 @@ from frazil.records import Records
 def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) -> TaskResult:
     """Run one task. A failure leaves files that no table refers to; Frazil does not delete them."""
     context = task.context
-    following = FollowedColumns.of(context.spec) if context.spec.follows_keys else None
-    rows = [_files(context, table.rows, following) for table in context.tables]
+    rows = [_files(context, table.rows, _following(table.spec)) for table in context.tables]
     dead_letters = _files(context, context.dead_letters)
     unknown = UnknownIds(registry)
     schemas = TaskSchemas.of(context.spec, context.schemas, unknown, context.excluded)
     row_schemas = [each.arrow_schema for each in rows]
     decoder = open_records(context, schemas, rows=row_schemas, dead_letters=dead_letters.arrow_schema)
-    work = _Work(decoder, rows, dead_letters, is_group=bool(context.routes))
+    work = _Work(context, decoder, rows, dead_letters, [[] for _ in rows])
     reads = reader.read(task.ranges, decoder.optional_fields)
     results = tuple(work.write(wanted, chunks) for wanted, chunks in zip(task.ranges, reads, strict=True))
+    written = work.written()
+    only = RouteFiles(()) if context.routes else written[0]
     return TaskResult(
         ranges=results,
-        row_files=() if context.routes else rows[0].close(),
+        row_files=only.files,
         dead_letter_files=dead_letters.close(),
         unknown_schema_ids=in_order(unknown.found),
         truncated_nanos=work.truncated_nanos,
         undeclared_fields=work.undeclared_fields,
-        route_files=tuple(each.close() for each in rows) if context.routes else (),
-        followed=tuple(rows[0].followed),
-        deletes=tuple(work.deletes),
+        route_files=written if context.routes else (),
+        followed=only.followed,
+        deletes=only.deletes,
         incomplete=tuple(work.incomplete),
         truncates=tuple(work.truncates),
         embedded=tuple(_embedded(results)),
@@ -67,6 +70,10 @@ def _embedded(results: Sequence[RangeResult]) -> Iterator[str]:
     for each in results:
         ids = (*each.met_schema_ids, *each.met_key_schema_ids, *each.ahead_schema_ids, *each.ahead_key_schema_ids)
         yield from (schema.text for schema_id in ids if (schema := embedded_schema(schema_id)) is not None)
+
+
+def _following(spec: TableSpec) -> FollowedColumns | None:
+    return FollowedColumns.of(spec) if spec.follows_keys else None
 
 
 def _files(context: TaskContext, target: WriteTarget, following: FollowedColumns | None = None) -> DataFileWriter:
@@ -83,18 +90,23 @@ def _files(context: TaskContext, target: WriteTarget, following: FollowedColumns
 class _Work:
     """The decoder and files that the ranges of one task share."""
 
+    context: TaskContext
     decoder: RecordDecoder
     rows: Sequence[DataFileWriter]
     dead_letters: DataFileWriter
-    is_group: bool
+    deletes: Sequence[list[FollowedRecords]]
     truncated_nanos: int = 0
     undeclared_fields: int = 0
-    deletes: list[FollowedRecords] = field(default_factory=list)
     incomplete: list[IncompleteRecords] = field(default_factory=list)
     truncates: list[Truncates] = field(default_factory=list)
 
+    def written(self) -> tuple[RouteFiles, ...]:
+        """Return what was written for each table, whose files end."""
+        closed = [(each.close(), tuple(each.followed)) for each in self.rows]
+        return tuple(RouteFiles(*each, tuple(deletes)) for each, deletes in zip(closed, self.deletes, strict=True))
+
     def write(self, wanted: OffsetRange, chunks: Iterator[Records]) -> RangeResult:
-        tally = _Tally(wanted, [RouteRows() for _ in self.rows])
+        tally = _Tally(wanted, [RouteRows() for _ in self.rows], has_shapes=self.context.has_shapes)
         for chunk in chunks:
             for records, decoded in self.decoder.decode(wanted.topic, wanted.partition, tally.affordable(chunk)):
                 with self.decoder.defects_named(wanted.topic, wanted.partition, records):
@@ -102,8 +114,8 @@ class _Work:
                         files.add(new.rows)
                     if decoded.dead_letters is not None:
                         self.dead_letters.add(decoded.dead_letters)
-                if decoded.deletes is not None:
-                    self.deletes.append(decoded.deletes)
+                for deletes, new in zip(self.deletes, decoded.tables, strict=True):
+                    deletes.extend(() if new.deletes is None else (new.deletes,))
                 self.incomplete += decoded.incomplete
                 if len(decoded.truncates):
                     self.truncates.append(Truncates(wanted.partition, as_array(decoded.truncates)))
@@ -112,15 +124,20 @@ class _Work:
                 tally.add(records, decoded)
             if tally.stop is not None or tally.spent:
                 break
-        return replace(tally.result(), routes=tuple(tally.tables)) if self.is_group else tally.result()
+        return replace(tally.result(), routes=tuple(tally.tables)) if self.context.routes else tally.result()
+
+
+def _rows_of(new: NewRows) -> RouteRows:
+    return RouteRows(new.rows.num_rows, sums_of(new.offsets), 0 if new.deletes is None else len(new.deletes))
 
 
 @dataclass(slots=True)
 class _Tally:
-    """Counts one range while it is read."""
+    """Counts one range while it is read. With shapes, the counts are those of the first table."""
 
     wanted: OffsetRange
     tables: list[RouteRows]
+    has_shapes: bool
     counts: Counts = field(default_factory=Counts)
     end: int = -1
     payload_bytes: int = 0
@@ -149,15 +166,16 @@ class _Tally:
         self.stop = decoded.stop
         read = records if decoded.stop is None else records.first(decoded.read)
         self.end = read.next_offset
+        new = [_rows_of(each) for each in decoded.tables]
+        counted = self._counted(new)
         self.counts = self.counts + Counts(
             read=decoded.read,
-            rows=sum(new.rows.num_rows for new in decoded.tables),
-            deletes=len(decoded.truncates) + (0 if decoded.deletes is None else len(decoded.deletes)),
+            rows=counted.rows,
+            deletes=len(decoded.truncates) + counted.deletes,
             dead_letters=sum(decoded.dead_letters_by_reason.values()),
             skipped=sum(decoded.skipped_by_reason.values()),
         )
-        for place, new in enumerate(decoded.tables):
-            self.tables[place] += RouteRows(new.rows.num_rows, sums_of(new.offsets))
+        self.tables = [table + more for table, more in zip(self.tables, new, strict=True)]
         self.skipped.update(decoded.skipped_by_reason)
         self.dead.update(decoded.dead_letters_by_reason)
         self.payload_bytes += self.chunk_bytes if read is self.chunk else read.payload_bytes
@@ -173,7 +191,7 @@ class _Tally:
             end=end,
             stopped_by=self._stopped_by(end),
             counts=self.counts,
-            sums=sum((table.sums for table in self.tables), OffsetSums()),
+            sums=self._counted(self.tables).sums,
             gaps=end - self.wanted.start - self.counts.read,
             payload_bytes=self.payload_bytes,
             leader_epoch=self.leader_epoch,
@@ -186,6 +204,9 @@ class _Tally:
         if self.stop.of_key:
             return replace(result, met_key_schema_ids=met, ahead_key_schema_ids=ahead)
         return replace(result, met_schema_ids=met, ahead_schema_ids=ahead)
+
+    def _counted(self, tables: Sequence[RouteRows]) -> RouteRows:
+        return tables[0] if self.has_shapes else sum(tables, RouteRows())
 
     def _stopped_by(self, end: int) -> StoppedBy:
         if self.stop is not None:

@@ -1,0 +1,259 @@
+"""Shapes: a log, the present state and the history from one read, held against a model of the topic."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from shaped_tables import TABLES, Sent, Shapes
+
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY
+from frazil.materialize.replay.request import check_replayable
+from frazil.model.errors import GroupApartError, PausedError, ReplayError, SourceChangedError, SpecChangeError
+from frazil.model.progress import Counts
+from frazil.model.routes import Group, Route
+from frazil.model.summary import EPOCH
+from frazil.proof.verification import FindingKind
+from tests.fakes.watched_lake import Commit, WatchedLake
+from tests.sampling import examples
+
+SOME: tuple[Sent, ...] = (
+    ("a", 1, 10, 0),
+    ("b", 1, 11, 1),
+    (None, 1, 12, 0),
+    ("a", "no JSON", 13, 0),
+    ("a", 2, 20, 1),
+    ("b", None, 21, 1),
+)
+LATE: tuple[Sent, ...] = (("a", 3, 15, 0), ("b", 2, 18, 0), ("c", None, 9, 0), (None, None, 30, 1), ("c", 1, 8, 1))
+
+
+class KilledError(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def shapes(tmp_path: Path) -> Shapes:
+    return Shapes.at(tmp_path)
+
+
+@pytest.fixture
+def begun(shapes: Shapes) -> Shapes:
+    """All was read, and a batch is there to be read."""
+    shapes.send(*SOME)
+    shapes.catch_up()
+    shapes.send(*LATE[:4])
+    return shapes
+
+
+def killed_before(shapes: Shapes, table: str) -> None:
+    """The ledger has the next batch, and the process dies before this table gets it."""
+
+    def around(name: str, commit: Commit) -> object:
+        publishes = lake.doing == "publish" and shapes.stands("log").state.epoch > epoch
+        if publishes and shapes.stands(TABLES[TABLES.index(table) - 1]).state.epoch > epoch:
+            raise KilledError
+        return commit()
+
+    epoch = shapes.stands("log").state.epoch
+    lake = WatchedLake(shapes.world.lake._settings, around=around)
+    with pytest.raises(KilledError):
+        shapes.driver(lake=lake).batch()
+    assert shapes.stands("log").state.epoch == epoch + 1
+    assert shapes.stands(table).state.epoch == epoch
+
+
+def test_each_shape_accounts_for_every_record(shapes: Shapes) -> None:
+    shapes.send(*SOME)
+    shapes.catch_up()
+    shapes.send(*LATE)
+    shapes.catch_up()
+
+    shapes.check()
+    total, taken = len(SOME) + len(LATE), len(SOME) + len(LATE) - len(shapes.refused)
+    group = shapes.stands("log").state.group
+    assert group is not None
+    assert group.total() == Counts(total, taken, dead_letters=len(shapes.refused))
+    counts = {table: shapes.stands(table).state.total() for table in TABLES}
+    assert {table: each.read for table, each in counts.items()} == dict.fromkeys(TABLES, taken)
+    assert counts["history"] == Counts(taken, taken - 2, deletes=2)
+    assert shapes.verified()[-1].counts == group.total()
+
+
+def test_a_record_that_one_shape_refuses_is_in_none(shapes: Shapes) -> None:
+    shapes.send((None, 1, 10, 0), ("a", 1, 11, 0))
+    shapes.catch_up()
+
+    assert [shapes.rows(table, "kafka_offset") for table in TABLES] == [[(1,)]] * 3
+    shapes.check()
+
+
+@settings(max_examples=examples(4, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(
+                st.sampled_from("abc") | st.none(),
+                st.integers(0, 9) | st.none() | st.just("no JSON"),
+                st.integers(1, 12),
+                st.integers(0, 1),
+            ),
+            min_size=1,
+            max_size=7,
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_any_records_in_any_batches_are_the_model(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[Sent]]
+) -> None:
+    shapes = Shapes.at(tmp_path_factory.mktemp("lake"))
+    for batch in batches:
+        shapes.send(*batch)
+        shapes.catch_up()
+
+    shapes.check()
+    assert [str(finding) for each in shapes.against_kafka() for finding in each.findings] == []
+
+
+@pytest.mark.parametrize("table", ["now", "history"])
+def test_the_next_run_completes_a_batch_before_its_plan(begun: Shapes, table: str) -> None:
+    killed_before(begun, table)
+    assert [str(finding) for each in begun.verified() for finding in each.findings] == []
+    begun.send(LATE[4])
+
+    begun.catch_up()
+
+    begun.check()
+
+
+def test_remembered_deletes_are_completed_with_their_batch(begun: Shapes) -> None:
+    killed_before(begun, "now")
+    begun.catch_up()
+
+    for table in ("now", "history"):
+        remembered = begun.stands(table).state.remembered
+        assert remembered is not None
+        view = begun.stands(table).view
+        paths = {each.snapshot_id: each.statistics_path for each in view.current.metadata.statistics}
+        assert paths[view.head] == remembered.file.path
+
+
+def rewrite_by_others(shapes: Shapes, table: str) -> None:
+    loaded = shapes.world.lake.catalog.load_table(f"lake.{table}")
+    loaded.overwrite(loaded.scan().to_arrow())
+
+
+def test_a_table_that_follows_keys_and_was_changed_meanwhile_halts_the_group(begun: Shapes) -> None:
+    killed_before(begun, "now")
+    rewrite_by_others(begun, "now")
+
+    with pytest.raises(GroupApartError, match=r"lake\.now was changed by another writer"):
+        begun.driver().batch()
+    assert any("cannot bring" in str(finding) for each in begun.verified() for finding in each.findings)
+
+    for table, epoch in (("log", 2), ("now", 2), ("history", 2)):
+        view = begun.stands(table).view
+        at = next(each.id for each in view.ancestry(view.head) if each.summary.get(EPOCH) == str(epoch))
+        with begun.world.lake.catalog.load_table(f"lake.{table}").manage_snapshots() as manage:
+            manage.set_current_snapshot(at)
+    begun.catch_up()
+
+    begun.check()
+
+
+def test_a_batch_is_staged_again_while_its_process_lives(begun: Shapes) -> None:
+    done = False
+
+    def around(name: str, commit: Commit) -> object:
+        nonlocal done
+        if lake.doing == "publish" and not done:
+            done = True
+            rewrite_by_others(begun, "now")
+        return commit()
+
+    lake = WatchedLake(begun.world.lake._settings, around=around)
+    begun.catch_up(begun.driver(lake=lake))
+
+    assert done
+    assert begun.rows("now", "kafka_offset") == sorted(
+        (max(each)[0][2],) for each in begun.by_key.values() if max(each)[1]
+    )
+    assert len({begun.stands(table).state.itself for table in TABLES}) == 1
+
+
+def test_one_paused_shape_pauses_all(shapes: Shapes) -> None:
+    by_offset = tuple(replace(each, order_by=None) for each in shapes.tables)
+    shapes.send(("a", 1, 10, 0))
+    shapes.catch_up(shapes.driver(tables=by_offset))
+    shapes.send(("a", 2, 20, 1))
+
+    with pytest.raises(SourceChangedError, match=r"lake\.now.*records in two partitions"):
+        shapes.driver(tables=by_offset).batch()
+    assert {shapes.stands(table).state.epoch for table in TABLES} == {1}
+
+
+def test_partitions_that_are_added_pause_all_where_one_shape_is_ordered_by_offset(shapes: Shapes) -> None:
+    by_offset = (*shapes.tables[:2], replace(shapes.tables[2], order_by=None))
+    shapes.send(("a", 1, 10, 0))
+    shapes.catch_up(shapes.driver(tables=by_offset))
+    shapes.world.records[2] = []
+    shapes.send(("b", 2, 20, 2))
+
+    with pytest.raises(SourceChangedError, match=r"lake\.history: orders has 1 partition more"):
+        shapes.driver(tables=by_offset).batch()
+
+
+def test_the_pause_of_the_log_is_that_of_the_group(begun: Shapes) -> None:
+    begun.world.lake.set_properties("lake.log", put={PAUSED_PROPERTY: "by hand"})
+    before = {table: begun.stands(table).state.epoch for table in TABLES}
+
+    with pytest.raises(PausedError):
+        begun.driver().batch()
+    assert {table: begun.stands(table).state.epoch for table in TABLES} == before
+
+
+def test_shapes_cannot_be_changed(begun: Shapes) -> None:
+    group = Group("lake", "customers", (Route("log"), Route("now")))
+    fewer = tuple(replace(each, group=group) for each in begun.tables[:2])
+
+    with pytest.raises(SpecChangeError, match="shapes"):
+        begun.driver(tables=fewer).batch()
+
+
+def test_dead_letters_of_shapes_are_not_replayed(shapes: Shapes) -> None:
+    with pytest.raises(ReplayError, match="dead letters of shapes"):
+        check_replayable(shapes.tables[0])
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_verify_names_the_shape_that_lacks_a_row(begun: Shapes, table: str) -> None:
+    begun.catch_up()
+    begun.check()
+    loaded = begun.world.lake.catalog.load_table(f"lake.{table}")
+    file = next(task.file.file_path for task in loaded.scan().plan_files())
+    Path(file.removeprefix("file://")).unlink()
+
+    found = {each.table: {finding.kind for finding in each.findings} for each in begun.verified()}
+
+    assert {name for name, kinds in found.items() if kinds} == {f"lake.{table}"}
+    assert FindingKind.MISSING_FILE in found[f"lake.{table}"]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_kafka_names_the_shape_whose_row_was_changed(begun: Shapes, table: str) -> None:
+    begun.catch_up()
+    loaded = begun.world.lake.catalog.load_table(f"lake.{table}")
+    rows = loaded.scan().to_arrow()
+    at, column = rows.schema.get_field_index("value"), rows.schema.field("value")
+    changed = pa.array(["{}"] * len(rows), column.type)
+    loaded.overwrite(rows.set_column(at, column, changed))
+
+    kinds = {(finding.kind, table in finding.what) for finding in begun.against_kafka()[-1].findings}
+
+    assert kinds == {(FindingKind.DIFFERENT_ROW, True)}
