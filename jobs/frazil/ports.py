@@ -220,8 +220,9 @@ class Lake(Protocol):
         drop: Sequence[str],
         alone: bool = False,
         statistics: PuffinFile | None = None,
+        more_tags: Sequence[str] = (),
     ) -> None:
-        """Move `main` and the tag from the view's head to the branch's, and drop branches, all in one commit.
+        """Move `main` and the tags from the view's head to the branch's, and drop branches and tags, all in one commit.
 
         This is the only commit that makes rows visible. With `alone`, it is refused if there is a branch or tag that
         the view does not show, or one that was moved. `statistics` become those of the branch's snapshot.

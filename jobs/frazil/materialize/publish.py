@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, Staged, given_up
+from frazil.materialize.epoch_tags import epoch_tag, outdated
 from frazil.materialize.state import CHECKPOINT_TAG, Standing
 from frazil.materialize.verdicts import Done, OvertakenError, PlanAgain, Ready, StageAgain, judge, loaded
 from frazil.model.errors import CommitError, CountMismatchError, FrazilError
@@ -21,12 +22,13 @@ from frazil.ports import Lake
 class Share:
     """The part of a batch that one table gets. `plan` has the table's own state.
 
-    `stage_on` stages the same files again on another head.
+    `stage_on` stages the same files again on another head. `tags_epoch`: the snapshot gets the tag of its epoch.
     """
 
     plan: BatchPlan
     staged: Staged
     stage_on: Callable[[Standing], Staged]
+    tags_epoch: bool = False
 
 
 def publish(lake: Lake, shares: Sequence[Share]) -> list[TableView]:
@@ -93,10 +95,17 @@ def _published(lake: Lake, judged: _Judged) -> TableView:
     for _ in range(ATTEMPTS):
         if judged.done is not None:
             return replace(judged.view, head=judged.done.snapshot_id)
-        view, staged = judged.view, judged.share.staged
-        drop = list(stage_branches(view))
+        view, staged, epoch = judged.view, judged.share.staged, judged.share.plan.epoch
+        tags, old_tags = ([epoch_tag(epoch)], outdated(view, epoch)) if judged.share.tags_epoch else ([], ())
         try:
-            lake.publish(view, branch=staged.branch, tag=CHECKPOINT_TAG, drop=drop, statistics=staged.statistics)
+            lake.publish(
+                view,
+                branch=staged.branch,
+                tag=CHECKPOINT_TAG,
+                drop=[*stage_branches(view), *old_tags],
+                statistics=staged.statistics,
+                more_tags=tags,
+            )
         except CommitError as failed:
             reason = failed
         judged = _judged(lake, judged.share)

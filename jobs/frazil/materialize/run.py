@@ -16,6 +16,7 @@ from frazil.materialize.changed_spec.applied_spec import naming_topics, ordered_
 from frazil.materialize.clients import Clients, ClientSource, Step
 from frazil.materialize.create import ensure_table
 from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, prepare, reveal
+from frazil.materialize.epoch_tags import has_epoch_tags
 from frazil.materialize.evolve import NO_SCHEMAS
 from frazil.materialize.find_rows import find_rows
 from frazil.materialize.group.begin import beginning, check_ledger_not_lost
@@ -331,7 +332,8 @@ class TableRun:
     def _shares(self, batches: Sequence[ReadBatch], staged: Sequence[Staged]) -> list[Share]:
         ways: list[Callable[[Standing], Staged]] = [batch.stage_on for batch in batches]
         ways[0] = partial(self._staged_again, batches[0])
-        return [Share(batch.plan, on, way) for batch, on, way in zip(batches, staged, ways, strict=True)]
+        given = zip(batches, staged, ways, strict=True)
+        return [Share(batch.plan, on, way, tags_epoch=has_epoch_tags(self.spec)) for batch, on, way in given]
 
     def _prepare(self, batch: ReadBatch) -> None:
         """Stage the dead letters, invisible to readers, before the rows become visible."""

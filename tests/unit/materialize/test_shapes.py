@@ -11,12 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shaped_tables import TABLES, Sent, Shapes
 
+from frazil.materialize import epoch_tags
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.replay.request import check_replayable
 from frazil.model.errors import GroupApartError, PausedError, ReplayError, SourceChangedError, SpecChangeError
 from frazil.model.progress import Counts
 from frazil.model.routes import Group, Route
-from frazil.model.summary import EPOCH
+from frazil.model.summary import BATCH_ID, EPOCH
 from frazil.proof.verification import FindingKind
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.sampling import examples
@@ -144,6 +145,14 @@ def test_remembered_deletes_are_completed_with_their_batch(begun: Shapes) -> Non
         assert paths[view.head] == remembered.file.path
 
 
+def roll_back(shapes: Shapes, epoch: int) -> None:
+    for table in TABLES:
+        view = shapes.stands(table).view
+        at = next(each.id for each in view.ancestry(view.head) if each.summary.get(EPOCH) == str(epoch))
+        with shapes.world.lake.catalog.load_table(f"lake.{table}").manage_snapshots() as manage:
+            manage.set_current_snapshot(at)
+
+
 def rewrite_by_others(shapes: Shapes, table: str) -> None:
     loaded = shapes.world.lake.catalog.load_table(f"lake.{table}")
     loaded.overwrite(loaded.scan().to_arrow())
@@ -157,11 +166,7 @@ def test_a_table_that_follows_keys_and_was_changed_meanwhile_halts_the_group(beg
         begun.driver().batch()
     assert any("cannot bring" in str(finding) for each in begun.verified() for finding in each.findings)
 
-    for table, epoch in (("log", 2), ("now", 2), ("history", 2)):
-        view = begun.stands(table).view
-        at = next(each.id for each in view.ancestry(view.head) if each.summary.get(EPOCH) == str(epoch))
-        with begun.world.lake.catalog.load_table(f"lake.{table}").manage_snapshots() as manage:
-            manage.set_current_snapshot(at)
+    roll_back(begun, 2)
     begun.catch_up()
 
     begun.check()
@@ -216,6 +221,49 @@ def test_the_pause_of_the_log_is_that_of_the_group(begun: Shapes) -> None:
     with pytest.raises(PausedError):
         begun.driver().batch()
     assert {table: begun.stands(table).state.epoch for table in TABLES} == before
+
+
+def batch_at(shapes: Shapes, table: str, epoch: int) -> str:
+    view = shapes.stands(table).view
+    return view.snapshots[view.tags[f"frazil_epoch_{epoch}"]].summary[BATCH_ID]
+
+
+def test_the_last_epochs_have_a_tag_in_each_table(shapes: Shapes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epoch_tags, "KEPT", 3)
+    for n in range(5):
+        shapes.send(("a", n, n + 1, 0))
+        shapes.catch_up()
+
+    for table in TABLES:
+        assert {each for each in shapes.stands(table).view.tags if "epoch" in each} == {
+            "frazil_epoch_3",
+            "frazil_epoch_4",
+            "frazil_epoch_5",
+        }
+    loaded = shapes.world.lake.catalog.load_table("lake.log")
+    for epoch in (3, 4, 5):
+        assert len({batch_at(shapes, table, epoch) for table in TABLES}) == 1
+        then = loaded.scan(snapshot_id=loaded.refs()[f"frazil_epoch_{epoch}"].snapshot_id)
+        assert len(then.to_arrow()) == epoch
+
+
+def test_a_completed_batch_has_its_tag(begun: Shapes) -> None:
+    epoch = begun.stands("log").state.epoch + 1
+    killed_before(begun, "history")
+    begun.catch_up()
+
+    assert len({batch_at(begun, table, epoch) for table in TABLES}) == 1
+
+
+def test_tags_of_epochs_that_were_rolled_back_are_dropped(begun: Shapes) -> None:
+    begun.catch_up()
+    roll_back(begun, 1)
+    begun.send(("z", 1, 50, 0))
+    begun.driver().batch()
+
+    for table in TABLES:
+        assert "frazil_epoch_3" not in begun.stands(table).view.tags
+        assert begun.stands(table).view.tags["frazil_epoch_2"] == begun.stands(table).carrier.id
 
 
 def test_shapes_cannot_be_changed(begun: Shapes) -> None:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
@@ -231,6 +231,7 @@ class IcebergLake:
         drop: Sequence[str],
         alone: bool = False,
         statistics: PuffinFile | None = None,
+        more_tags: Sequence[str] = (),
     ) -> None:
         table, staged = _table(view), view.branches[branch]
         requirements: tuple[Any, ...] = (
@@ -241,8 +242,8 @@ class IcebergLake:
         )
         updates: tuple[TableUpdate, ...] = (
             point_to(MAIN, SnapshotRefType.BRANCH, staged),
-            point_to(tag, SnapshotRefType.TAG, staged),
-            *(RemoveSnapshotRefUpdate(ref_name=name) for name in drop if name in view.branches),
+            *(point_to(each, SnapshotRefType.TAG, staged) for each in (tag, *more_tags)),
+            *(RemoveSnapshotRefUpdate(ref_name=name) for name in drop if name in {*view.branches, *view.tags}),
             *(() if statistics is None else (as_statistics(statistics, staged),)),
         )
         self._commit(table, requirements, updates)
@@ -396,5 +397,4 @@ class IcebergLake:
 
 
 def _table(view: TableView) -> Table:
-    table: Table = view.current
-    return table
+    return cast(Table, view.current)

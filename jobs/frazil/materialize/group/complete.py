@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, given_up, stage_on_branch
 from frazil.materialize.changed_spec.applied_spec import applied_spec_of
+from frazil.materialize.epoch_tags import has_epoch_tags
 from frazil.materialize.evolve import NO_SCHEMAS
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.group.apart import tables_apart
@@ -145,9 +146,11 @@ def _share(lake: Lake, spec: TableSpec, ledger: Standing, behind: Standing) -> S
         remembered = state_in(snapshot).remembered
         deletes = None if remembered is None else remembered.file
         # its figures were right before the ledger was published
-        return Share(plan, Staged(branch, snapshot.id, base, {}, deletes), stage_on=_not_again)
+        staged, again = Staged(branch, snapshot.id, base, {}, deletes), _not_again
+        return Share(plan, staged, stage_on=again, tags_epoch=has_epoch_tags(spec))
     staged = Staged(branch, snapshot.id, base, _change(lake, spec, behind, snapshot).figures)
-    return Share(plan, staged, stage_on=partial(_staged_again, lake, spec, branch, snapshot))
+    stage_on = partial(_staged_again, lake, spec, branch, snapshot)
+    return Share(plan, staged, stage_on, tags_epoch=has_epoch_tags(spec))
 
 
 def _not_again(now: Standing) -> NoReturn:
