@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shaped_tables import TABLES, Sent, Shapes
+from test_groups import KilledError, at_commit, kill
 
 from frazil.materialize import epoch_tags
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
@@ -20,7 +22,7 @@ from frazil.model.routes import Group, Route
 from frazil.model.summary import BATCH_ID, EPOCH
 from frazil.proof.verification import FindingKind
 from tests.fakes.watched_lake import Commit, WatchedLake
-from tests.sampling import examples
+from tests.sampling import examples, sampled
 
 SOME: tuple[Sent, ...] = (
     ("a", 1, 10, 0),
@@ -31,10 +33,6 @@ SOME: tuple[Sent, ...] = (
     ("b", None, 21, 1),
 )
 LATE: tuple[Sent, ...] = (("a", 3, 15, 0), ("b", 2, 18, 0), ("c", None, 9, 0), (None, None, 30, 1), ("c", 1, 8, 1))
-
-
-class KilledError(BaseException):
-    """The process ends here."""
 
 
 @pytest.fixture
@@ -93,7 +91,7 @@ def test_a_record_that_one_shape_refuses_is_in_none(shapes: Shapes) -> None:
     shapes.check()
 
 
-@settings(max_examples=examples(4, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(2, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.lists(
@@ -131,6 +129,20 @@ def test_the_next_run_completes_a_batch_before_its_plan(begun: Shapes, table: st
     begun.catch_up()
 
     begun.check()
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_process_may_die_at_any_commit(begun: Shapes, *, before: bool) -> None:
+    for number in sampled(range(1, 10), keep=lambda number: number % 4 == 3):
+        begun.send(("a", number, 40 - number, 0), ("b", None, 20 + number, 1), ("c", number, 30 - number, number % 2))
+        lake = WatchedLake(begun.world.lake._settings, around=at_commit(number, kill, before=before))
+
+        with suppress(KilledError):
+            begun.driver(lake=lake).batch()
+        assert [str(finding) for each in begun.verified() for finding in each.findings] == []
+        begun.catch_up()
+
+        begun.check()
 
 
 def test_remembered_deletes_are_completed_with_their_batch(begun: Shapes) -> None:
