@@ -289,12 +289,18 @@ class RebuildLake(Lake, Protocol):
         document: bytes,
         put: Mapping[str, str],
         remove: Collection[str],
+        statistics: PuffinFile | None = None,
     ) -> None:
         """Make what was built the table that readers see, if `main` is still at the view's head: all in one commit.
 
         Its columns, layout and properties become the table's, with an empty, tagged snapshot that carries the summary
-        and the document. `put` are properties beside those of the rebuild, and those to `remove` go.
+        and the document. `put` are properties beside those of the rebuild, and those to `remove` go. `statistics` are
+        the snapshot's.
         """
+        ...
+
+    def begin_at(self, view: TableView, snapshot_id: int, *, tag: str, properties: Mapping[str, str]) -> None:
+        """Begin the rebuild of a table at one of its snapshots, with the view's columns and layout."""
         ...
 
     def discard(self, identifier: str) -> bool:

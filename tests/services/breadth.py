@@ -31,6 +31,7 @@ from frazil.materialize.clients import Clients
 from frazil.materialize.outcome import Outcome, Published
 from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
 from frazil.materialize.rebuild.perform import Rebuild
+from frazil.materialize.rebuild.rewind import Target
 from frazil.materialize.run import TableRun
 from frazil.materialize.state import standing
 from frazil.model.plan import NothingToDo
@@ -172,13 +173,13 @@ class Place:
         (run,) = self.runs(spec, **how)
         return run
 
-    def rebuild(self, spec: str) -> Rebuild:
-        """The rebuild of the one table of a spec, by a process of its own."""
+    def rebuild(self, spec: str, target: Target | None = None) -> Rebuild:
+        """The rebuild of the one table of a spec, or its rewind, by a process of its own."""
         run = self.run(spec)
         lake = cast(IcebergLake, run.clients.lake)
         built = RebuildLake(lake, (run.spec.identifier, run.spec.dead_letters_identifier))
         quietly: dict[str, Any] = {"wait": time.sleep, "clock": time.monotonic, "report": lambda progress: None}
-        return Rebuild(run.spec, run.clients, built, run.writer, **quietly)
+        return Rebuild(run.spec, run.clients, built, run.writer, target=target, **quietly)
 
     def materialize(self, spec: str, **how: Any) -> Table:
         """All that is there, by a process of its own."""

@@ -16,4 +16,4 @@ def test_the_walk_through_prints_what_its_page_shows(place: Place, capsys: pytes
 
     walk.follow(page.replace("lake.", f"{place.name}."))
 
-    assert len(walk.shown) == 4
+    assert len(walk.shown) == 5

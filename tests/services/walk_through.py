@@ -16,6 +16,7 @@ from breadth import Place, catch_up
 from frazil.cli import app
 from frazil.cli.rebuild import rebuilt_lines
 from frazil.cli.receipt_lines import lines
+from frazil.materialize.rebuild.rewind import ToEarliest
 from frazil.model.receipt import Receipt
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -64,8 +65,9 @@ class WalkThrough:
             receipts: list[Receipt] = []
             catch_up(self.place.run(self.spec, on_receipt=receipts.append))
             return "\n".join(line for each in receipts for line in lines(each))
-        if words[0] == "rebuild":
-            return "\n".join(rebuilt_lines(self.place.rebuild(self.spec).perform()))
+        if words[0] in ("rebuild", "rewind"):
+            target = ToEarliest() if words[0] == "rewind" else None
+            return "\n".join(rebuilt_lines(self.place.rebuild(self.spec, target).perform()))
         words = shlex.split(command)[1:]
         assert app.run([*words, "--config", str(self.place.folder / "frazil.yaml")]) == 0, self.capsys.readouterr()
         return self.capsys.readouterr().out

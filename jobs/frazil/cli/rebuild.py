@@ -1,4 +1,4 @@
-"""`frazil rebuild`: all rows of a table are made again from its topics, by its present spec."""
+"""`frazil rebuild` and `frazil rewind`: rows of a table are made again from its topics, all or the last ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,10 +17,10 @@ from frazil.cli.screen import print_lines
 from frazil.model.errors import SettingError
 
 if TYPE_CHECKING:
-    from frazil.adapters.spark.cluster import SparkCluster
     from frazil.materialize.rebuild.perform import Rebuild, RebuildProgress
+    from frazil.materialize.rebuild.rewind import Target
     from frazil.model.receipt import Receipt
-    from frazil.model.spec import Settings, TableSpec
+    from frazil.model.spec import TableSpec
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A table as `table` or `database.table`.")]
 MaxRate = Annotated[
@@ -31,11 +32,24 @@ DropForeign = Annotated[
     typer.Option("--drop-foreign-changes", help="Rebuild the table even if others have changed its rows."),
 ]
 Discard = Annotated[bool, typer.Option("--discard", help="Drop what an interrupted rebuild has built, then stop.")]
+To = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="POINT",
+        help="`earliest`, a time such as 2026-01-31T00:00:00Z, or offsets such as orders-0@1234,orders-1@990.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
     examples = ("frazil rebuild stock_trades", "frazil rebuild stock_trades --max-rate 50000")
     app.command("rebuild", epilog=example(*examples))(rebuild)
+    rewinding = (
+        "frazil rewind stock_trades --to 2026-01-31T00:00:00Z",
+        "frazil rewind stock_trades --to stock_trades-0@1234,stock_trades-1@990",
+    )
+    app.command("rewind", epilog=example(*rewinding))(rewind)
 
 
 def rebuild(
@@ -55,19 +69,63 @@ def rebuild(
     run meanwhile; start it again afterwards if the spec has changed. Nothing is replaced if Kafka has lost records that
     the table has.
     """
-    from frazil.cli.progress import own_stderr  # noqa: PLC0415
-    from frazil.specs.select import select_table  # noqa: PLC0415
+    found = _opened(table, config, spark_master, spark_environment, max_rate, drop_foreign_changes)
+    _drop(found) if discard else _perform(found)
 
-    if max_rate is not None and max_rate <= 0:
-        raise SettingError(f"--max-rate: expected a number above 0, found {max_rate:g}", hint="without it, no bound")
-    settings = settings_from(config)
-    spec = select_table(settings, table)
-    found = _opened(settings, spec, config, cluster_on(spark_master, spark_environment))
-    found.max_rate, found.drop_foreign = max_rate, drop_foreign_changes
-    if discard:
-        gone = "what was built is dropped" if found.discard() else "no rebuild was begun; nothing was dropped"
-        print(f"{spec.identifier}: {gone}", file=sys.stderr)
-        return
+
+def rewind(
+    table: Table,
+    to: To,
+    max_rate: MaxRate = None,
+    drop_foreign_changes: DropForeign = False,
+    spark_master: SparkMaster = None,
+    spark_environment: SparkEnvironment = None,
+    config: Config = DEFAULT_CONFIG,
+) -> None:
+    """Read the topics of a table again from an earlier point on.
+
+    Rows from before that point stay, and all later ones are made again. It begins where a batch ended, at the point or
+    before it; the table must still have the snapshot of this batch. `earliest` is the oldest such snapshot from which
+    on Kafka has all records. Readers see the table as it was until the rewind is complete, and it continues if it is
+    run again, as with `frazil rebuild`. To drop what was built, run `frazil rebuild --discard`.
+    """
+    found = _opened(table, config, spark_master, spark_environment, max_rate, drop_foreign_changes)
+    found.target = _target(to)
+    _perform(found)
+
+
+def _target(text: str) -> Target:
+    """Return where to rewind to. Raises SettingError."""
+    from frazil.dead_letters import record_named  # noqa: PLC0415
+    from frazil.materialize.rebuild.rewind import ToEarliest, ToOffsets, ToTimestamp  # noqa: PLC0415
+
+    if text == "earliest":
+        return ToEarliest()
+    if "@" in text:
+        offsets: dict[str, dict[int, int]] = {}
+        for topic, partition, offset in map(record_named, text.split(",")):
+            offsets.setdefault(topic, {})[partition] = offset
+        return ToOffsets(offsets)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        raise SettingError(
+            f"--to: expected `earliest`, a time with a zone, or offsets, found {text}",
+            hint="write a time as 2026-01-31T00:00:00Z, and offsets as orders-0@1234,orders-1@990",
+        )
+    return ToTimestamp(at)
+
+
+def _drop(found: Rebuild) -> None:
+    gone = "what was built is dropped" if found.discard() else "no rebuild was begun; nothing was dropped"
+    print(f"{found.spec.identifier}: {gone}", file=sys.stderr)
+
+
+def _perform(found: Rebuild) -> None:
+    from frazil.cli.progress import own_stderr  # noqa: PLC0415
+
     with own_stderr():
         try:
             receipt = found.perform()
@@ -77,19 +135,35 @@ def rebuild(
 
 
 def rebuilt_lines(receipt: Receipt) -> Iterator[str]:
-    """Yield which snapshot the table is now, and what became of the records."""
+    """Yield which snapshot the table is now, what became of the records that were read again, and which they are."""
+    from frazil.cli.receipt_lines import offsets_line  # noqa: PLC0415
+
     yield f"{receipt.table} is rebuilt: epoch {receipt.epoch}, snapshot {receipt.snapshot_id}"
     yield f"  {receipt.counts.short_formula()}"
+    yield offsets_line(receipt)
 
 
-def _opened(settings: Settings, spec: TableSpec, config: Config, cluster: SparkCluster | None) -> Rebuild:
+def _opened(
+    table: str,
+    config: Config,
+    spark_master: str | None,
+    spark_environment: str | None,
+    max_rate: float | None,
+    drop_foreign: bool,
+) -> Rebuild:
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.adapters.iceberg.rebuild_lake import RebuildLake  # noqa: PLC0415
     from frazil.adapters.spark.runner import SparkRunner  # noqa: PLC0415
     from frazil.cli.clients import new_id, open_clients  # noqa: PLC0415
     from frazil.materialize.rebuild.perform import Rebuild  # noqa: PLC0415
+    from frazil.specs.select import select_table  # noqa: PLC0415
 
+    if max_rate is not None and max_rate <= 0:
+        raise SettingError(f"--max-rate: expected a number above 0, found {max_rate:g}", hint="without it, no bound")
+    settings = settings_from(config)
+    spec = select_table(settings, table)
     lake = IcebergLake(settings.catalog)
+    cluster = cluster_on(spark_master, spark_environment)
     runner = SparkRunner(log_file=config.parent / ".frazil" / "spark.log", cluster=cluster)
     clients = replace(open_clients(settings, runner, on_receipt=lambda receipt: None), lake=lake)
     return Rebuild(
@@ -100,6 +174,8 @@ def _opened(settings: Settings, spec: TableSpec, config: Config, cluster: SparkC
         wait=time.sleep,
         clock=time.monotonic,
         report=lambda progress: _report(spec, progress),
+        max_rate=max_rate,
+        drop_foreign=drop_foreign,
     )
 
 

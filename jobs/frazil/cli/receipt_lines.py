@@ -32,7 +32,7 @@ def _details(receipt: Receipt) -> Iterator[str]:
     if receipt.group is not None:
         yield f"  all tables of its group: {receipt.group.short_formula()}"
     if receipt.ranges:
-        yield f"  offsets {', '.join(_range(each) for each in sorted(receipt.ranges, key=_place))}"
+        yield offsets_line(receipt)
     yield from _reasons("dead letters", receipt.dead_letters_by_reason)
     yield from _reasons("skipped", receipt.skipped_by_reason)
     yield f"  {_size(receipt.payload_bytes)} read, {_size(receipt.file_bytes)} in {_files(receipt.files)}"
@@ -49,6 +49,10 @@ def _details(receipt: Receipt) -> Iterator[str]:
     yield f"  complete through {at}"
     taken = {step: f"{seconds:.2f}" for step, seconds in receipt.seconds.items()}
     yield f"  seconds {', '.join(f'{step} {text}' for step, text in taken.items() if text != '0.00')}"
+
+
+def offsets_line(receipt: Receipt) -> str:
+    return f"  offsets {', '.join(_range(each) for each in sorted(receipt.ranges, key=_place))}"
 
 
 def _replayed(receipt: Receipt) -> str:

@@ -39,7 +39,7 @@ LOG = logging.getLogger(__name__)
 PREPARED_PREFIX = "frazil_prepared_"
 NO_BATCH = ""
 REBUILT = "frazil.rebuilt"
-"""A summary key of dead letters that take the place of all earlier ones of their table."""
+"""A summary key of dead letters of a rebuild: the epoch after which they take the place of all others; 0 for all."""
 
 
 def ensure_dead_letters(lake: Lake, spec: TableSpec, here: Standing) -> TableView:
@@ -51,18 +51,23 @@ def ensure_dead_letters(lake: Lake, spec: TableSpec, here: Standing) -> TableVie
     check_dead_letters(view, spec, here)
     if view is None:
         try:
-            view = lake.create(
-                spec.dead_letters_identifier,
-                DEAD_LETTER_COLUMNS + ADDED_DEAD_LETTER_COLUMNS,
-                partition_by=(),
-                properties=TABLE_PROPERTIES,
-                summary=_summary(spec.pipeline.name, epoch=0, batch_id=NO_BATCH),
-                tag=CHECKPOINT_TAG,
-            )
+            view = create_dead_letters(lake, spec)
         except CommitRejectedError:
             view = _load(lake, spec.dead_letters_identifier)
             check_dead_letters(view, spec, here)
     return _with_added_columns(lake, view)
+
+
+def create_dead_letters(lake: Lake, spec: TableSpec) -> TableView:
+    """Make the spec's dead-letter table, empty. Raises CommitError."""
+    return lake.create(
+        spec.dead_letters_identifier,
+        DEAD_LETTER_COLUMNS + ADDED_DEAD_LETTER_COLUMNS,
+        partition_by=(),
+        properties=TABLE_PROPERTIES,
+        summary=_summary(spec.pipeline.name, epoch=0, batch_id=NO_BATCH),
+        tag=CHECKPOINT_TAG,
+    )
 
 
 def _with_added_columns(lake: Lake, view: TableView) -> TableView:
@@ -153,15 +158,27 @@ def prepare(lake: Lake, identifier: str, *, plan: BatchPlan, writer: str, files:
     _stage(lake, view, names=names, files=files, summary=summary, beginning=beginning)
 
 
-def prepare_rebuilt(lake: Lake, identifier: str, *, plan: BatchPlan, writer: str, files: Sequence[WrittenFile]) -> None:
-    """Stage the dead letters of a rebuilt table, in the place of those that it has. Raises as `prepare`."""
+def prepare_rebuilt(
+    lake: Lake,
+    identifier: str,
+    *,
+    plan: BatchPlan,
+    after: TableState,
+    since: int,
+    writer: str,
+    files: Sequence[WrittenFile],
+) -> None:
+    """Stage the dead letters of a rebuilt table, in the place of those of all its batches after the epoch `since`.
+
+    `after` is the rebuilt table's state. Raises as `prepare`.
+    """
     summary = {
         **_summary(plan.state.pipeline, epoch=plan.epoch, batch_id=plan.batch_id),
         ROWS_UUID: plan.table_uuid,
-        REBUILT: "true",
+        REBUILT: str(since),
     }
     names = branch_names(PREPARED_PREFIX, writer + "_" + plan.batch_id)
-    view, beginning = _load(lake, identifier), Beginning(plan.table_uuid, {})
+    view, beginning = _load(lake, identifier), Beginning.of_last(after, plan.table_uuid)
     _stage(lake, view, names=names, files=files, summary=summary, beginning=beginning)
 
 
@@ -276,8 +293,11 @@ def _stage(
         expired, document = letters.stored()
         without = None if place.whole else beginning.taken_back(epoch, marks=has_marks(view))
         if REBUILT in summary:
-            expired, document = letters.without(beginning.rows_uuid).written()
-            without = replace(beginning, sources={}).condition
+            since = int(summary[REBUILT])
+            without = beginning.taken_back(since + 1, marks=has_marks(view))
+            if not since:
+                expired, document = letters.without(beginning.rows_uuid).written()
+                without = replace(beginning, sources={}).condition
         try:
             stage_on_branch(
                 lake,

@@ -40,6 +40,16 @@ class Counts:
             skipped=self.skipped + other.skipped,
         )
 
+    def __sub__(self, other: Counts) -> Counts:
+        return self + Counts(
+            read=-other.read,
+            rows=-other.rows,
+            deletes=-other.deletes,
+            duplicates=-other.duplicates,
+            dead_letters=-other.dead_letters,
+            skipped=-other.skipped,
+        )
+
     def formula(self) -> str:
         """Return what became of the records: `3 read = 2 rows + 0 deletes + … + 1 dead letter + 0 skipped`."""
         return f"{self.read:,} read = {' + '.join(self._terms().values())}"

@@ -105,7 +105,7 @@ def test_every_command_refuses_a_missing_file_of_the_variable(
 ) -> None:
     elsewhere.unlink()
     arguments = ["orders"] * HELPS[command].splitlines()[0].count("{")
-    arguments += ["--why", "late"] if command == "frazil pause" else []
+    arguments += {"frazil pause": ["--why", "late"], "frazil rewind": ["--to", "earliest"]}.get(command, [])
 
     assert app.run([*command.split()[1:], *arguments]) == 2
 

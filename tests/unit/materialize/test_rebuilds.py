@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from changelogs import NAMES, SENT, Changelog, Sent
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from values_of_tables import SPEC
+from values_of_tables import NOW, SPEC
 from whole_batches import LONG as LONG_RECORD
 from whole_batches import World, drained, framed
 
@@ -22,16 +22,20 @@ from frazil.adapters.iceberg.rebuild_lake import RebuildLake
 from frazil.materialize.outcome import Again, Published
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.rebuild.perform import Rebuild, RebuildProgress
+from frazil.materialize.rebuild.rewind import Target, ToEarliest, ToOffsets, ToTimestamp
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import (
     ContendedError,
+    Misuse,
     RebuildError,
     RecordsLostError,
     SpecChangeError,
     StateLostError,
 )
 from frazil.model.ingested import DeletedRows
-from frazil.model.spec import BadRecordLimit, CatalogSettings, StartOffsets, TableSpec, Trigger
+from frazil.model.plan import TopicFacts
+from frazil.model.progress import Counts
+from frazil.model.spec import BadRecordLimit, CatalogSettings, Start, StartOffsets, StartTimestamp, TableSpec, Trigger
 from frazil.ports import Topics
 from tests.fakes.clients_in_memory import a_field, record
 from tests.fakes.duckdb_once import engine
@@ -61,6 +65,10 @@ class TopicsNow:
 
     world: World
 
+    def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
+        """Offset 5 is the first one with a timestamp of any rewind."""
+        return {0: 5} if isinstance(start, StartTimestamp) else self.world.topics.first_offsets(facts, start)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.world.topics, name)
 
@@ -77,6 +85,10 @@ def rebuild(changelog: Changelog, **more: Any) -> Rebuild:
     given = {"wait": lambda seconds: None, "clock": lambda: 0.0, "report": lambda progress: None, **more}
     clients = replace(world.table(spec).clients, topics=cast(Topics, TopicsNow(world)))
     return Rebuild(spec, clients, built, f"r{next(NAMES)}", **given)
+
+
+def rewind(changelog: Changelog, target: Target, **more: Any) -> Rebuild:
+    return rebuild(changelog, target=target, **more)
 
 
 def stands(changelog: Changelog) -> Standing:
@@ -225,10 +237,10 @@ def test_a_column_gets_another_type_also_where_it_partitioned_the_table(tmp_path
     check_as_new(log)
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", sampled([False, True], bool), ids=lambda after: "after" if after else "before")
 @pytest.mark.parametrize("mode", sampled(["typed", "upsert"], lambda mode: mode == "upsert"))
 def test_a_rebuild_that_dies_at_any_commit_is_finished_by_the_next_one(tmp_path: Path, mode: str, after: bool) -> None:
-    number = 0 if LONG or after else 1
+    number = 0
     while True:
         log = Changelog.at(tmp_path)
         of_mode("append", log)
@@ -425,7 +437,7 @@ def test_a_rollback_across_a_rebuild_is_refused_until_it_is_taken_back(changelog
 
 
 @settings(
-    max_examples=examples(4, 100),
+    max_examples=examples(3, 100),
     deadline=None,
     phases=[Phase.generate, *([Phase.shrink] if LONG else [])],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -446,3 +458,122 @@ def test_a_rebuilt_table_is_what_a_new_one_would_be(
     log.catch_up()
 
     check_as_new(log)
+
+
+def test_a_rewind_reads_the_topic_again_from_the_last_batch_that_ended_before(changelog: Changelog) -> None:
+    before = changelog.view
+    seen: list[int | None] = []
+    files = {file.path for file in changelog.files()}
+
+    def look(progress: RebuildProgress) -> None:
+        seen.append(changelog.view.head)
+
+    receipt = rewind(changelog, ToOffsets({"orders": {0: 7}}), report=look).perform()
+
+    check_as_new(changelog)
+    assert [(each.start, each.end) for each in receipt.ranges] == [(6, 8)]
+    assert receipt.counts == Counts(read=2, rows=2)
+    assert changelog.view.uuid == before.uuid and seen == [before.head]
+    assert len(files & {file.path for file in changelog.files()}) == 2
+    changelog.send(("a", 7), (None, 8))
+    changelog.catch_up()
+    check_as_new(changelog)
+
+
+REWINDS = [
+    (mode, target) for mode in SPECS for target in (ToEarliest(), ToOffsets({"orders": {0: 4}}), ToTimestamp(NOW))
+]
+
+
+@pytest.mark.parametrize(
+    ("mode", "target"),
+    sampled(REWINDS, lambda each: isinstance(each[1], ToOffsets) != (each[0] in ("append", "typed"))),
+    ids=lambda each: each if isinstance(each, str) else type(each).__name__,
+)
+def test_a_rewound_table_is_what_a_new_one_would_be(tmp_path: Path, mode: str, target: Target) -> None:
+    log = Changelog.at(tmp_path)
+    of_mode(mode, log)
+    log.send(*RECORDS)
+    log.catch_up()
+
+    receipt = rewind(log, target).perform()
+
+    start = {ToEarliest: 0, ToOffsets: 3, ToTimestamp: 3}[type(target)]
+    assert [(each.start, each.end) for each in receipt.ranges] == [(start, 8)]
+    check_as_new(log)
+    log.send(("a", None), ("b", 4), (None, 5))
+    log.catch_up()
+    check_as_new(log)
+
+
+def test_a_rewind_to_the_earliest_offset_begins_with_what_kafka_still_has(changelog: Changelog) -> None:
+    changelog.world.earliest = 2
+    receipt = rewind(changelog, ToEarliest()).perform()
+    assert [(each.start, each.end) for each in receipt.ranges] == [(3, 8)]
+    assert [row["kafka_offset"] for row in rows(changelog, changelog.spec)] == [*range(8)]
+    assert changelog.verify().findings == ()
+
+    with pytest.raises(RecordsLostError, match="from offset 0 on, and the oldest record left in Kafka is 2"):
+        rewind(changelog, ToOffsets({"orders": {0: 2}})).perform()
+
+
+@pytest.mark.parametrize(("offset", "says"), [(9, "has the offsets 0 to 8"), (8, "nothing to read again")])
+def test_a_rewind_to_where_nothing_was_read_is_refused(changelog: Changelog, offset: int, says: str) -> None:
+    with pytest.raises(Misuse, match=says):
+        rewind(changelog, ToOffsets({"orders": {0: offset}})).perform()
+
+
+@pytest.mark.parametrize("after", sampled([False, True], bool), ids=lambda after: "after" if after else "before")
+def test_a_rewind_that_dies_at_any_commit_is_finished_by_the_next_one(tmp_path: Path, after: bool) -> None:
+    number = 0
+    while True:
+        log = Changelog.at(tmp_path)
+        of_mode("typed", log)
+        log.send(*RECORDS)
+        log.catch_up()
+        try:
+            with killed_at(log, number, after=after):
+                rewind(log, ToOffsets({"orders": {0: 3}})).perform()
+            break
+        except KilledError:
+            number += 1 if LONG else 3
+        if not stands(log).state.generation:
+            rewind(log, ToOffsets({"orders": {0: 3}})).perform()
+        log.send(("z", 9), (None, 1))
+        log.catch_up()
+        check_as_new(log)
+    assert number > 6
+
+
+def test_a_half_finished_rewind_is_not_taken_for_a_rebuild_nor_for_another_rewind(changelog: Changelog) -> None:
+    for act in (rebuild(changelog), rewind(changelog, ToOffsets({"orders": {0: 6}}))):
+        with killed_at(changelog, 3, after=True), pytest.raises(KilledError):
+            rewind(changelog, ToOffsets({"orders": {0: 3}})).perform()
+        act.perform()
+        check_as_new(changelog)
+
+
+def test_a_driver_that_publishes_during_a_rewind_is_followed(changelog: Changelog) -> None:
+    left: list[Sent] = [("e", 1), (None, 9), ("c", None)]
+
+    def publish(progress: RebuildProgress) -> None:
+        if left:
+            changelog.send(left.pop())
+            changelog.catch_up()
+
+    rewind(changelog, ToOffsets({"orders": {0: 3}}), report=publish).perform()
+
+    assert not left
+    check_as_new(changelog)
+
+
+def test_what_others_did_after_the_point_of_a_rewind_is_not_undone_unless_asked(changelog: Changelog) -> None:
+    (file, *_) = changelog.files()
+    changelog.others(deletes=[DeletedRows(file.path, [0])])
+    changelog.send(("x", 1))
+    changelog.catch_up()
+    with pytest.raises(RebuildError, match="removed 1"):
+        rewind(changelog, ToOffsets({"orders": {0: 3}})).perform()
+
+    rewind(changelog, ToOffsets({"orders": {0: 3}}), drop_foreign=True).perform()
+    check_as_new(changelog)

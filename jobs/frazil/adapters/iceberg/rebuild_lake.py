@@ -13,6 +13,7 @@ from typing import Any
 
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
     AddSchemaUpdate,
     AssertCurrentSchemaId,
@@ -38,11 +39,13 @@ from pyiceberg.table.update import (
 from frazil.adapters.iceberg.changes import reorder, repartition, same_layout
 from frazil.adapters.iceberg.field_ids import with_ids_of
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.adapters.iceberg.refs import added
+from frazil.adapters.iceberg.puffin import as_statistics
+from frazil.adapters.iceberg.refs import added, point_to
 from frazil.adapters.iceberg.types import to_schema
 from frazil.adapters.iceberg.view import view_of
 from frazil.model.columns import Column
 from frazil.model.errors import CommitRejectedError, CommitUnknownError
+from frazil.model.remembered import PuffinFile
 from frazil.model.snapshot import MAIN, TableView
 
 REBUILD_PROPERTY = "frazil.rebuild"
@@ -151,6 +154,15 @@ class RebuildLake(IcebergLake):
             raise CommitUnknownError(f"the rebuild of {identifier} was begun but the table does not show it")
         return made
 
+    def begin_at(self, view: TableView, snapshot_id: int, *, tag: str, properties: Mapping[str, str]) -> None:
+        begun = _BuiltTable(view.current, _begun(view.current.metadata, properties))
+        updates = (
+            SetPropertiesUpdate(updates=dict(begun.metadata.properties)),
+            point_to(MAIN, SnapshotRefType.BRANCH, snapshot_id),
+            point_to(tag, SnapshotRefType.TAG, snapshot_id),
+        )
+        self._commit(begun, (*same_layout(begun.metadata), AssertRefSnapshotId(ref=MAIN, snapshot_id=None)), updates)
+
     def set_properties(self, identifier: str, *, put: Mapping[str, str], remove: Sequence[str] = ()) -> None:
         view = self.load(identifier)
         if identifier not in self._tables or view is None:
@@ -170,6 +182,7 @@ class RebuildLake(IcebergLake):
         document: bytes,
         put: Mapping[str, str],
         remove: Collection[str],
+        statistics: PuffinFile | None = None,
     ) -> None:
         real: Table = view.current
         shown: _BuiltTable = built.current
@@ -185,6 +198,7 @@ class RebuildLake(IcebergLake):
         )
         updates = (
             *added(last, MAIN, tag),
+            *(() if statistics is None else (as_statistics(statistics, last.snapshot_id),)),
             *_without_refs(real.metadata),
             SetCurrentSchemaUpdate(schema_id=shape.schema_id),
             SetDefaultSpecUpdate(spec_id=shape.spec_id),
@@ -235,7 +249,8 @@ def _built(real: Table) -> _BuiltTable | None:
 
 
 def _begun(metadata: TableMetadata, properties: Mapping[str, str]) -> TableMetadata:
-    return metadata.model_copy(update={"properties": dict(properties), "refs": {}, "current_snapshot_id": None})
+    own = {name: value for name, value in properties.items() if name != REBUILD_PROPERTY}
+    return metadata.model_copy(update={"properties": own, "refs": {}, "current_snapshot_id": None})
 
 
 def _use_columns(transaction: Transaction, columns: Sequence[Column]) -> None:

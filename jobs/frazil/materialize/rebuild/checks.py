@@ -58,17 +58,17 @@ def _lost(
             if earliest > origin and _progress(state, topic.topic, number).counts.read:
                 yield RecordsLostError(
                     f"{spec.identifier}: the table has records of {topic.topic}-{number} from offset {origin} on, and"
-                    f" the oldest record left in Kafka is {earliest}: a rebuild would lose the rows of"
-                    f" {plural(earliest - origin, 'offset')}",
+                    f" the oldest record left in Kafka is {earliest}: the rows of {plural(earliest - origin, 'offset')}"
+                    " would be lost",
                     hint=f"{NEW_TABLE}, which begins with what Kafka has, and keep this one for the older rows; or"
                     " change `start` in the spec to where the rebuilt table is to begin",
                 )
 
 
-def check_foreign(spec: TableSpec, here: Standing) -> None:
-    """Raise RebuildError if others have changed rows of the table: a rebuild undoes what they did."""
+def check_foreign(spec: TableSpec, here: Standing, *, before: ForeignChanges) -> None:
+    """Raise RebuildError if others have changed rows of the table, after `before`: a rebuild undoes what they did."""
     changes = count_foreign(here)
-    if not _changes_rows(changes):
+    if _figures(changes) == _figures(before):
         return
     raise RebuildError(
         f"{spec.identifier}: other writers have added {plural(changes.rows_added, 'row')} and removed"
@@ -78,8 +78,8 @@ def check_foreign(spec: TableSpec, here: Standing) -> None:
     )
 
 
-def _changes_rows(changes: ForeignChanges) -> bool:
-    return any((changes.rows_added, changes.rows_removed, changes.unsourced_added, changes.sourced_removed))
+def _figures(changes: ForeignChanges) -> tuple[int, ...]:
+    return changes.rows_added, changes.rows_removed, changes.unsourced_added, changes.sourced_removed
 
 
 def check_complete(spec: TableSpec, table: TableState, built: TableState) -> None:

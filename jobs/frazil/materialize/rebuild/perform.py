@@ -20,7 +20,14 @@ from frazil.materialize.changed_spec.applied_spec import (
 )
 from frazil.materialize.clients import Clients
 from frazil.materialize.dead_letter_checks import ACCEPT_LOST_PROPERTY
-from frazil.materialize.dead_letters import drop_others, ensure_dead_letters, prepare_rebuilt, reveal
+from frazil.materialize.dead_letters import (
+    create_dead_letters,
+    drop_others,
+    ensure_dead_letters,
+    prepare_rebuilt,
+    reveal,
+    tagged,
+)
 from frazil.materialize.hash_key import HASH_KEY_PROPERTY
 from frazil.materialize.one_table import OneTable
 from frazil.materialize.outcome import Published
@@ -31,7 +38,9 @@ from frazil.materialize.pause.pausing import (
 )
 from frazil.materialize.rebuild.checks import check_complete, check_foreign, check_records, check_spec, check_topics
 from frazil.materialize.rebuild.rebuilt_state import offsets_in, plan_of, receipt_of, state_after
+from frazil.materialize.rebuild.rewind import Target, base_of, check_expired
 from frazil.materialize.rebuild.topics import Offsets, TopicsUpTo
+from frazil.materialize.replay.request import REQUEST_PREFIX
 from frazil.materialize.run import TableRun
 from frazil.materialize.schema.former_names import FORMER_NAMES_PROPERTY
 from frazil.materialize.schema.notices import LEFT_OUT_PROPERTY
@@ -49,14 +58,15 @@ from frazil.model.errors import (
     RebuildError,
     UnsupportedChangeError,
 )
+from frazil.model.expired_letters import ExpiredLetters, expired_letters
 from frazil.model.ingested import WrittenFile
 from frazil.model.masked import MASKED_PROPERTY
 from frazil.model.plan import NothingToDo, TopicFacts
-from frazil.model.progress import TableState
+from frazil.model.progress import ForeignChanges, TableState
 from frazil.model.receipt import Receipt
-from frazil.model.snapshot import TableView
+from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
-from frazil.model.summary import batch_of, store
+from frazil.model.summary import batch_of, state_in, store
 from frazil.model.unions import UNIONS_PROPERTY
 from frazil.ports import RebuildLake
 
@@ -93,7 +103,7 @@ class Rebuild:
 
     `max_rate` bounds the records a second, by a wait between batches. `report` is called after each batch. With
     `drop_foreign`, what others did to the rows is lost, and otherwise refused. `moves` is how often it tries to replace
-    the table.
+    the table. With a `target`, rows from before it stay, and the topics are read again from there.
     """
 
     spec: TableSpec
@@ -106,6 +116,8 @@ class Rebuild:
     max_rate: float | None = None
     drop_foreign: bool = False
     moves: int = MOVES
+    target: Target | None = None
+    _base: Snapshot | None = field(default=None, init=False)
     _started: float = field(init=False)
     _records: int = 0
     _offsets: int = 0
@@ -118,7 +130,7 @@ class Rebuild:
         what a batch raises.
         """
         self._started = self.clock()
-        here = self._checked()
+        here = self._begun_at(self._standing())
         ensure_dead_letters(self.clients.lake, self.spec, here)
         self._begin(here)
         reason: Exception = CommitRejectedError("a driver kept publishing")
@@ -137,11 +149,25 @@ class Rebuild:
             self.spec.identifier,
             "replace the table with what was built",
             reason,
-            hint="pause the table (`frazil pause`), run the rebuild again, which continues from here, and resume it",
+            hint="pause the table (`frazil pause`), run the command again, which continues from here, and resume it",
         ) from reason
 
-    def _checked(self) -> Standing:
-        """Return the table as readers see it. Raises if it cannot be rebuilt from its topics."""
+    def _begun_at(self, here: Standing) -> Standing:
+        """Choose the snapshot that a rewind begins at. Raises if the table cannot be rebuilt from its topics."""
+        if self.target is not None:
+            facts = self._facts(here)
+            self._base, _ = base_of(self.spec, here, self.clients.topics, facts, self.target)
+            letters = self.clients.lake.load(self.spec.dead_letters_identifier)
+            expired = ExpiredLetters() if letters is None else expired_letters(letters, letters.head, tagged(letters))
+            check_expired(self.spec, self._base, expired, rows_uuid=here.view.uuid, now=self.clients.now())
+        return self._checked()
+
+    @property
+    def _base_state(self) -> TableState | None:
+        return None if self._base is None else state_in(self._base)
+
+    def _standing(self) -> Standing:
+        """Return the table as readers see it. Raises if it cannot be rebuilt at all."""
         check_spec(self.spec)
         view = self.clients.lake.load(self.spec.identifier)
         if view is None:
@@ -151,11 +177,22 @@ class Rebuild:
             )
         here = standing(view, pipeline=self.spec.pipeline)
         check_topics(self.spec, here.state)
-        facts = self._facts(here)
-        check_records(self._spec_of(here), here, facts, self._origins(here, facts))
-        if not self.drop_foreign:
-            check_foreign(self.spec, here)
         return here
+
+    def _checked(self) -> Standing:
+        """Return the table as readers see it. Raises if the topics cannot make its rows again."""
+        here, base = self._standing(), self._base_state
+        facts = self._facts(here)
+        check_records(self._spec_of(here), here, facts, self._begins(here, facts))
+        if not self.drop_foreign:
+            check_foreign(self.spec, here, before=ForeignChanges() if base is None else base.foreign)
+        return here
+
+    def _begins(self, here: Standing, facts: Sequence[TopicFacts]) -> Offsets:
+        """Return the first offsets that are read again."""
+        origins, base = self._origins(here, facts), self._base_state
+        after = {s.topic: {n: p.next for n, p in s.partitions.items()} for s in (() if base is None else base.sources)}
+        return {topic: {**each, **after.get(topic, {})} for topic, each in origins.items()}
 
     def _spec_of(self, here: Standing) -> TableSpec:
         """The spec of the branch: the topics that the table has read, for readers of Iceberg only."""
@@ -183,15 +220,36 @@ class Rebuild:
 
         Records that an operator has decided about are not asked about again.
         """
-        view = self.built.load(self.spec.identifier)
-        applied = None if view is None else applied_spec_of(view.properties, table=self.spec.identifier)
-        wanted = applied_by(naming_topics(self._spec_of(here), here.state))
-        if applied is None or applied.keys != wanted.keys:
+        if not self._continues(here):
             self.discard()
             with self._refusals():
-                self._run(here).create()
+                self._create(here)
+        if self.built.load(self.spec.dead_letters_identifier) is None:
+            create_dead_letters(self.built, self.spec)
         decided = {name: here.view.properties[name] for name in DECIDED if name in here.view.properties}
         self.built.set_properties(self.spec.identifier, put=decided, remove=[PAUSED_PROPERTY])
+
+    def _continues(self, here: Standing) -> bool:
+        """Return whether an earlier process has begun the same."""
+        view = self.built.load(self.spec.identifier)
+        if view is None:
+            return False
+        of_table = {snapshot.id for snapshot in here.view.ancestry(here.view.head)}
+        fork = next((each.id for each in view.ancestry(view.head) if each.id in of_table), None)
+        if self._base is not None:
+            return fork == self._base.id
+        applied = applied_spec_of(view.properties, table=self.spec.identifier)
+        wanted = applied_by(naming_topics(self._spec_of(here), here.state))
+        return fork is None and applied is not None and applied.keys == wanted.keys
+
+    def _create(self, here: Standing) -> None:
+        if self._base is None:
+            self._run(here).create()
+            return
+        kept = {n: v for n, v in here.view.properties.items() if not n.startswith(REQUEST_PREFIX)}
+        properties = {**kept, **generation_property(state_in(self._base).generation)}
+        view = loaded(self.clients.lake, self.spec.identifier)  # as it is without what was dropped
+        self.built.begin_at(view, self._base.id, tag=CHECKPOINT_TAG, properties=properties)
 
     def discard(self) -> bool:
         """Drop what was built. Return whether there was anything. Raises CommitError."""
@@ -218,7 +276,7 @@ class Rebuild:
             raise RebuildError(
                 f"{self.spec.identifier}: what was built of the table is gone: another process dropped it, or has"
                 " replaced the table with it",
-                hint=f"run `frazil status {self.spec.identifier}`; if the table is not rebuilt, run the rebuild again",
+                hint=f"run `frazil status {self.spec.identifier}`; if its epoch is the former one, run it again",
             )
         return standing(view, pipeline=self.spec.pipeline)
 
@@ -238,21 +296,22 @@ class Rebuild:
             yield
         except (IncompatibleSchemaError, BadRecordLimitError, UnsupportedChangeError) as refused:
             raise RebuildError(
-                f"{refused.what}; readers see the table as it was before its rebuild",
-                hint=f"fix the cause, or the spec in {self.spec.source_file}, and run `frazil rebuild"
-                f" {self.spec.identifier}` again; `frazil rebuild --discard {self.spec.identifier}` drops what was"
-                " built",
+                f"{refused.what}; readers see the table as it was",
+                hint=f"fix the cause, or the spec in {self.spec.source_file}, and run the command again;"
+                f" `frazil rebuild --discard {self.spec.identifier}` drops what was built",
             ) from refused
 
     def _replaced(self, here: Standing, built: Standing) -> Receipt:
         """Make what was built the table, then its dead letters. Raises CommitError if the table is as it was."""
         lake, identifier, letters = self.clients.lake, self.spec.identifier, self.spec.dead_letters_identifier
-        after = state_after(here.state, built.state, writer=self.writer, batch_id=self.clients.new_id())
+        base = self._base_state
+        after = state_after(here.state, built.state, base, writer=self.writer, batch_id=self.clients.new_id())
         head, uuid = built.view.head, here.view.uuid
         assert head is not None  # noqa: S101 - a table that was created has a snapshot
         plan = plan_of(here.state, after, identifier=identifier, uuid=uuid, head=head)
-        prepare_rebuilt(lake, letters, plan=plan, writer=self.writer, files=self._letter_files())
-        receipt = receipt_of(identifier, after, built.view.snapshots[head])
+        since, files = 0 if base is None else base.epoch, self._letter_files()
+        prepare_rebuilt(lake, letters, plan=plan, after=after, since=since, writer=self.writer, files=files)
+        receipt = receipt_of(identifier, after, base, built.view.snapshots[head])
         stored = store(after, receipt)
         with suppress(CommitUnknownError):
             self.built.replace(
@@ -263,6 +322,7 @@ class Rebuild:
                 document=stored.document,
                 put=self._properties(here, after),
                 remove=LEFT_BEHIND,
+                statistics=None if after.remembered is None else after.remembered.file,
             )
         published = self._snapshot_of(after)
         reveal(lake, letters, state=after, rows=identifier, rows_uuid=uuid)
@@ -278,7 +338,9 @@ class Rebuild:
     def _properties(self, here: Standing, after: TableState) -> dict[str, str]:
         """Return the properties of the rebuilt table that its branch does not have: those of the whole spec."""
         spec = naming_topics(replace(self._spec_of(here), formats=self.spec.formats), after)
-        return {**spec_property(applied_by(spec)), **generation_property(after.generation)}
+        applied = applied_spec_of(here.view.properties, table=spec.identifier)
+        recorded = applied_by(spec, None if self._base is None else applied)
+        return {**spec_property(recorded), **generation_property(after.generation)}
 
     def _snapshot_of(self, after: TableState) -> int:
         view = loaded(self.clients.lake, self.spec.identifier)

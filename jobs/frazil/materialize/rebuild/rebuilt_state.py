@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from frazil.model.plan import BatchPlan, WriterSchemas
-from frazil.model.progress import ForeignChanges, PartitionProgress, SourceProgress, TableState
+from frazil.model.progress import Counts, PartitionProgress, SourceProgress, TableState
 from frazil.model.receipt import RangeReceipt, Receipt
 from frazil.model.snapshot import Snapshot
 
 
-def state_after(table: TableState, built: TableState, *, writer: str, batch_id: str) -> TableState:
-    """Return what was built as the table's next state: one batch that read all offsets.
+def state_after(
+    table: TableState, built: TableState, base: TableState | None, *, writer: str, batch_id: str
+) -> TableState:
+    """Return what was built as the table's next state: one batch that read all offsets, or those after the `base`.
 
     Both end at the same offsets, so the table is complete through the same time.
     """
@@ -21,15 +24,21 @@ def state_after(table: TableState, built: TableState, *, writer: str, batch_id: 
         generation=table.generation + 1,
         writer=writer,
         batch_id=batch_id,
-        sources=tuple(map(_read_at_once, built.sources)),
+        sources=tuple(_read_at_once(source, base) for source in built.sources),
         complete_through=table.complete_through,
         observations=table.observations,
-        foreign=ForeignChanges(),
     )
 
 
-def _read_at_once(source: SourceProgress) -> SourceProgress:
-    return replace(source, partitions={n: replace(p, start=p.origin) for n, p in source.partitions.items()})
+def _read_at_once(source: SourceProgress, base: TableState | None) -> SourceProgress:
+    before = _partitions_of(base, source.topic)
+    starts = {n: before[n].next if n in before else p.origin for n, p in source.partitions.items()}
+    return replace(source, partitions={n: replace(p, start=starts[n]) for n, p in source.partitions.items()})
+
+
+def _partitions_of(state: TableState | None, topic: str) -> Mapping[int, PartitionProgress]:
+    sources = () if state is None else state.sources
+    return next((source.partitions for source in sources if source.topic == topic), {})
 
 
 def plan_of(table: TableState, after: TableState, *, identifier: str, uuid: str, head: int) -> BatchPlan:
@@ -37,15 +46,22 @@ def plan_of(table: TableState, after: TableState, *, identifier: str, uuid: str,
     return BatchPlan(identifier, after.batch_id, head, table, (), WriterSchemas({}, {}), (), table_uuid=uuid)
 
 
-def receipt_of(identifier: str, after: TableState, head: Snapshot) -> Receipt:
+def receipt_of(identifier: str, after: TableState, base: TableState | None, head: Snapshot) -> Receipt:
     """Return the receipt of all offsets that were read; `head` is the last snapshot of what was built."""
+    ranges = tuple(
+        _range(s.topic, n, p, _partitions_of(base, s.topic).get(n))
+        for s in after.sources
+        for n, p in sorted(s.partitions.items())
+    )
+    before = {} if base is None else base.skipped_by_reason
+    skipped = {reason: count - before.get(reason, 0) for reason, count in after.skipped_by_reason.items()}
     return Receipt(
         table=identifier,
         epoch=after.epoch,
         batch_id=after.batch_id,
-        ranges=tuple(_range(s.topic, n, p) for s in after.sources for n, p in sorted(s.partitions.items())),
-        counts=after.total(),
-        skipped_by_reason=after.skipped_by_reason,
+        ranges=ranges,
+        counts=sum((each.counts for each in ranges), Counts()),
+        skipped_by_reason={reason: count for reason, count in skipped.items() if count},
         dead_letters_by_reason={},
         payload_bytes=0,
         file_bytes=head.figure("total-files-size"),
@@ -55,8 +71,9 @@ def receipt_of(identifier: str, after: TableState, head: Snapshot) -> Receipt:
     )
 
 
-def _range(topic: str, number: int, at: PartitionProgress) -> RangeReceipt:
-    return RangeReceipt(topic, number, at.origin, at.next, at.counts, at.next - at.origin - at.counts.read)
+def _range(topic: str, number: int, at: PartitionProgress, before: PartitionProgress | None) -> RangeReceipt:
+    counts = at.counts if before is None else at.counts - before.counts
+    return RangeReceipt(topic, number, at.start, at.next, counts, at.next - at.start - counts.read)
 
 
 def offsets_in(state: TableState) -> int:
