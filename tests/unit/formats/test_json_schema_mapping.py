@@ -305,3 +305,16 @@ def test_the_same_schema_by_many_ways_counts_once() -> None:
 
 def test_an_index_of_thousands_of_digits_leads_nowhere() -> None:
     assert "is neither in the schema" in problems_of({"allOf": [{"$ref": "#/allOf/" + "9" * 5000}]})
+
+
+def test_a_text_is_looked_through_once_however_many_properties_it_has() -> None:
+    class Counted(str):
+        looks = 0
+
+        def __contains__(self, part: object) -> bool:
+            Counted.looks += 1
+            return super().__contains__(part)  # type: ignore[operator]
+
+    expand(Counted(json.dumps(fields(**{f"c{n}": INTEGER for n in range(100)}))))
+
+    assert 1 <= Counted.looks < 10

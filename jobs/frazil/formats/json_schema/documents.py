@@ -41,6 +41,8 @@ class Documents:
         self.problems: list[SchemaFinding] = []
         self.notes: list[SchemaFinding] = []
         self._texts: list[str] = []
+        self._mentioned: dict[str, bool] = {}
+        """By keyword: each property asks, and a look through the texts takes as long as they are."""
         self._by_uri: dict[str, Node] = {}
         self._anchors: dict[tuple[str, str], Node] = {}
         self.root = self._add("", text)
@@ -49,7 +51,9 @@ class Documents:
 
     def mentions(self, keyword: str) -> bool:
         """Return whether a document may contain the keyword, without reading its schemas."""
-        return any(keyword in text or "\\u" in text for text in self._texts)
+        if keyword not in self._mentioned:
+            self._mentioned[keyword] = any(keyword in text or "\\u" in text for text in self._texts)
+        return self._mentioned[keyword]
 
     def resolve(self, node: Node, ref: str) -> Node | None:
         """Return the schema that a `$ref` in `node` points to; None if there is none."""
