@@ -12,7 +12,6 @@ from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.formats.null_bytes import null_bytes_of_row
-from frazil.materialize.added_partitions import offsets_first
 from frazil.materialize.changed_spec.applied_spec import applied_spec_of
 from frazil.materialize.dead_letter_marks import LiveReplays
 from frazil.materialize.layout import metadata_columns
@@ -26,17 +25,16 @@ from frazil.model.routes import are_shapes
 from frazil.model.snapshot import TableView
 from frazil.model.spec import OnTombstone, TableSpec
 from frazil.model.spelling import plural
-from frazil.modes.followed import FollowedColumns
 from frazil.ports import RecordReader, SchemaRegistry, Topics
 from frazil.proof.group import group_progress
 from frazil.proof.sources import source_columns
 from frazil.proof.tally import TopicPartition
 from frazil.proof.verification import Check, Discrepancy, FindingKind
 from frazil.records import Records
+from frazil.verify.collected import Collected, add_compared, collected_of, compares_together, comparison_of
 from frazil.verify.comparison import Comparison, TableProof, judge
 from frazil.verify.dead import expired_by_source, visible_snapshot
 from frazil.verify.decode import open_judge, open_rows, routes_of
-from frazil.verify.keys import KeyComparison, NewestRecords
 from frazil.verify.letter_comparison import LetterComparison
 from frazil.verify.letters import LetterScan, dead_letter_scan, replayed_offsets
 from frazil.verify.proven import ComparedTable
@@ -132,17 +130,18 @@ def _compare_topic(comparing: _Comparing, source: SourceProgress, result: Compar
     result.findings += changed
     if facts is None or any(finding.where == source.topic for finding in changed):
         return
-    together = comparing.newest_records(source.topic) if comparing.orders_by_column else None
+    table = comparing.tables[0]
+    together = collected_of(table, source.topic) if compares_together(table.spec) else None
     read: list[tuple[PartitionComparison, PartitionProgress]] = []
     for number, progress in sorted(source.partitions.items()):
         if number in facts.partitions:
             where = (source.topic, number)
-            newest = together or comparing.newest_records(source.topic)
-            comparison = comparing.partition(where, progress, facts, result, newest)
+            collected = together or collected_of(table, source.topic)
+            comparison = comparing.partition(where, progress, facts, result, collected)
             result.compared[where] = comparison.found
             read.append((comparison, progress))
             if together is None:
-                comparing.keys(newest, [(comparison, progress)], facts)
+                comparing.keys(collected, [(comparison, progress)], facts)
     comparing.keys(together, read, facts)
 
 
@@ -201,32 +200,16 @@ class _Comparing:
         """The place of the only table among the shapes; None without shapes."""
         return self.group.index(self.tables[0]) if are_shapes(routes_of(self.ledger.at.state)) else None
 
-    @property
-    def orders_by_column(self) -> bool:
-        """Return whether a column orders the records of a key, which may be in several partitions then."""
-        return self.tables[0].spec.order_by is not None
-
-    def newest_records(self, topic: str) -> NewestRecords | None:
-        """Return where records of a topic are collected by their key; None unless the table has one row for each."""
-        table = self.tables[0]
-        if not table.spec.follows_keys or table.spec.keeps_history:
-            return None
-        columns, first_stays = FollowedColumns.of(table.spec), table.spec.write == "deduplicate"
-        columns = replace(columns, order=()) if first_stays else columns
-        rows = TableScan(table.at.view, columns=NewestRecords.read_from(columns))
-        first = offsets_first(table.spec, table.at) if table.spec.order_by is not None else None
-        return NewestRecords(topic, rows, columns, first_stays=first_stays, offsets_first=first)
-
     def partition(
         self,
         where: TopicPartition,
         progress: PartitionProgress,
         facts: TopicFacts,
         result: Comparison,
-        newest: NewestRecords | None,
+        collected: Collected | None,
     ) -> PartitionComparison:
         """Compare all records that exist, and collect those that are no rows by their key."""
-        comparison = self._comparison(where, newest)
+        comparison = self._comparison(where, collected)
         _, notes = self._read(comparison, where, progress, facts)
         result.notes += notes
         for table in comparison.tables:
@@ -236,18 +219,17 @@ class _Comparing:
 
     def keys(
         self,
-        newest: NewestRecords | None,
+        collected: Collected | None,
         read: Sequence[tuple[PartitionComparison, PartitionProgress]],
         facts: TopicFacts,
     ) -> None:
         """Compare the keys of partitions, whose records are read again for keys that did not fit in memory."""
-        if newest is None:
+        if collected is None:
             return
         found = {comparison.source: comparison.found for comparison, _ in read}
         while True:
-            for keys in newest.compared():
-                found[keys.source].add_keys(keys)
-            if not newest.goes_on():
+            add_compared(collected, found)
+            if not collected.goes_on():
                 return
             for comparison, progress in read:
                 if comparison.keys is not None:
@@ -305,7 +287,7 @@ class _Comparing:
                 start, chunks, held = records.next_offset, [], 0
                 yield start
 
-    def _comparison(self, where: TopicPartition, newest: NewestRecords | None) -> PartitionComparison:
+    def _comparison(self, where: TopicPartition, collected: Collected | None) -> PartitionComparison:
         ledger, judged = self.ledger, [(table.spec, table.at) for table in self.group]
         state, routes = ledger.at.state, () if self.place is not None else routes_of(ledger.at.state)
         judge = partial(open_judge, judged, self.dead_letters, self.kafka.registry, place=self.place)
@@ -327,7 +309,7 @@ class _Comparing:
             leftovers=leftovers,
             letters=LetterComparison(where, of_letters, quoting, since),
             routing=Routing(of_letters, names, since) if routes else None,
-            keys=None if newest is None else KeyComparison(where, tables, newest, leftovers),
+            keys=None if collected is None else comparison_of(collected, where, tables, leftovers),
         )
 
     def _rows(self, table: ComparedTable, where: TopicPartition, quoting: Quoting) -> RowComparison:

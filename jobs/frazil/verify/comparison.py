@@ -90,6 +90,7 @@ def judge(
     for (table, schema_id), fields in sorted(result.lost.items(), key=lambda lost: (lost[0][0], id_order(lost[0][1]))):
         what = f"{table} has no column for {', '.join(fields)}"
         result.findings.append(Discrepancy(FindingKind.NO_COLUMN, _writer(schema_id), what))
+    _judge_early_ends(tables, result, proof)
     for where, found in result.compared.items():
         name = f"{where[0]}-{where[1]}"
         skipped, elsewhere = _not_shown(tables, ledger.state, where)
@@ -116,6 +117,29 @@ def judge(
             follows_keys = tables[0].spec.follows_keys
             proven = where in proof.sums_hold
             _not_in_kafka(name, found, result, proven=proven, excused=excused, follows_keys=follows_keys)
+
+
+def _judge_early_ends(tables: Sequence[ComparedTable], result: Comparison, proof: TableProof) -> None:
+    """Judge the rows of a history that end before the next record of their key: deletes may be gone from Kafka."""
+    early = sum(len(found.ending_early) for found in result.compared.values())
+    if not early:
+        return
+    known = progress_by_source(tables[0].at.state)
+    gone = sum(max(known[at].counts.deletes - found.deletes, 0) for at, found in result.compared.items())
+    removed = sum(proof.lost.values())
+    if early <= gone + removed:
+        causes = [f"{plural(gone, 'delete')} that Kafka does not have any more"] * (gone > 0)
+        causes += ["rows that other writers removed"] * (removed > 0)
+        what = f"{plural(early, 'row')} of a history may end at other records than Kafka has"
+        result.notes.append(f"{what}: {' and '.join(causes)} explain the number")
+        return
+    for (topic, number), found in result.compared.items():
+        if found.ending_early:
+            offsets = first_named(found.ending_early)
+            count = len(found.ending_early)
+            what = f"{plural(count, 'row ends', 'rows end')} before the next record of the key in Kafka"
+            what += f": {listed_offsets(offsets, count)}"
+            result.findings.append(Discrepancy(FindingKind.WRONG_INTERVAL, f"{topic}-{number}", what, offsets))
 
 
 def _not_shown(tables: Sequence[ComparedTable], ledger: TableState, where: TopicPartition) -> tuple[int, int]:

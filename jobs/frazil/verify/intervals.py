@@ -20,16 +20,13 @@ from frazil.modes.wanted import Numbers
 from frazil.proof.sources import SourceColumns, source_columns
 from frazil.proof.verification import NAMED, Check, Discrepancy, FindingKind
 from frazil.verify.changed_columns import columns_of_other_types
+from frazil.verify.held_rows import LEAST, HeldRows, Rows
 from frazil.verify.identities import HALVES, halves_of
 
 MOST_HELD = 4_000_000
 """So many rows take 224 MB, and twice as much while they are sorted. An identity with more of them takes more."""
 
-LEAST = -(2**63)
-
 Flags = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.int64]
-"""Rows by column: the halves of the identity, beginning, end, partition, offset, and whether it says to be current."""
 
 
 def check_intervals(spec: TableSpec, at: Standing, *, without: Collection[str]) -> Check:
@@ -50,12 +47,12 @@ def check_intervals(spec: TableSpec, at: Standing, *, without: Collection[str]) 
     wrong = _Wrong(at)
     count, keys, start = 0, 0, LEAST
     while True:
-        held = _Held(start)
+        held = HeldRows(start, most=MOST_HELD)
         for batch in scan.batches():
-            held.add(_rows_of(batch, columns))
+            held.add(interval_rows(batch, columns))
             if start == LEAST and spec.order_by is not None:
                 wrong.add(f"{VALID_FROM} is not {spec.order_by}", *_beginning_elsewhere(batch, columns, spec.order_by))
-        rows = held.sorted()
+        rows = _sorted(held.rows(columns=7))
         for what, which in (*_problems(rows), *(_backwards(rows) if spec.order_by is None else ())):
             wrong.add(what, *rows[4:6, which])
         count += rows.shape[1]
@@ -111,44 +108,11 @@ def _beginning_elsewhere(batch: pa.RecordBatch, columns: SourceColumns, order_by
     yield from (column.to_numpy() for column in rows.columns)
 
 
-class _Held:
-    """Rows of the identities from `start` on, by their first half. `end` is None, or the first one that did not fit."""
+def interval_rows(batch: pa.RecordBatch, columns: SourceColumns) -> Rows:
+    """Return the rows that have an identity and come from a record, as columns of longs.
 
-    def __init__(self, start: int) -> None:
-        self.end: int | None = None
-        self._start = start
-        self._most = MOST_HELD
-        self._parts: list[Rows] = [np.empty((7, 0), np.int64)]
-        self._count = 0
-
-    def add(self, rows: Rows) -> None:
-        first = rows[0]
-        inside = (first >= self._start) & (True if self.end is None else first < self.end)
-        self._parts.append(rows[:, inside])
-        self._count += int(inside.sum())
-        if self._count > self._most:
-            self._make_room()
-
-    def sorted(self) -> Rows:
-        rows = np.concatenate(self._parts, axis=1)
-        first, second, begin, _, partition, offset, _ = rows
-        return rows[:, np.lexsort((offset, partition, begin, second, first))]
-
-    def _make_room(self) -> None:
-        """Give up the greater half of the identities. One that has all of the rows stays."""
-        rows = np.concatenate(self._parts, axis=1)
-        first = np.unique(rows[0])
-        if len(first) == 1:
-            self._most *= 2
-        else:
-            middle = np.partition(rows[0], rows.shape[1] // 2)[rows.shape[1] // 2]
-            self.end = int(first[max(np.searchsorted(first, middle), 1)])
-            rows = rows[:, rows[0] < self.end]
-        self._parts, self._count = [rows], rows.shape[1]
-
-
-def _rows_of(batch: pa.RecordBatch, columns: SourceColumns) -> Rows:
-    """Return the rows that have an identity and come from a record."""
+    These are the halves of the identity, beginning, end, partition, offset, and whether the row says to be current.
+    """
     _, _, rows = halves_of(batch)
     sources = [rows.column(name).cast(pa.int64()) for name in (columns.partition, columns.offset)]
     values = pa.RecordBatch.from_arrays(
@@ -162,6 +126,11 @@ def _rows_of(batch: pa.RecordBatch, columns: SourceColumns) -> Rows:
         names=[str(n) for n in range(7)],
     ).drop_null()
     return np.array([column.to_numpy() for column in values.columns], np.int64).reshape(7, -1)
+
+
+def _sorted(rows: Rows) -> Rows:
+    first, second, begin, _, partition, offset, _ = rows
+    return rows[:, np.lexsort((offset, partition, begin, second, first))]
 
 
 def _begins(rows: Rows) -> Flags:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -179,6 +180,9 @@ class NewestRecords:
 class KeyComparison:
     """The records of a partition that are no rows, and have a key. Each is read again in a later pass."""
 
+    rows_are_missing: ClassVar[bool] = False
+    """A record that is no row may have been followed by another one of its key."""
+
     source: TopicPartition
     tables: Sequence[RowComparison]
     newest: NewestRecords
@@ -211,9 +215,16 @@ class KeyComparison:
     def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
         """Add the records of a later pass."""
         del start, end
-        for records in chunks:
-            offsets = records.offsets.to_numpy()
-            again = np.isin(offsets, offsets_of(bitmap_of(offsets) & self.seen))
-            if again.any():
-                for decoded in self.judge.decode(*self.source, records.filter(pa.array(again))):
-                    self.add(decoded)
+        for decoded in read_again(self.judge, self.source, self.seen, chunks):
+            self.add(decoded)
+
+
+def read_again(
+    judge: Judge, source: TopicPartition, seen: BitMap64, chunks: Sequence[Records]
+) -> Iterator[DecodedRecords]:
+    """Yield what becomes of the records that were seen in an earlier pass."""
+    for records in chunks:
+        offsets = records.offsets.to_numpy()
+        again = np.isin(offsets, offsets_of(bitmap_of(offsets) & seen))
+        if again.any():
+            yield from judge.decode(*source, records.filter(pa.array(again)))

@@ -16,6 +16,7 @@ from frazil.proof.tally import TopicPartition, bitmap_of
 from frazil.proof.verification import NAMED, Discrepancy, FindingKind
 from frazil.records import Records
 from frazil.verify.decode import Judge
+from frazil.verify.history_ends import ComparedEnds, DeleteComparison
 from frazil.verify.keys import ComparedKeys, KeyComparison
 from frazil.verify.letter_comparison import LetterComparison
 from frazil.verify.letters import LETTER
@@ -42,6 +43,10 @@ class Compared:
     not_in_kafka: BitMap64 = field(default_factory=BitMap64)
     differences: list[Discrepancy] = field(default_factory=list)
     unnamed: int = 0
+    deletes: int = 0
+    """Records that delete a key."""
+    ending_early: BitMap64 = field(default_factory=BitMap64)
+    """Rows of a history that end before the next record of their key in Kafka."""
 
     @property
     def records(self) -> int:
@@ -52,6 +57,11 @@ class Compared:
             self.differences.append(finding)
         else:
             self.unnamed += 1
+
+    def add_ends(self, ends: ComparedEnds) -> None:
+        self.ending_early |= bitmap_of(ends.early)
+        for finding in ends.differences():
+            self.differs(finding)
 
     def add_keys(self, keys: ComparedKeys) -> None:
         self.lost_keys |= bitmap_of(keys.lost)
@@ -99,7 +109,7 @@ class PartitionComparison:
     leftovers: Judge
     letters: LetterComparison
     routing: Routing | None = None
-    keys: KeyComparison | None = None
+    keys: KeyComparison | DeleteComparison | None = None
     """In a table that follows keys: what compares the records that are no rows."""
     found: Compared = field(default_factory=Compared)
 
@@ -201,11 +211,11 @@ class PartitionComparison:
         missing: set[int] = set()
         followed = 0
         for decoded in self.leftovers.decode(*self.source, records):
-            if self.keys is None:
+            if self.keys is None or self.keys.rows_are_missing:
                 missing.update(*(table.offsets.tolist() for table in decoded.tables))
-                followed += sum(len(table.deletes) for table in decoded.tables if table.deletes is not None)
-            else:
+            if self.keys is not None:
                 followed += self.keys.add(decoded)
+            self.found.deletes += sum(len(table.deletes) for table in decoded.tables if table.deletes is not None)
             if decoded.dead_letters is not None:
                 missing |= set(decoded.dead_letters.column("offset").to_pylist())
         self.found.missing |= BitMap64(missing)

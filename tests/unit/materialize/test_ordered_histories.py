@@ -23,7 +23,7 @@ from frazil.model.errors import IncompatibleSchemaError, SpecError
 from frazil.model.progress import Counts
 from frazil.model.spec import CatalogSettings
 from frazil.proof.verification import FindingKind
-from frazil.verify import intervals
+from frazil.verify import history_ends, intervals
 from tests.fakes.clients_in_memory import a_field, record
 from tests.sampling import examples
 
@@ -165,6 +165,7 @@ def test_whatever_the_order_and_the_batches_the_table_is_the_model(
         assert history.stored() == history.model()
 
     history.check()
+    assert history.against_kafka().findings == ()
 
 
 Change = Callable[[pa.Table], pa.Table]
@@ -202,6 +203,28 @@ def test_verify_names_a_wrong_interval(
     found = [each for each in history.verify().findings if each.kind is FindingKind.WRONG_INTERVAL]
 
     assert [(each.offsets[0], what) for each, (_, what) in zip(found, named, strict=True) if what in each.what] == named
+
+
+def ends(history: OrderedHistory) -> list[tuple[int, str]]:
+    """Return what Kafka says of the ends of intervals, by the offset of the row."""
+    (kafka,) = (check for check in history.against_kafka().checks if check.name == "kafka")
+    found = [each for each in kafka.findings if each.kind is FindingKind.WRONG_INTERVAL]
+    return sorted((each.offsets[0], each.what) for each in found)
+
+
+@pytest.mark.parametrize("most", [1, history_ends.MOST_HELD])
+def test_kafka_names_an_end_that_is_not_the_next_record(
+    history: OrderedHistory, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_ends, "MOST_HELD", most)
+    history.send_at(("a", 1, 10, 0), ("a", None, 30, 1), ("a", 2, 40, 0), ("b", 1, 10, 0), ("c", None, 5, 1))
+    history.catch_up()
+    assert history.against_kafka().findings == ()
+
+    history.replace_rows(time_of("valid_to", 0, 35))
+    assert ends(history) == [(0, "valid_to is after the next record of the key in Kafka")]
+    history.replace_rows(time_of("valid_to", 0, 25))
+    assert ends(history) == [(0, "1 row ends before the next record of the key in Kafka: offset 0")]
 
 
 BY_VALUE = replace(UPSERT, value="avro", table="prices", write="history", order_by="since", on_tombstone="dead_letter")

@@ -139,6 +139,8 @@ def test_any_changelog_in_any_batches_is_the_model(
         history.catch_up()
 
         history.check()
+    if batches:
+        assert history.against_kafka().findings == ()
 
 
 def test_rows_are_written_anew_for_the_head_that_another_driver_has_left(history: History) -> None:
@@ -222,6 +224,28 @@ def test_rows_are_compared_with_kafka_but_for_their_intervals(history: History) 
     assert "1 deletes a key" in kafka.says
     history.replace_rows(seconds_of("kafka_timestamp", 0, 77))
     assert FindingKind.DIFFERENT_ROW in {each.kind for each in history.against_kafka().findings}
+
+
+def test_a_row_may_end_at_a_delete_that_kafka_does_not_have_any_more(history: History) -> None:
+    history.sent_at(("a", 1, 10), ("a", None, 30), ("a", 2, 40))
+    history.catch_up()
+    history.world.gone.add(1)
+
+    found = history.against_kafka()
+
+    assert found.findings == ()
+    said = "1 row of a history may end at other records than Kafka has: 1 delete that Kafka does not have any more"
+    assert any(note.startswith(said) for note in found.notes)
+
+
+def test_kafka_names_a_row_that_ends_early(history: History) -> None:
+    history.sent_at(("a", 1, 10), ("b", 1, 11), ("b", None, 30), ("a", 2, 40))
+    history.catch_up()
+    history.replace_rows(seconds_of("valid_to", 0, 20))
+
+    found = history.against_kafka().findings
+
+    assert [(each.kind, each.offsets) for each in found] == [(FindingKind.WRONG_INTERVAL, (0,))]
 
 
 def test_verify_names_a_dropped_column(history: History) -> None:

@@ -1,0 +1,66 @@
+"""What is collected of the records in Kafka that are no rows, by their key, to be compared with the table's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from frazil.adapters.iceberg.scan import TableScan
+from frazil.materialize.added_partitions import offsets_first
+from frazil.model.spec import TableSpec
+from frazil.modes.followed import FollowedColumns
+from frazil.modes.validity import NAMES
+from frazil.proof.sources import source_columns
+from frazil.proof.tally import TopicPartition
+from frazil.verify.decode import Judge
+from frazil.verify.history_ends import DeleteComparison, HistoryEnds
+from frazil.verify.identities import HALVES
+from frazil.verify.keys import KeyComparison, NewestRecords
+from frazil.verify.proven import ComparedTable
+from frazil.verify.row_comparison import RowComparison
+from frazil.verify.window import Compared
+
+Collected = NewestRecords | HistoryEnds
+
+
+def compares_together(spec: TableSpec) -> bool:
+    """Return whether all partitions of a topic are compared together: the records of a key may be in several of them.
+
+    Those of a history are compared together because it is read for all of them.
+    """
+    return spec.order_by is not None or spec.keeps_history
+
+
+def collected_of(table: ComparedTable, topic: str) -> Collected | None:
+    """Return where records of a topic are collected; None unless the table follows keys."""
+    if not table.spec.follows_keys:
+        return None
+    columns = FollowedColumns.of(table.spec)
+    if table.spec.keeps_history:
+        source = source_columns(table.spec, table.at.state)
+        rows = TableScan(table.at.view, columns=(*HALVES, source.partition, source.offset, *NAMES))
+        return HistoryEnds(topic, rows, source, by_time=table.spec.order_by is not None)
+    first_stays = table.spec.write == "deduplicate"
+    columns = replace(columns, order=()) if first_stays else columns
+    rows = TableScan(table.at.view, columns=NewestRecords.read_from(columns))
+    first = offsets_first(table.spec, table.at) if table.spec.order_by is not None else None
+    return NewestRecords(topic, rows, columns, first_stays=first_stays, offsets_first=first)
+
+
+def comparison_of(
+    collected: Collected, where: TopicPartition, tables: Sequence[RowComparison], judge: Judge
+) -> KeyComparison | DeleteComparison:
+    """Return what collects the records of a partition."""
+    if isinstance(collected, HistoryEnds):
+        return DeleteComparison(where, tables, collected, judge)
+    return KeyComparison(where, tables, collected, judge)
+
+
+def add_compared(collected: Collected, found: Mapping[TopicPartition, Compared]) -> None:
+    """Compare what is collected, and add it to what was found in each partition."""
+    if isinstance(collected, HistoryEnds):
+        for ends in collected.compared():
+            found[ends.source].add_ends(ends)
+    else:
+        for keys in collected.compared():
+            found[keys.source].add_keys(keys)

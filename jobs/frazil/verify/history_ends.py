@@ -1,0 +1,142 @@
+"""Do the rows of a history end where the next record of their key is? For tables with `write: history` (decision 0036).
+
+The next record is a row of the table, or a delete, which only Kafka has. So the deletes that Kafka has are put between
+the rows of their keys. A row that ends earlier may have been ended by a delete that Kafka does not have any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from pyroaring import BitMap64
+
+from frazil.adapters.iceberg.scan import TableScan
+from frazil.materialize.ingest.decode import DecodedRecords
+from frazil.modes.validity import OPEN, VALID_TO
+from frazil.modes.wanted import Numbers, as_numbers
+from frazil.proof.sources import SourceColumns
+from frazil.proof.tally import TopicPartition, bitmap_of, each_partition
+from frazil.proof.verification import Discrepancy, FindingKind
+from frazil.records import Records
+from frazil.verify.decode import Judge
+from frazil.verify.held_rows import LEAST, HeldRows, Rows
+from frazil.verify.intervals import interval_rows
+from frazil.verify.keys import read_again
+from frazil.verify.row_comparison import RowComparison
+
+MOST_HELD = 2_000_000
+"""So many deletes take 80 MB, and so many rows 112 MB; three times that while they are compared."""
+
+_OF_DELETES, _OF_ROWS = 5, 7
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedEnds:
+    """The rows of a partition that end too late, and those that end early, by their offsets."""
+
+    source: TopicPartition
+    late: Numbers
+    early: Numbers
+
+    def differences(self) -> Iterator[Discrepancy]:
+        """Yield the rows that end too late."""
+        topic, partition = self.source
+        for offset in self.late.tolist():
+            what = f"{VALID_TO} is after the next record of the key in Kafka"
+            yield Discrepancy(FindingKind.WRONG_INTERVAL, f"{topic}-{partition}@{offset}", what, (offset,))
+
+
+class HistoryEnds:
+    """The deletes in Kafka, of as many keys as fit, and what they say of the rows of their keys.
+
+    `by_time`: a column orders the records of a key; else their offsets do.
+    """
+
+    def __init__(self, topic: str, rows: TableScan, source: SourceColumns, *, by_time: bool) -> None:
+        self._topic = topic
+        self._rows = rows
+        self._source = source
+        self._by_time = by_time
+        self._start = LEAST
+        self._held = HeldRows(LEAST, most=MOST_HELD)
+
+    def add(self, deletes: Rows) -> None:
+        """Add deletes: the halves of the identity, time, partition and offset."""
+        self._held.add(deletes)
+
+    def goes_on(self) -> bool:
+        """Return whether there are more keys, for which the records must be read again."""
+        if self._held.end is None:
+            return False
+        self._start = self._held.end
+        self._held = HeldRows(self._start, most=MOST_HELD)
+        return True
+
+    def compared(self) -> Iterator[ComparedEnds]:
+        """Compare the rows of the keys that are held, those of each partition."""
+        deletes, start, stop = self._held.rows(columns=_OF_DELETES), self._start, self._held.end
+        while True:
+            held = HeldRows(start, most=MOST_HELD, stop=stop)
+            for batch in self._rows.batches():
+                held.add(interval_rows(batch, self._source))
+            inside = (deletes[0] >= start) & (True if held.end is None else deletes[0] < held.end)
+            yield from self._compared(held.rows(columns=_OF_ROWS), deletes[:, inside])
+            if held.end == stop:
+                return
+            assert held.end is not None  # noqa: S101 - rows did not fit
+            start = held.end
+
+    def _compared(self, rows: Rows, deletes: Rows) -> Iterator[ComparedEnds]:
+        _, _, _, end, partition, offset, _ = rows
+        expected = expected_ends(rows, deletes, by_time=self._by_time)
+        for number, where in each_partition(partition):
+            here = np.arange(len(partition)) if where is None else np.flatnonzero(where)
+            late, early = here[end[here] > expected[here]], here[end[here] < expected[here]]
+            yield ComparedEnds((self._topic, number), np.sort(offset[late]), np.sort(offset[early]))
+
+
+def expected_ends(rows: Rows, deletes: Rows, *, by_time: bool) -> Numbers:
+    """Return where each row ends if there are no other deletes: at the next record of its key, or `OPEN`."""
+    events = [np.concatenate(pair) for pair in zip(rows[[0, 1, 2, 4, 5]], deletes, strict=True)]
+    first, second, time, partition, offset = events
+    order = np.lexsort((offset, partition, *([time] if by_time else []), second, first))
+    first, second, time = first[order], second[order], time[order]
+    follows = (first[1:] == first[:-1]) & (second[1:] == second[:-1])
+    ends = np.full(len(order), OPEN, np.int64)
+    ends[:-1] = np.where(follows, np.maximum(time[1:], time[:-1]), OPEN)
+    of_each = np.empty(len(order), np.int64)
+    of_each[order] = ends
+    return of_each[: rows.shape[1]]
+
+
+@dataclass(slots=True)
+class DeleteComparison:
+    """The records of a partition that delete a key. Each is read again in a later pass."""
+
+    rows_are_missing: ClassVar[bool] = True
+    """A record that is no row, and could be one, is missing."""
+
+    source: TopicPartition
+    tables: Sequence[RowComparison]
+    ends: HistoryEnds
+    judge: Judge
+    seen: BitMap64 = field(default_factory=BitMap64)
+
+    def add(self, decoded: DecodedRecords) -> int:
+        """Add the deletes, and return how many there are."""
+        if decoded.deletes is None:
+            return 0
+        deletes = decoded.deletes
+        self.seen |= bitmap_of(as_numbers(deletes.offset))
+        columns = (deletes.first, deletes.second, *deletes.order, deletes.partition, deletes.offset)
+        self.ends.add(np.array([as_numbers(each) for each in columns]))
+        return len(deletes)
+
+    def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
+        """Add the records of a later pass."""
+        del start, end
+        for decoded in read_again(self.judge, self.source, self.seen, chunks):
+            self.add(decoded)
