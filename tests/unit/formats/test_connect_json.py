@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from frazil.formats.connect import ConnectType
+from frazil.formats.connect_json import records as records_module
 from frazil.formats.connect_json.records import by_schema
 from frazil.formats.connect_json.schema import read_schema
 from frazil.formats.json_values.open import open_decoder
@@ -34,6 +38,34 @@ def test_records_are_sorted_by_schema() -> None:
         (dumped(B), [1], [b'{"b":"x"}']),
         (None, [2, 4], [b"{}", b'{"schema":{},"payload"']),
     ]
+
+
+def test_records_of_many_schemas_are_sorted_by_schema() -> None:
+    schemas = [{**B, "version": number} for number in range(50)]
+    given = [record(schema, {"b": str(number)}) for number, schema in enumerate([*schemas, *reversed(schemas)])]
+    records = binary([given[0], b"{}", None, *given[1:], b'{"schema":{},"payload"'])
+
+    found = [(each.schema, each.payloads(records).to_pylist()) for each in by_schema(records)]
+
+    both = [[dumped({"b": str(number)}).encode() for number in (first, 99 - first)] for first in range(50)]
+    assert found == [
+        *((dumped(schema), payloads) for schema, payloads in zip(schemas, both, strict=True)),
+        (None, [b"{}", b'{"schema":{},"payload"']),
+    ]
+
+
+def test_a_schema_per_record_is_searched_in_few_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = list[int]()
+
+    def counted(values: pa.LargeBinaryArray, pattern: bytes) -> pa.BooleanArray:
+        searched.append(len(values))
+        return pc.starts_with(values, pattern=pattern)
+
+    monkeypatch.setattr(records_module, "pc", SimpleNamespace(**{**vars(pc), "starts_with": counted}))
+    given = binary([record({**A, "version": number}, {"a": number}) for number in range(200)])
+
+    assert len(list(by_schema(given))) == 200
+    assert sum(searched) <= 3 * len(given)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _BEGIN, _BETWEEN, _END = b'{"schema":', b',"payload":', b"}"
+_MOST_SEARCHES = 2
+"""Schemas whose records are searched among all that are left; with more schemas, each record is looked up by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,15 @@ class SameSchema:
 
 
 def by_schema(records: pa.LargeBinaryArray) -> Iterator[SameSchema]:
-    """Yield the records by schema, in the order in which the schemas occur. Null records are left out."""
+    """Yield the records by schema, in the order in which the schemas occur. Null records are left out.
+
+    The time is linear in the records, however many schemas they have.
+    """
     is_open, others = records.is_valid().to_numpy(zero_copy_only=False).copy(), list[int]()
+    searches = 0
     for index in range(len(records)):
+        if searches == _MOST_SEARCHES:
+            break
         if not is_open[index]:
             continue
         schema = _schema_of(records[index].as_py())
@@ -47,15 +55,48 @@ def by_schema(records: pa.LargeBinaryArray) -> Iterator[SameSchema]:
             is_open[index] = False
             others.append(index)
             continue
-        head = _BEGIN + schema.encode() + _BETWEEN
-        left = np.flatnonzero(is_open)
-        here = records if len(left) == len(records) else records.take(pa.array(left))
-        is_same = pc.and_(pc.starts_with(here, pattern=head), pc.ends_with(here, pattern=_END))
-        same = left[is_same.to_numpy(zero_copy_only=False)]
+        same = _with_schema(records, np.flatnonzero(is_open), schema)
         is_open[same] = False
-        yield SameSchema(schema, same, len(head), len(_END))
+        searches += 1
+        yield _same(schema, same)
+    for text, indexes in _looked_up(records, np.flatnonzero(is_open)).items():
+        if text is None:
+            others += indexes
+        else:
+            yield _same(text, np.array(indexes))
     if others:
         yield SameSchema(None, np.array(others))
+
+
+def _same(schema: str, indexes: npt.NDArray[np.int64]) -> SameSchema:
+    return SameSchema(schema, indexes, len(_head(schema)), len(_END))
+
+
+def _head(schema: str) -> bytes:
+    return _BEGIN + schema.encode() + _BETWEEN
+
+
+def _with_schema(records: pa.LargeBinaryArray, left: npt.NDArray[np.int64], schema: str) -> npt.NDArray[np.int64]:
+    """Return which of the records that are left have a schema."""
+    here = records if len(left) == len(records) else records.take(pa.array(left))
+    is_same = pc.and_(pc.starts_with(here, pattern=_head(schema)), pc.ends_with(here, pattern=_END))
+    same: npt.NDArray[np.int64] = left[is_same.to_numpy(zero_copy_only=False)]
+    return same
+
+
+def _looked_up(records: pa.LargeBinaryArray, left: npt.NDArray[np.int64]) -> dict[str | None, list[int]]:
+    """Return the records that are left by schema; by None those of another form."""
+    found: dict[str | None, list[int]] = {}
+    known: dict[bytes, str] = {}
+    for index in left.tolist():
+        record = records[index].as_py()
+        schema = known.get(record[: record.find(_BETWEEN) + len(_BETWEEN)]) if record.endswith(_END) else None
+        if schema is None:
+            schema = _schema_of(record)
+            if schema is not None:
+                known[_head(schema)] = schema
+        found.setdefault(schema, []).append(index)
+    return found
 
 
 def _schema_of(record: bytes) -> str | None:
