@@ -6,10 +6,13 @@ from dataclasses import dataclass, field, replace
 from itertools import cycle
 from pathlib import Path
 
+import pytest
+
 from frazil.verify.table import verify_table
 from tests.faults.test_keyed import Changelog
 from tests.faults.test_killed import drivers, inside
 from tests.faults.world import World
+from tests.sampling import sampled
 
 MOMENTS = ("before stage", "during search", "during update", "before publish", *inside(["rows stage", "rows publish"]))
 
@@ -22,8 +25,8 @@ class History(Changelog):
     rows_sent: int = 0
 
     @classmethod
-    def of(cls, world: World) -> History:
-        spec = replace(world.spec, write="history", on_tombstone="delete")
+    def of(cls, world: World, *, order_by: str | None = None) -> History:
+        spec = replace(world.spec, write="history", on_tombstone="delete", order_by=order_by)
         return cls(replace(world, setting=replace(world.setting, spec=spec)))
 
     def send(self, key: str, number: int | None, *, partition: int | None = None) -> None:
@@ -41,8 +44,11 @@ class History(Changelog):
         assert {key: number for key, number, is_current in found if is_current} == self.current
 
 
-def test_killed_at_any_moment_each_key_has_its_versions(local_world: World, tmp_path: Path) -> None:
-    history, who = History.of(local_world), cycle(["group", "driver"])
+@pytest.mark.parametrize("order_by", sampled([None, "kafka_timestamp"], keep=[None].__contains__))
+def test_killed_at_any_moment_each_key_has_its_versions(
+    local_world: World, tmp_path: Path, order_by: str | None
+) -> None:
+    history, who = History.of(local_world, order_by=order_by), cycle(["group", "driver"])
     with drivers(history.world, tmp_path) as start:
         for moment in MOMENTS:
             history.change()

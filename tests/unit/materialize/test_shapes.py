@@ -133,7 +133,7 @@ def test_the_next_run_completes_a_batch_before_its_plan(begun: Shapes, table: st
 
 @pytest.mark.parametrize("before", [True, False])
 def test_a_process_may_die_at_any_commit(begun: Shapes, *, before: bool) -> None:
-    for number in sampled(range(1, 10), keep=lambda number: number % 4 == 3):
+    for number in sampled(range(1, 10), keep=[7].__contains__):
         begun.send(("a", number, 40 - number, 0), ("b", None, 20 + number, 1), ("c", number, 30 - number, number % 2))
         lake = WatchedLake(begun.world.lake._settings, around=at_commit(number, kill, before=before))
 
