@@ -26,10 +26,11 @@ from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
-from pyiceberg.table import DataScan, FileScanTask, Table
+from pyiceberg.table import DataScan, FileScanTask, ManifestGroupPlanner, Table
 from pyiceberg.types import PrimitiveType
 
 from frazil.adapters.iceberg.file_schemas import FileSchemas
+from frazil.adapters.iceberg.known_manifests import known
 from frazil.adapters.iceberg.undecodable import UndecodableFileError, decoding
 from frazil.adapters.iceberg.windows import Range, can_read, rows_in
 from frazil.model.errors import CatalogError
@@ -229,7 +230,14 @@ def reading(identifier: str) -> Iterator[None]:
 
 
 def planned(scan: DataScan) -> list[FileScanTask]:
-    return [task for task in scan.plan_files() if isinstance(task, FileScanTask)]
+    """Return the data files that a scan reads, with their files of deletes."""
+    snapshot = scan.snapshot()
+    if snapshot is None:
+        return []
+    planner = ManifestGroupPlanner(
+        scan.table_metadata, scan.io, scan.row_filter, case_sensitive=scan.case_sensitive, options=scan.options
+    )
+    return list(planner.plan_files(known(snapshot.manifests(scan.io))))
 
 
 def _portions(tasks: Iterable[FileScanTask]) -> Iterator[list[FileScanTask]]:
