@@ -75,7 +75,7 @@ class Windows:
 def test_a_window_is_bounded_by_bytes_and_by_offsets(size: int, count: int) -> None:
     windows = Windows()
     kafka = SimpleNamespace(reader=reader_of(size, count))
-    comparing = _Comparing(*cast("tuple[Any, Any, Any, Any]", (None, None, kafka, None)))
+    comparing = _Comparing(*cast("tuple[Any, Any, Any, Any, Any]", (None, None, None, kafka, None)))
 
     reached = list(comparing._windows(cast(Any, windows), ("orders", 0), 0, count))
 
@@ -89,7 +89,7 @@ def test_a_window_is_bounded_by_bytes_and_by_offsets(size: int, count: int) -> N
 def test_a_window_is_bounded_by_the_nulls_of_columns_that_its_files_may_lack(width: int, most: int) -> None:
     windows = Windows(pa.schema([("h", pa.binary(width))]))
     kafka = SimpleNamespace(reader=reader_of(10, 10_000))
-    comparing = _Comparing(*cast("tuple[Any, Any, Any, Any]", (None, None, kafka, None)))
+    comparing = _Comparing(*cast("tuple[Any, Any, Any, Any, Any]", (None, None, None, kafka, None)))
 
     list(comparing._windows(cast(Any, windows), ("orders", 0), 0, 10_000 // (width // 4_000)))
 
@@ -101,7 +101,7 @@ def test_a_window_is_bounded_by_the_nulls_of_columns_that_its_files_may_lack(wid
 def test_values_of_fixed_size_that_records_hold_count_once() -> None:
     windows = Windows(pa.schema([("h", pa.binary(4_000))]))
     kafka = SimpleNamespace(reader=reader_of(4_010, 10_000))
-    comparing = _Comparing(*cast("tuple[Any, Any, Any, Any]", (None, None, kafka, None)))
+    comparing = _Comparing(*cast("tuple[Any, Any, Any, Any, Any]", (None, None, None, kafka, None)))
 
     list(comparing._windows(cast(Any, windows), ("orders", 0), 0, 10_000))
 
