@@ -49,7 +49,8 @@ LEFT_TO_MAKE_TEST = frozenset(
 """Files below `tests/`. Most of them import the CDK, which starts Node.js; others start Python, Terraform or moto."""
 
 DRIVES_WHOLE_BATCHES = re.compile(
-    r"^from (whole_batches|changelogs|ordered_changelogs|change_streams|deduplicated|grouped_tables|policed_tables) ",
+    r"^from (whole_batches|changelogs|ordered_changelogs|change_streams|deduplicated|grouped_tables|policed_tables"
+    r"|shaped_tables) ",
     re.MULTILINE,
 )
 """An import of what drives whole batches in tests/unit/materialize."""

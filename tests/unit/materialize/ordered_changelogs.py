@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 from changelogs import NAMES, UPSERT, Changelog
@@ -22,6 +23,10 @@ from tests.fakes.clients_in_memory import TopicsInMemory
 Stamped = tuple[str, int | None, int, int]
 """A key, a value, a timestamp in milliseconds, and a partition; a value of None is a null."""
 STAMPED = st.tuples(st.sampled_from("abcd"), st.integers(0, 9) | st.none(), st.integers(1, 12), st.integers(0, 1))
+
+
+def milliseconds(time: datetime) -> int:
+    return round(time.timestamp() * 1000)
 
 
 @dataclass
@@ -97,7 +102,7 @@ class OrderedChangelog(Changelog):
         for batch in self.world.lake.read(self.view, columns=names, equal={}):
             for key, stamp, *place in zip(*(batch.column(name).to_pylist() for name in names), strict=True):
                 assert key not in found
-                found[key] = (round(stamp.timestamp() * 1000), *place)
+                found[key] = (milliseconds(stamp), *place)
         return found
 
     def check(self) -> None:

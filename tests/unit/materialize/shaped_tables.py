@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from changelogs import UPSERT
-from ordered_changelogs import Order, Partitions
-from test_ordered_histories import milliseconds
+from ordered_changelogs import Order, Partitions, milliseconds
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.outcome import Outcome

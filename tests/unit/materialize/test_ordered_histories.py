@@ -13,7 +13,7 @@ import pytest
 from changelogs import UPSERT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ordered_changelogs import STAMPED, Order, OrderedChangelog, Stamped
+from ordered_changelogs import STAMPED, Order, OrderedChangelog, Stamped, milliseconds
 from whole_batches import World, drained, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
@@ -29,10 +29,6 @@ from tests.sampling import examples
 
 Version = tuple[Order, int | None]
 """The record of a row, and the end of its interval in milliseconds; None while it is valid."""
-
-
-def milliseconds(time: datetime) -> int:
-    return round(time.timestamp() * 1000)
 
 
 @dataclass
