@@ -3,168 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 from changelogs import NAMES, SENT, Changelog, Sent
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from values_of_tables import NOW, SPEC
+from rebuilt_tables import (
+    FIELDS,
+    RECORDS,
+    SMALL,
+    SPECS,
+    KilledError,
+    appended,
+    check_as_new,
+    killed_at,
+    move,
+    of_mode,
+    rebuild,
+    rows,
+    seen_by_readers,
+    stands,
+)
+from values_of_tables import SPEC
 from whole_batches import LONG as LONG_RECORD
 from whole_batches import World, drained, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.adapters.iceberg.rebuild_lake import RebuildLake
 from frazil.materialize.outcome import Again, Published
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
-from frazil.materialize.rebuild.perform import Rebuild, RebuildProgress
-from frazil.materialize.rebuild.rewind import Target, ToEarliest, ToOffsets, ToTimestamp
-from frazil.materialize.state import Standing, standing
+from frazil.materialize.rebuild.perform import RebuildProgress
 from frazil.model.errors import (
     ContendedError,
-    Misuse,
     RebuildError,
     RecordsLostError,
     SpecChangeError,
     StateLostError,
 )
 from frazil.model.ingested import DeletedRows
-from frazil.model.plan import TopicFacts
-from frazil.model.progress import Counts
-from frazil.model.spec import BadRecordLimit, CatalogSettings, Start, StartOffsets, StartTimestamp, TableSpec, Trigger
-from frazil.ports import Topics
+from frazil.model.spec import BadRecordLimit, CatalogSettings, StartOffsets
 from tests.fakes.clients_in_memory import a_field, record
-from tests.fakes.duckdb_once import engine
 from tests.sampling import LONG, examples, sampled
-
-FIELDS = replace(SPEC.value_settings, fields=json.dumps({"n": "long"}))
-BUCKET = "bucket(3, kafka_key)"
-SPECS: dict[str, TableSpec] = {
-    "append": replace(SPEC, write="append", value="json", on_tombstone="row"),
-    "typed": replace(SPEC, write="append", value="json", on_tombstone="dead_letter", value_settings=FIELDS),
-    "upsert": replace(SPEC, write="upsert", value="json", on_tombstone="delete", partition_by=(BUCKET,)),
-    "deduplicate": replace(SPEC, write="deduplicate", value="json", on_tombstone="row", sort_by=("kafka_key",)),
-    "history": replace(SPEC, write="history", value="json", on_tombstone="delete"),
-}
-SMALL = Trigger(SPEC.trigger.every, rows=3, bytes=1_000_000)
-RECORDS: tuple[Sent, ...] = (("a", 1), ("b", 1), ("a", 2), (None, 3), ("c", 4), ("b", None), ("a", 2), ("d", 5))
-NO_LIMIT = BadRecordLimit.off()
-
-
-class KilledError(BaseException):
-    """The process died."""
-
-
-@dataclass(frozen=True)
-class TopicsNow:
-    """The topics of a world as they are when they are asked for (`ports.Topics`)."""
-
-    world: World
-
-    def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
-        """Offset 5 is the first one with a timestamp of any rewind."""
-        return {0: 5} if isinstance(start, StartTimestamp) else self.world.topics.first_offsets(facts, start)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.world.topics, name)
-
-
-def of_mode(name: str, changelog: Changelog) -> None:
-    spec = SPECS[name]
-    changelog.spec = replace(spec, table=changelog.spec.table, trigger=SMALL, bad_record_limit=NO_LIMIT)
-
-
-def rebuild(changelog: Changelog, **more: Any) -> Rebuild:
-    """A new process, for the changelog's present spec."""
-    world, spec = changelog.world, changelog.spec
-    built = RebuildLake(world.lake, (spec.identifier, spec.dead_letters_identifier))
-    given = {"wait": lambda seconds: None, "clock": lambda: 0.0, "report": lambda progress: None, **more}
-    clients = replace(world.table(spec).clients, topics=cast(Topics, TopicsNow(world)))
-    return Rebuild(spec, clients, built, f"r{next(NAMES)}", **given)
-
-
-def rewind(changelog: Changelog, target: Target, **more: Any) -> Rebuild:
-    return rebuild(changelog, target=target, **more)
-
-
-def stands(changelog: Changelog) -> Standing:
-    return standing(changelog.view, pipeline=changelog.spec.pipeline)
-
-
-def rows(changelog: Changelog, spec: TableSpec) -> list[dict[str, Any]]:
-    view = changelog.world.lake.load(spec.identifier)
-    assert view is not None
-    names = sorted(column.name for column in view.columns)
-    found = [row for each in changelog.world.lake.read(view, columns=names, equal={}) for row in each.to_pylist()]
-    return sorted(found, key=lambda row: int(row["kafka_offset"]))
-
-
-def letters(changelog: Changelog) -> list[int]:
-    view = changelog.world.lake.load(changelog.spec.dead_letters_identifier)
-    assert view is not None
-    equal = {"table_uuid": changelog.view.uuid}
-    batches = changelog.world.lake.read(view, columns=["offset"], equal=equal)
-    return sorted(int(row["offset"]) for each in batches for row in each.to_pylist())
-
-
-def check_as_new(changelog: Changelog) -> None:
-    """The table is what a new one would be that was read by the same spec, and is proven."""
-    spec = replace(changelog.spec, table=f"t{next(NAMES)}", trigger=SPEC.trigger)
-    drained(changelog.world, spec)
-    view = changelog.world.lake.load(spec.identifier)
-    assert view is not None
-    assert rows(changelog, changelog.spec) == rows(changelog, spec)
-    new, here = standing(view, pipeline=spec.pipeline).state, stands(changelog).state
-    assert here.total() == new.total()
-    assert {p.next for p in here.sources[0].partitions.values()} == {p.next for p in new.sources[0].partitions.values()}
-    assert len(letters(changelog)) == here.total().dead_letters
-    for verification in (changelog.verify(), changelog.against_kafka()):
-        assert verification.findings == ()
-    refs = (*changelog.view.branches, *changelog.view.tags)
-    assert not [name for name in refs if name.startswith("frazil_rebuild")]
-
-
-@contextmanager
-def killed_at(changelog: Changelog, number: int, *, after: bool) -> Iterator[None]:
-    """Let the process die before or after its commit of this number, from 0 on."""
-    catalog: Any = changelog.world.lake.catalog
-    commit, done = catalog.commit_table, 0
-
-    def committing(*given: Any) -> Any:
-        nonlocal done
-        done += 1
-        if done - 1 == number and not after:
-            raise KilledError
-        answer = commit(*given)
-        if done - 1 == number:
-            raise KilledError
-        return answer
-
-    catalog.commit_table = committing
-    try:
-        yield
-    finally:
-        catalog.commit_table = commit
-
-
-def move(changelog: Changelog, snapshot_id: int) -> None:
-    """Point `main` to a snapshot, as another engine does that rolls back."""
-    table = changelog.world.lake.catalog.load_table(changelog.spec.identifier)
-    with table.manage_snapshots() as manage:
-        manage.set_current_snapshot(snapshot_id)
 
 
 @pytest.fixture
 def changelog(tmp_path: Path) -> Changelog:
-    log = Changelog.at(tmp_path)
-    of_mode("append", log)
-    log.send(*RECORDS)
-    log.catch_up()
-    return log
+    return appended(tmp_path)
 
 
 @pytest.mark.parametrize("mode", SPECS)
@@ -185,15 +71,6 @@ def test_a_table_of_one_mode_becomes_one_of_another(changelog: Changelog, mode: 
     changelog.send(("a", 7), ("e", 8), ("b", None))
     changelog.catch_up()
     check_as_new(changelog)
-
-
-def seen_by_readers(changelog: Changelog, snapshot_id: int | None = None) -> tuple[list[Any], list[Any]]:
-    """Return the offsets that PyIceberg and DuckDB read."""
-    table = changelog.world.lake.catalog.load_table(changelog.spec.identifier)
-    theirs = table.scan(snapshot_id=snapshot_id).to_arrow().column("kafka_offset").to_pylist()
-    version = "" if snapshot_id is None else f", snapshot_from_id = {snapshot_id}"
-    query = f"SELECT kafka_offset FROM iceberg_scan('{table.metadata_location}'{version}) ORDER BY ALL"
-    return sorted(theirs), [row[0] for row in engine().execute(query).fetchall()]
 
 
 def test_readers_see_the_table_as_it_was_until_the_rebuild_is_complete(changelog: Changelog) -> None:
@@ -458,122 +335,3 @@ def test_a_rebuilt_table_is_what_a_new_one_would_be(
     log.catch_up()
 
     check_as_new(log)
-
-
-def test_a_rewind_reads_the_topic_again_from_the_last_batch_that_ended_before(changelog: Changelog) -> None:
-    before = changelog.view
-    seen: list[int | None] = []
-    files = {file.path for file in changelog.files()}
-
-    def look(progress: RebuildProgress) -> None:
-        seen.append(changelog.view.head)
-
-    receipt = rewind(changelog, ToOffsets({"orders": {0: 7}}), report=look).perform()
-
-    check_as_new(changelog)
-    assert [(each.start, each.end) for each in receipt.ranges] == [(6, 8)]
-    assert receipt.counts == Counts(read=2, rows=2)
-    assert changelog.view.uuid == before.uuid and seen == [before.head]
-    assert len(files & {file.path for file in changelog.files()}) == 2
-    changelog.send(("a", 7), (None, 8))
-    changelog.catch_up()
-    check_as_new(changelog)
-
-
-REWINDS = [
-    (mode, target) for mode in SPECS for target in (ToEarliest(), ToOffsets({"orders": {0: 4}}), ToTimestamp(NOW))
-]
-
-
-@pytest.mark.parametrize(
-    ("mode", "target"),
-    sampled(REWINDS, lambda each: isinstance(each[1], ToOffsets) != (each[0] in ("append", "typed"))),
-    ids=lambda each: each if isinstance(each, str) else type(each).__name__,
-)
-def test_a_rewound_table_is_what_a_new_one_would_be(tmp_path: Path, mode: str, target: Target) -> None:
-    log = Changelog.at(tmp_path)
-    of_mode(mode, log)
-    log.send(*RECORDS)
-    log.catch_up()
-
-    receipt = rewind(log, target).perform()
-
-    start = {ToEarliest: 0, ToOffsets: 3, ToTimestamp: 3}[type(target)]
-    assert [(each.start, each.end) for each in receipt.ranges] == [(start, 8)]
-    check_as_new(log)
-    log.send(("a", None), ("b", 4), (None, 5))
-    log.catch_up()
-    check_as_new(log)
-
-
-def test_a_rewind_to_the_earliest_offset_begins_with_what_kafka_still_has(changelog: Changelog) -> None:
-    changelog.world.earliest = 2
-    receipt = rewind(changelog, ToEarliest()).perform()
-    assert [(each.start, each.end) for each in receipt.ranges] == [(3, 8)]
-    assert [row["kafka_offset"] for row in rows(changelog, changelog.spec)] == [*range(8)]
-    assert changelog.verify().findings == ()
-
-    with pytest.raises(RecordsLostError, match="from offset 0 on, and the oldest record left in Kafka is 2"):
-        rewind(changelog, ToOffsets({"orders": {0: 2}})).perform()
-
-
-@pytest.mark.parametrize(("offset", "says"), [(9, "has the offsets 0 to 8"), (8, "nothing to read again")])
-def test_a_rewind_to_where_nothing_was_read_is_refused(changelog: Changelog, offset: int, says: str) -> None:
-    with pytest.raises(Misuse, match=says):
-        rewind(changelog, ToOffsets({"orders": {0: offset}})).perform()
-
-
-@pytest.mark.parametrize("after", sampled([False, True], bool), ids=lambda after: "after" if after else "before")
-def test_a_rewind_that_dies_at_any_commit_is_finished_by_the_next_one(tmp_path: Path, after: bool) -> None:
-    number = 0
-    while True:
-        log = Changelog.at(tmp_path)
-        of_mode("typed", log)
-        log.send(*RECORDS)
-        log.catch_up()
-        try:
-            with killed_at(log, number, after=after):
-                rewind(log, ToOffsets({"orders": {0: 3}})).perform()
-            break
-        except KilledError:
-            number += 1 if LONG else 3
-        if not stands(log).state.generation:
-            rewind(log, ToOffsets({"orders": {0: 3}})).perform()
-        log.send(("z", 9), (None, 1))
-        log.catch_up()
-        check_as_new(log)
-    assert number > 6
-
-
-def test_a_half_finished_rewind_is_not_taken_for_a_rebuild_nor_for_another_rewind(changelog: Changelog) -> None:
-    for act in (rebuild(changelog), rewind(changelog, ToOffsets({"orders": {0: 6}}))):
-        with killed_at(changelog, 3, after=True), pytest.raises(KilledError):
-            rewind(changelog, ToOffsets({"orders": {0: 3}})).perform()
-        act.perform()
-        check_as_new(changelog)
-
-
-def test_a_driver_that_publishes_during_a_rewind_is_followed(changelog: Changelog) -> None:
-    left: list[Sent] = [("e", 1), (None, 9), ("c", None)]
-
-    def publish(progress: RebuildProgress) -> None:
-        if left:
-            changelog.send(left.pop())
-            changelog.catch_up()
-
-    rewind(changelog, ToOffsets({"orders": {0: 3}}), report=publish).perform()
-
-    assert not left
-    check_as_new(changelog)
-
-
-def test_what_others_did_after_the_point_of_a_rewind_is_not_undone_unless_asked(changelog: Changelog) -> None:
-    (file, *_) = changelog.files()
-    changelog.others(deletes=[DeletedRows(file.path, [0])])
-    changelog.send(("x", 1))
-    changelog.catch_up()
-    with pytest.raises(RebuildError, match="removed 1"):
-        rewind(changelog, ToOffsets({"orders": {0: 3}})).perform()
-
-    rewind(changelog, ToOffsets({"orders": {0: 3}}), drop_foreign=True).perform()
-    check_as_new(changelog)
