@@ -129,7 +129,7 @@ def test_a_rebuild_that_dies_at_any_commit_is_finished_by_the_next_one(tmp_path:
                 rebuild(log).perform()
             break
         except KilledError:
-            number += 1 if LONG else 4
+            number += 1 if LONG else 7
         if not stands(log).state.generation:
             rebuild(log).perform()
         log.send(("z", 9), (None, 1))
@@ -163,7 +163,7 @@ def test_a_driver_that_never_stops_keeps_the_table_as_it_is(changelog: Changelog
         drained(changelog.world, of_before)
 
     with pytest.raises(ContendedError) as gave_up:
-        rebuild(changelog, report=publish, moves=3).perform()
+        rebuild(changelog, report=publish, moves=2).perform()
 
     assert "frazil pause" in gave_up.value.hint
     rebuild(changelog).perform()
@@ -314,7 +314,7 @@ def test_a_rollback_across_a_rebuild_is_refused_until_it_is_taken_back(changelog
 
 
 @settings(
-    max_examples=examples(3, 100),
+    max_examples=examples(2, 100),
     deadline=None,
     phases=[Phase.generate, *([Phase.shrink] if LONG else [])],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
