@@ -33,7 +33,7 @@ from whole_batches import World, drained, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.outcome import Again, Published
-from frazil.materialize.pause.pausing import PAUSED_PROPERTY
+from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
 from frazil.materialize.rebuild.perform import RebuildProgress
 from frazil.model.errors import (
     ContendedError,
@@ -285,6 +285,18 @@ def test_a_rebuild_by_another_spec_begins_again_and_one_can_be_dropped(changelog
     assert rebuild(changelog).discard()
     assert not rebuild(changelog).discard()
     check_as_new(changelog)
+
+
+def test_what_an_operator_accepts_during_a_rebuild_stays_accepted(changelog: Changelog) -> None:
+    lake, table = changelog.world.lake, changelog.spec.identifier
+    lake.set_properties(table, put={ACCEPTED_PROPERTY: '{"orders": {"0": 2}}'})
+
+    def accept(progress: RebuildProgress) -> None:
+        lake.set_properties(table, put={ACCEPTED_PROPERTY: '{"orders": {"0": 9}}'})
+
+    rebuild(changelog, report=accept).perform()
+
+    assert changelog.view.properties[ACCEPTED_PROPERTY] == '{"orders": {"0": 9}}'
 
 
 def test_a_bound_on_records_a_second_is_kept_by_waits_between_batches(changelog: Changelog) -> None:

@@ -336,11 +336,16 @@ class Rebuild:
         return [file for each in view.ancestry(view.head) for file in self.built.added_files(view, each.id)]
 
     def _properties(self, here: Standing, after: TableState) -> dict[str, str]:
-        """Return the properties of the rebuilt table that its branch does not have: those of the whole spec."""
+        """Return the properties of the rebuilt table that its branch has otherwise, or not.
+
+        They are of the whole spec, and an operator may have accepted bad records of the table meanwhile.
+        """
+        accepted = here.view.properties.get(ACCEPTED_PROPERTY)
+        kept = {} if accepted is None else {ACCEPTED_PROPERTY: accepted}
         spec = naming_topics(replace(self._spec_of(here), formats=self.spec.formats), after)
         applied = applied_spec_of(here.view.properties, table=spec.identifier)
         recorded = applied_by(spec, None if self._base is None else applied)
-        return {**spec_property(recorded), **generation_property(after.generation)}
+        return {**kept, **spec_property(recorded), **generation_property(after.generation)}
 
     def _snapshot_of(self, after: TableState) -> int:
         view = loaded(self.clients.lake, self.spec.identifier)
