@@ -20,7 +20,7 @@ _KNOWN: Recent[Sequence[ManifestEntry]] = Recent(MOST_ENTRIES)
 
 
 class KnownManifest(ManifestFile):
-    """A manifest whose live entries are read once in a process. Nobody may change them."""
+    """A manifest whose live entries are read once in a process. Callers must not change them."""
 
     def fetch_manifest_entry(self, io: FileIO, discard_deleted: bool = True) -> list[ManifestEntry]:
         if not discard_deleted:
