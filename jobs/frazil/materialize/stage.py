@@ -112,8 +112,9 @@ class ReadBatch:
                 f"{self.spec.identifier}: batch {self.plan.batch_id}: {plural(moved.keys, 'key')} of {topic}"
                 f" {'has' if moved.keys == 1 else 'have'} records in two partitions, such as {moved}: their offsets do"
                 " not say which is newer; nothing was published",
-                hint="let all producers of the topic use one partitioner (Java and librdkafka have different defaults),"
-                " and materialize the topic into another `table` once its records are in order",
+                hint="let all producers of the topic use one partitioner (Java and librdkafka have different defaults);"
+                f" write `order_by: {self.spec.metadata.prefix}timestamp` in {self.spec.source_file} and run"
+                f" `frazil rebuild {self.spec.identifier}`, which reads all records again in that order",
             ) from moved
 
     def _truncation(self, view: TableView) -> Truncation | None:

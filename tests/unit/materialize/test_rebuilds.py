@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from changelogs import NAMES, SENT, Changelog, Sent
@@ -20,6 +21,7 @@ from rebuilt_tables import (
     appended,
     check_as_new,
     killed_at,
+    letters,
     move,
     of_mode,
     rebuild,
@@ -347,3 +349,19 @@ def test_a_rebuilt_table_is_what_a_new_one_would_be(
     log.catch_up()
 
     check_as_new(log)
+
+
+def test_dead_letters_of_a_table_that_follows_keys_become_rows_once_they_can_be_decoded(tmp_path: Path) -> None:
+    changelog = Changelog.at(tmp_path)
+    of_mode("upsert", changelog)
+    changelog.spec = replace(changelog.spec, value_settings=FIELDS)
+    changelog.send(("a", 1), ("a", cast(int, 2.5)), ("b", 3))
+    changelog.catch_up()
+    assert letters(changelog) == [1]
+
+    changelog.spec = replace(changelog.spec, value_settings=replace(FIELDS, fields=json.dumps({"n": "double"})))
+    rebuild(changelog).perform()
+
+    check_as_new(changelog)
+    assert [(row["kafka_key"], row["n"]) for row in rows(changelog, changelog.spec)] == [("a", 2.5), ("b", 3.0)]
+    assert letters(changelog) == []

@@ -34,7 +34,8 @@ def check_replayable(spec: TableSpec) -> None:
         raise ReplayError(
             f"{spec.dead_letters_identifier}: the dead letters of a table with write: {spec.write} cannot be replayed"
             f" yet{why}",
-            hint="fix the cause and produce the current values of these keys again",
+            hint=f"fix the cause, then run `frazil rebuild {spec.identifier}`, which reads all records again, or"
+            " produce the current values of these keys again",
         )
 
 
