@@ -10,11 +10,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import (
-    CommitFailedException,
-    NoSuchTableError,
-    TableAlreadyExistsError,
-)
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.refs import SnapshotRefType
@@ -33,6 +29,7 @@ from frazil.adapters.iceberg.changes import change_columns, reorder, repartition
 from frazil.adapters.iceberg.commits import QuickCommits, commit_time, local_clock
 from frazil.adapters.iceberg.expiry import delete_unreachable, expiry_commit, same_snapshots
 from frazil.adapters.iceberg.live_rows import LiveRows
+from frazil.adapters.iceberg.manifest_readers import share_readers
 from frazil.adapters.iceberg.null_lists import keep_nulls
 from frazil.adapters.iceberg.probe import stored_files
 from frazil.adapters.iceberg.puffin import as_statistics, read_blob, write_blob
@@ -68,6 +65,7 @@ class IcebergLake:
 
     def __init__(self, settings: CatalogSettings, *, now_ms: Callable[[], int] = local_clock) -> None:
         keep_nulls()
+        share_readers()
         self._settings = settings
         self._now_ms = now_ms
         self._documents: Recent[bytes] = Recent(DOCUMENT_BYTES_KEPT)
