@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -128,3 +130,28 @@ class GroupWorld(World):
         assert (total.read, total.rows, total.dead_letters) == (end, len(orders) + len(refunds), len(others))
         assert total.balanced
         assert [finding for proof in verify_together(self.lake, specs()) for finding in proof.findings] == []
+
+
+@dataclass(frozen=True)
+class SavedGroup:
+    """A group whose first batches many tests begin with: they run once, and each test gets its own state of files."""
+
+    world: GroupWorld
+
+    @classmethod
+    def of(cls, world: GroupWorld) -> SavedGroup:
+        warehouse = Path(world.lake._settings.warehouse)
+        shutil.copytree(warehouse, _saved(warehouse))
+        return cls(world)
+
+    def restored(self) -> GroupWorld:
+        """Return the group as it was saved, in a new process. Tables have absolute paths, so it is at the same one."""
+        settings = self.world.lake._settings
+        warehouse = Path(settings.warehouse)
+        shutil.rmtree(warehouse)
+        shutil.copytree(_saved(warehouse), warehouse)
+        return deepcopy(self.world, {id(self.world.lake): IcebergLake(settings)})
+
+
+def _saved(warehouse: Path) -> Path:
+    return warehouse.with_name(f"{warehouse.name}-saved")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from grouped_tables import DEAD_LETTERS, ROUTES, SCHEMAS, GroupWorld, specs
+from grouped_tables import DEAD_LETTERS, ROUTES, SCHEMAS, GroupWorld, SavedGroup, specs
 from whole_batches import framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
@@ -56,13 +56,19 @@ def world(tmp_path: Path) -> GroupWorld:
     return GroupWorld.at(tmp_path)
 
 
-@pytest.fixture
-def begun(world: GroupWorld) -> GroupWorld:
-    """One batch has been published, and another one is there to be read."""
+@pytest.fixture(scope="module")
+def first_batch(tmp_path_factory: pytest.TempPathFactory) -> SavedGroup:
+    world = GroupWorld.at(tmp_path_factory.mktemp("group"))
     world.send(*SENT)
     world.catch_up()
     world.send(*SENT)
-    return world
+    return SavedGroup.of(world)
+
+
+@pytest.fixture
+def begun(first_batch: SavedGroup) -> GroupWorld:
+    """One batch has been published, and another one is there to be read."""
+    return first_batch.restored()
 
 
 def watched(world: GroupWorld, around: Callable[[str, Commit], object]) -> WatchedLake:
