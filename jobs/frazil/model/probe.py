@@ -11,6 +11,9 @@ from frazil.model.secret import SettingValue
 MERGED_FROM = 5
 """A data file with so many files of deletes of its own gets one instead, with the next delete."""
 
+FEW_DELETED = 16_384
+"""A data file with fewer deleted rows has one file of deletes: to open a second one costs more than to merge them."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeleteFile:
@@ -43,7 +46,8 @@ class StoredFile:
     @property
     def is_crowded(self) -> bool:
         """Return whether its own files of deletes should become one."""
-        return len(self.own_deletes) >= MERGED_FROM
+        count = len(self.own_deletes)
+        return count >= MERGED_FROM or (count > 0 and self.deleted < FEW_DELETED)
 
 
 @dataclass(frozen=True, slots=True)

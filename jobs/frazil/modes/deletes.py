@@ -1,7 +1,7 @@
 """Rows that a batch takes out of data files, as few files of position deletes for readers to open.
 
-A data file of which no row is left is dropped. One that has several files of deletes of its own gets one instead of
-them, so that a reader opens at most `MERGED_FROM`, and what is written again is a fraction of each batch.
+A data file of which no row is left is dropped. One with few deleted rows, or with several files of deletes of its own,
+gets one file of deletes instead of them: a reader opens at most `MERGED_FROM`, and only one where they are small.
 """
 
 from __future__ import annotations

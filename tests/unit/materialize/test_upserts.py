@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frazil.materialize.replay.request import ReplayError, ReplayRequest
+from frazil.model import probe
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import IncompatibleSchemaError, SpecChangeError, SpecError
 from frazil.model.ingested import DeletedRows
@@ -82,7 +83,23 @@ def test_a_file_without_a_row_is_dropped(changelog: Changelog) -> None:
     assert [file.deletes for file in changelog.files()] == [(), ()]
 
 
-def test_files_of_deletes_become_one_before_a_data_file_has_many(changelog: Changelog) -> None:
+def test_a_data_file_with_few_deleted_rows_has_one_file_of_deletes(changelog: Changelog) -> None:
+    changelog.send(*((key, 1) for key in "abcdefgh"))
+    changelog.catch_up()
+    for key in "abc":
+        changelog.send((key, 2))
+        changelog.catch_up()
+        changelog.check()
+
+    assert sorted(len(file.deletes) for file in changelog.files()) == [0, 0, 0, 1]
+    head = changelog.view.head_snapshot()
+    assert head is not None and head.figure("total-position-deletes") == 3
+
+
+def test_files_of_deletes_become_one_before_a_data_file_has_many(
+    changelog: Changelog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "FEW_DELETED", 0)
     keys = "abcdefghijklmn"
     changelog.send(*((key, 1) for key in keys))
     changelog.catch_up()
