@@ -26,6 +26,7 @@ from frazil.model.probe import IdentityColumns, ProbeTask
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings
 from frazil.modes.identity import COLUMNS, FIRST, SECOND
+from frazil.modes.order import LEAST
 
 SOURCE = (Column("partition", Scalar("int")), Column("offset", Scalar("long")))
 Identity = tuple[int | None, int | None]
@@ -139,7 +140,7 @@ def test_found_rows_have_the_values_that_order_them(tmp_path: Path) -> None:
 
     (by_both,), (by_one,) = (probe(keyed.task([(1, 1)], order)) for order in (("changed", "level"), ("changed",)))
 
-    assert [list(column) for column in by_both.order] == [[10], [-1]], "a row without a level is another writer's"
+    assert [list(column) for column in by_both.order] == [[10, 20], [-1, LEAST]], "a row without a level is the oldest"
     assert [list(column) for column in by_one.order] == [[10, 20]]
 
 

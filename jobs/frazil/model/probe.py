@@ -65,6 +65,12 @@ class IdentityColumns:
     end: int | None = None
 
     @property
+    def needed(self) -> frozenset[int]:
+        """The columns that each file with rows of records has. A row that lacks only its order is the oldest."""
+        order = () if self.end is None else (*self.order, self.end)
+        return frozenset({self.first, self.second, self.partition, self.offset, *order})
+
+    @property
     def found(self) -> tuple[int, ...]:
         """The columns of which found rows have values."""
         return self.partition, self.offset, *self.order, *(() if self.end is None else (self.end,))
@@ -90,8 +96,8 @@ class FoundRows:
 
     `left` is the number of all its rows that are not deleted. `deleted` are the positions in its own files of deletes,
     if it is crowded. By column: the `position` in the file, ascending, the `place` of the identity in the task, and the
-    partition and offset of the row's record, and the `order` before these, most significant first. Rows without any of
-    these are left out: they are another writer's.
+    partition and offset of the row's record, and the `order` before these, most significant first. Rows without a
+    partition and an offset are left out: they are another writer's.
     """
 
     file: StoredFile

@@ -7,18 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from frazil.model.columns import Column
 from frazil.model.ingested import FollowedRecords
 from frazil.model.spec import TableSpec
 from frazil.modes.identity import COLUMNS, FIRST, SECOND
-from frazil.modes.order import as_order
+from frazil.modes.order import LEAST, as_order
 from frazil.modes.validity import VALID_FROM, VALID_TO, validity_columns
 from frazil.modes.wanted import as_array
-
-LEAST = -(2**63)
-"""The order of a record without a timestamp."""
 
 
 def added_columns(spec: TableSpec) -> tuple[Column, ...]:
@@ -53,7 +49,7 @@ class FollowedColumns:
         return cls(partition, offset, () if spec.order_by is None else (spec.order_by,))
 
     def of_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        order = [pc.fill_null(as_order(rows.column(name)), LEAST) for name in self.order]
+        order = [as_order(rows.column(name)).fill_null(LEAST) for name in self.order]
         where = rows.select([FIRST, SECOND, self.partition, self.offset])
         names = [*where.schema.names, *map(str, range(len(order)))]
         return pa.RecordBatch.from_arrays([*where.columns, *order], names=names)

@@ -11,6 +11,8 @@ import pyarrow as pa
 from frazil.modes.wanted import Numbers
 
 Flags = npt.NDArray[np.bool_]
+LEAST = -(2**63)
+"""The order of a record or a row without a value in the column that orders it."""
 
 
 def as_order(values: pa.Array) -> pa.Int64Array:

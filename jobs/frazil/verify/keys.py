@@ -13,13 +13,14 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.ingest.decode import DecodedRecords
 from frazil.modes.followed import FollowedColumns
 from frazil.modes.identity import FIRST, SECOND
-from frazil.modes.order import Flags, as_order, is_newer
+from frazil.modes.order import LEAST, Flags, as_order, is_newer
 from frazil.modes.wanted import Numbers, Wanted, as_numbers
 from frazil.proof.tally import TopicPartition, bitmap_of, each_partition, offsets_of
 from frazil.proof.verification import NAMED, Discrepancy, FindingKind
@@ -157,12 +158,12 @@ class NewestRecords:
         names = (*self.columns.order, self.columns.partition, self.columns.offset)
         places, parts = [np.empty(0, np.int64)], [[np.empty(0, np.int64)] * len(names)]
         for batch in self._rows.batches() if count else ():
-            first, second, whole = halves_of(batch.drop_null())
+            first, second, whole = halves_of(_with_source(batch, self.columns))
             likely = wanted.candidates(first)
             found = wanted.find(first[likely], second[likely])
             rows = whole.take(pa.array(likely[found >= 0]))
             places.append(found[found >= 0])
-            parts.append([as_order(rows.column(name)).to_numpy() for name in names])
+            parts.append([as_order(rows.column(name)).fill_null(LEAST).to_numpy() for name in names])
         place = np.concatenate(places)
         by_place = np.argsort(place, kind="stable")
         at, starts = np.unique(place[by_place], return_index=True)
@@ -174,6 +175,11 @@ class NewestRecords:
         has_row = np.zeros(count, np.bool_)
         has_row[at] = True
         return has_row, newest
+
+
+def _with_source(rows: pa.RecordBatch, columns: FollowedColumns) -> pa.RecordBatch:
+    """Return the rows that came from a record."""
+    return rows.filter(pc.and_(*(rows.column(name).is_valid() for name in (columns.partition, columns.offset))))
 
 
 @dataclass(slots=True)

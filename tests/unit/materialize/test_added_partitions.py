@@ -181,3 +181,22 @@ def test_the_timestamps_stay_and_may_get_another_prefix(grown: GrowingChangelog)
 
 def _at(milliseconds: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+
+
+def test_rows_that_are_older_than_the_column_of_timestamps_are_older_than_any_record(tmp_path: Path) -> None:
+    """The table gets `kafka_timestamp` when it has rows already: these have none."""
+    changelog = GrowingChangelog.at(tmp_path)
+    kept = changelog.spec.metadata
+    without = tuple(name for name in kept.keep if name != "timestamp")
+    changelog.spec = replace(changelog.spec, metadata=replace(kept, keep=without))
+    changelog.send_at(("a", 1, 9, 0), ("b", 1, 9, 0), ("c", 1, 9, 0))
+    changelog.catch_up()
+    changelog.spec = replace(changelog.spec, metadata=kept)
+    changelog.grow()
+    changelog.send_at(("a", 2, 5, 1), ("b", None, 5, 1))
+    drained(changelog.world, changelog.spec)
+
+    found = changelog.world.lake.read(changelog.view, columns=["kafka_key", "kafka_partition"], equal={})
+    rows = sorted((row["kafka_key"], row["kafka_partition"]) for part in found for row in part.to_pylist())
+    assert rows == [("a", 1), ("c", 0)]
+    assert changelog.against_kafka().findings == ()

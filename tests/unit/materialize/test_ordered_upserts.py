@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from changelogs import UPSERT
 from hypothesis import HealthCheck, given, settings
@@ -27,6 +28,8 @@ from frazil.model.remembered import RememberedDeletes
 from frazil.model.spec import CatalogSettings, KeepSnapshots
 from frazil.modes import memory
 from tests.fakes.clients_in_memory import a_field, record
+
+STAMP = "kafka_timestamp"
 
 
 @pytest.fixture
@@ -212,6 +215,18 @@ def test_of_too_many_deletes_the_oldest_are_forgotten_first(
     assert list(changelog.records()) == ["a"]
     assert (remembered(changelog).count, remembered(changelog).forgotten) == (2, 1)
     assert "too_many_deletes" in caplog.text
+
+
+def test_a_row_whose_order_another_engine_took_away_is_older_than_any_record(changelog: OrderedChangelog) -> None:
+    changelog.send_at(("a", 1, 5, 0), ("b", 1, 5, 0))
+    changelog.catch_up()
+    none = pa.nulls(2, pa.timestamp("us", tz="UTC"))
+    changelog.replace_rows(lambda rows: rows.set_column(rows.schema.names.index(STAMP), rows.field(STAMP), none))
+    changelog.send_at(("a", 2, 4, 1), ("b", None, 4, 1))
+    drained(changelog.world, changelog.spec)
+
+    assert list(changelog.records()) == ["a"]
+    assert changelog.verify().findings == ()
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -16,6 +16,7 @@ from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.maintain.background import Background
 from frazil.maintain.expiring import Expiring
 from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.policed import policed
 from frazil.model.policies import Policies, Policy
 from frazil.model.spec import CatalogSettings, KeepSnapshots, TableSpec
@@ -97,6 +98,21 @@ def test_rows_are_found_where_another_engine_has_moved_them(tmp_path: Path) -> N
     changelog.catch_up()
 
     changelog.check()
+
+
+@pytest.mark.parametrize("column", ["kafka_partition", "kafka_offset"])
+def test_a_table_whose_rows_lost_the_place_of_their_record_gets_no_second_row_of_a_key(
+    tmp_path: Path, column: str
+) -> None:
+    changelog = Changelog.at(tmp_path)
+    changelog.send(("a", 1), ("b", 1))
+    changelog.catch_up()
+    with changelog.view.current.update_schema() as update:
+        update.delete_column(column)
+    changelog.send(("a", 2))
+
+    with pytest.raises(IncompatibleSchemaError, match=f"{column}: was dropped by another tool"):
+        changelog.catch_up()
 
 
 def test_files_of_deletes_leave_with_the_last_snapshot_that_has_them(tmp_path: Path) -> None:

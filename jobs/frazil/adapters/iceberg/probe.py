@@ -24,7 +24,7 @@ from frazil.materialize.ingest.storage import open_storage
 from frazil.model.errors import CatalogError
 from frazil.model.probe import DeleteFile, FoundRows, IdentityColumns, ProbeTask, StoredFile
 from frazil.model.snapshot import TableView
-from frazil.modes.order import as_order
+from frazil.modes.order import LEAST, as_order
 from frazil.modes.validity import OPEN
 from frazil.modes.wanted import Numbers, Wanted, as_array, as_numbers
 
@@ -93,9 +93,8 @@ def _found_in(
 ) -> Iterator[pa.RecordBatch]:
     with io.new_input(file.path).open() as stream:
         parquet = pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER_BYTES)
-        ids = {columns.first, columns.second, *columns.found}
-        names = names_of(parquet.schema_arrow, mapping, ids)
-        if not ids <= names.keys():
+        names = names_of(parquet.schema_arrow, mapping, {columns.first, columns.second, *columns.found})
+        if not columns.needed <= names.keys():
             return  # another writer's: its rows have no identity, or come from no record
         start = 0
         for group in range(parquet.metadata.num_row_groups):
@@ -119,10 +118,19 @@ def _rows_of(
         if half.null_count:
             places[half.is_null().to_numpy(zero_copy_only=False)] = -1
     at = pa.array(likely[places >= 0])
-    values = [as_order(_column(parquet, group, names[number]).take(at)) for number in columns.found]
-    if columns.end is not None:
-        values[-1] = values[-1].fill_null(OPEN)
-    return _in_columns([at, pa.array(places[places >= 0]), *values]).drop_null()
+    values = {
+        number: as_order(_column(parquet, group, names[number]).take(at)) if number in names else _no_order(len(at))
+        for number in columns.found
+    }
+    if columns.end is None:
+        values |= {number: values[number].fill_null(LEAST) for number in columns.order}
+    else:
+        values[columns.end] = values[columns.end].fill_null(OPEN)
+    return _in_columns([at, pa.array(places[places >= 0]), *values.values()]).drop_null()
+
+
+def _no_order(rows: int) -> pa.Int64Array:
+    return pa.nulls(rows, pa.int64())
 
 
 def _in_columns(columns: Sequence[pa.Array]) -> pa.RecordBatch:

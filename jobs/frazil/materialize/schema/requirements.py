@@ -132,7 +132,7 @@ def _identity_findings(spec: TableSpec, wanted: RequiredColumns, evolution: Evol
     """Yield the changes after which a table that follows keys would not find the rows that it has."""
     if not spec.follows_keys:
         return
-    dropped = dict.fromkeys((FIRST, SECOND), "identity") | dict.fromkeys(VALIDITY, "interval")
+    dropped = _never_new(spec)
     yield from identity_findings(spec, wanted.columns, evolution.former_names)
     for change in evolution.changes:
         if not isinstance(change, AddColumn):
@@ -146,6 +146,14 @@ def _identity_findings(spec: TableSpec, wanted: RequiredColumns, evolution: Evol
             yield SchemaFinding(
                 change.path, f"was dropped by another tool: the rows before have no {dropped[change.path]} any more"
             )
+
+
+def _never_new(spec: TableSpec) -> dict[str, str]:
+    """Return what rows lack where such a column is new: a batch would not find them, or take them for others."""
+    names = spec.metadata.prefix + "partition", spec.metadata.prefix + "offset"
+    missing = dict.fromkeys((FIRST, SECOND), "identity") | dict.fromkeys(VALIDITY, "interval")
+    order = {} if spec.order_by is None or spec.orders_by_value else {spec.order_by: "order"}
+    return missing | dict.fromkeys(names, "source") | order
 
 
 def _order_findings(spec: TableSpec, wanted: RequiredColumns, evolution: Evolution) -> Iterator[SchemaFinding]:
