@@ -16,6 +16,7 @@ from frazil.materialize.changed_spec.applied_spec import (
     SPEC_PROPERTY,
     AppliedSpec,
     applied_spec_of,
+    ordered_as,
     spec_property,
 )
 from frazil.materialize.state import Standing
@@ -49,23 +50,29 @@ class NextOrder:
     def commit(self, lake: Lake, spec: TableSpec, at: Standing) -> None:
         """Record the order in the table, unless the table has changed meanwhile: then it is to be judged again."""
         applied = _applied(spec, at)
-        order = f"{spec.metadata.prefix}timestamp" if self.by_time else applied.keys["order_by"]
+        order = f"{spec.metadata.prefix}timestamp" if self.by_time else BY_OFFSET
         after = replace(applied, keys={**applied.keys, "order_by": order}, offsets_first=self.first)
         with suppress(CommitRejectedError):
             lake.set_property_at(at.view, SPEC_PROPERTY, spec_property(after)[SPEC_PROPERTY])
 
 
-def next_order(spec: TableSpec, at: Standing, facts: TopicFacts) -> NextOrder | None:
-    """Return the order that the table is to have before its next batch; None if it has it."""
+def next_order(given: TableSpec, at: Standing, facts: TopicFacts) -> NextOrder | None:
+    """Return the order that the table is to have before its next batch; None if it has it.
+
+    `given` is the spec as it is written. A table that was rolled back or rewound reads offsets again that offsets had
+    ordered, and they do so again, unless the spec names the timestamps by now.
+    """
+    spec = ordered_as(given, at.view.properties)
     source = next((each for each in at.state.sources if each.topic == facts.topic), None)
     if source is None or not at.state.epoch or not {*source.partitions} <= {*facts.partitions}:
         return None
     read = {number: progress.next for number, progress in source.partitions.items()}
     first = offsets_first(spec, at)
     if first and spec.order_by is not None:
-        # of a table that was rolled back, timestamps order what is read again
         again = {number: min(offset, read.get(number, offset)) for number, offset in first.items()}
-        return None if again == first else NextOrder(again, by_time=True)
+        if again == first:
+            return None
+        return NextOrder(first, by_time=False) if given.order_by is None else NextOrder(again, by_time=True)
     if without_waiting(spec, source, facts) == facts:
         return None
     if not first:

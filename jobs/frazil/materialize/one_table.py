@@ -22,17 +22,19 @@ from frazil.model.spec import TableSpec
 
 @dataclass(slots=True)
 class OneTable:
-    """One table in one process. `writer` is the process's id."""
+    """One table in one process. `writer` is the process's id. `given` is the spec as it was, and `spec` the table's."""
 
     spec: TableSpec
     writer: str
     absorbed: Absorbed = field(default_factory=lambda: Absorbed({}, {}))
+    given: TableSpec = field(init=False)
     stage_names: Iterator[str] = field(init=False)
     warnings: WarnOnce = field(init=False)
     announcing: Announcing = field(init=False)
     housekeeping: Housekeeping = field(init=False)
 
     def __post_init__(self) -> None:
+        self.given = self.spec
         self.stage_names = branch_names(STAGE_PREFIX, self.writer)
         self.warnings = WarnOnce(self.spec.identifier)
         self.announcing = Announcing(self.spec, self.warnings)

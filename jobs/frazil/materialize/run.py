@@ -218,7 +218,7 @@ class TableRun:
         view = ensure_table(lake, topics, registry, first.spec, new_writer=self.writer, adopt=self.adopt)
         ledger = first.stands(view)
         for table in self.tables:
-            table.spec = ordered_as(naming_topics(table.spec, ledger.state), view.properties)
+            table.spec = ordered_as(naming_topics(table.given, ledger.state), view.properties)
         self.spec = first.spec
         here = {first.identifier: ledger}
         for table in others:
@@ -269,7 +269,7 @@ class TableRun:
 
     def _gets_order(self, at: Standing, topics: Sequence[TopicFacts]) -> bool:
         """Return whether the records of the next batches have another order, which is recorded then."""
-        order = next_order(self.spec, at, topics[0])
+        order = next_order(self.tables[0].given, at, topics[0])
         if order is not None:
             order.commit(self.clients.lake, self.spec, at)
         return order is not None

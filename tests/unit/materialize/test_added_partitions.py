@@ -11,10 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ordered_changelogs import STAMPED, OrderedChangelog, Stamped
+from rebuilt_tables import move, rewind
 from test_verify_keyed import kafka, with_values
 from whole_batches import drained
 
 from frazil.materialize.added_partitions import note_on_order
+from frazil.materialize.rebuild.rewind import ToOffsets
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import SourceChangedError, SpecChangeError
 from frazil.model.progress import Counts
@@ -199,4 +201,50 @@ def test_rows_that_are_older_than_the_column_of_timestamps_are_older_than_any_re
     found = changelog.world.lake.read(changelog.view, columns=["kafka_key", "kafka_partition"], equal={})
     rows = sorted((row["kafka_key"], row["kafka_partition"]) for part in found for row in part.to_pylist())
     assert rows == [("a", 1), ("c", 0)]
+    assert changelog.against_kafka().findings == ()
+
+
+def test_a_rewound_table_has_the_same_order_again(grown: GrowingChangelog) -> None:
+    grown.catch_up()
+    before = grown.records()
+
+    rewind(grown, ToOffsets({"orders": {0: 3}})).perform()
+
+    check_goes_on_by_time(grown, before)
+
+
+def test_a_table_that_was_rolled_back_has_the_same_order_again(grown: GrowingChangelog) -> None:
+    first = grown.view.head
+    assert first is not None
+    grown.catch_up()
+    before = grown.records()
+
+    move(grown, first)
+    drained(grown.world, grown.spec)
+
+    check_goes_on_by_time(grown, before)
+
+
+def test_timestamps_that_the_spec_names_by_now_order_what_is_read_again(grown: GrowingChangelog) -> None:
+    first = grown.view.head
+    assert first is not None
+    grown.catch_up()
+    grown.spec = replace(grown.spec, order_by="kafka_timestamp")
+
+    move(grown, first)
+    drained(grown.world, grown.spec)
+
+    assert grown.records() == {"a": (5, 0, 0), "b": (7, 1, 0)}, "the delete of c has a later timestamp"
+    assert grown.against_kafka().findings == ()
+
+
+def check_goes_on_by_time(changelog: GrowingChangelog, before: dict[str, tuple[int, int, int]]) -> None:
+    """The table is as it was, and timestamps order what follows."""
+    assert note_on_order(changelog.spec, changelog.standing) == (
+        "since partitions were added, kafka_timestamp orders the records of a key"
+    )
+    assert changelog.records() == before
+    changelog.send_at(("b", 5, 9, 0), ("b", 6, 8, 1))
+    drained(changelog.world, changelog.spec)
+    assert changelog.records()["b"] == (9, 0, 5)
     assert changelog.against_kafka().findings == ()

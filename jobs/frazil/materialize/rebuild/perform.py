@@ -16,6 +16,7 @@ from frazil.materialize.changed_spec.applied_spec import (
     applied_by,
     applied_spec_of,
     naming_topics,
+    ordered_as,
     spec_property,
 )
 from frazil.materialize.clients import Clients
@@ -320,7 +321,7 @@ class Rebuild:
                 tag=CHECKPOINT_TAG,
                 summary=stored.summary,
                 document=stored.document,
-                put=self._properties(here, after),
+                put=self._properties(here, built, after),
                 remove=LEFT_BEHIND,
                 statistics=None if after.remembered is None else after.remembered.file,
             )
@@ -335,7 +336,7 @@ class Rebuild:
         assert view is not None  # noqa: S101 - the first batch made it
         return [file for each in view.ancestry(view.head) for file in self.built.added_files(view, each.id)]
 
-    def _properties(self, here: Standing, after: TableState) -> dict[str, str]:
+    def _properties(self, here: Standing, built: Standing, after: TableState) -> dict[str, str]:
         """Return the properties of the rebuilt table that its branch has otherwise, or not.
 
         They are of the whole spec, and an operator may have accepted bad records of the table meanwhile.
@@ -343,7 +344,8 @@ class Rebuild:
         accepted = here.view.properties.get(ACCEPTED_PROPERTY)
         kept = {} if accepted is None else {ACCEPTED_PROPERTY: accepted}
         spec = naming_topics(replace(self._spec_of(here), formats=self.spec.formats), after)
-        applied = applied_spec_of(here.view.properties, table=spec.identifier)
+        spec = ordered_as(spec, built.view.properties)
+        applied = applied_spec_of(built.view.properties, table=spec.identifier)
         recorded = applied_by(spec, None if self._base is None else applied)
         return {**kept, **spec_property(recorded), **generation_property(after.generation)}
 
