@@ -78,6 +78,7 @@ class ReadBatch:
         before = plan.state.remembered
         memory = recall(self.lake, here.view, before, now=self.planned_at, keep=self.spec.delete_memory)
         change = self._with_updates(here.view, self._change(here.view, memory))
+        plan = replace(plan, state=replace(plan.state, foreign=plan.state.foreign.without_copies(change.copies)))
         remembered = remember(self.lake, here.view, before, change.remembered)
         got = self.got.without_late(change.late).without_unkept(change.unkept)
         state = next_state(

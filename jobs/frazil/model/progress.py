@@ -167,6 +167,10 @@ class ForeignChanges:
             sourced_removed=self.sourced_removed + other.sourced_removed,
         )
 
+    def without_copies(self, count: int) -> ForeignChanges:
+        """Return the changes without the effect of so many rows that others had copied, and that are gone again."""
+        return replace(self, rows_removed=self.rows_removed + count, sourced_removed=self.sourced_removed + count)
+
 
 FOREIGN_NAMES_KEPT = 20
 

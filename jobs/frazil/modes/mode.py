@@ -68,7 +68,8 @@ class BatchChange:
     `files` are added, and `deletes` take rows out of these and of other files. `updates` are rows among them that are
     written anew into further files; `figures` counts these rows as added. By partition, `late` are
     records of the batch that are duplicates, and `replaced` are rows, of the batch or of the table, that are not there
-    any more. `unkept` are events that keep a row which is not there: they are no rows, and are skipped.
+    any more. `unkept` are events that keep a row which is not there: they are no rows, and are skipped. `copies` are
+    rows that another engine had copied, and that are taken out with the row that is replaced.
 
     `remembered` are the deletes to remember from then on; None if they are the same as before.
 
@@ -83,6 +84,7 @@ class BatchChange:
     late: Mapping[int, Late] = field(default_factory=dict)
     replaced: Mapping[int, OutOfTable] = field(default_factory=dict)
     unkept: Mapping[int, OutOfTable] = field(default_factory=dict)
+    copies: int = 0
     remembered: Deletes | None = None
 
 

@@ -115,7 +115,8 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
         *deleted_rows([each.path for each in written.followed], changes.file[rewritten], changes.position[rewritten]),
         *(deletions(found, stored.file[theirs], stored.position[theirs]) if cut is None else cut.dropped()),
     ]
-    (*_, partition, offset), (*_, partition_of_stored, offset_of_stored) = changes.order, stored.order
+    *_, partition, offset = changes.order
+    partition_of_stored, offset_of_stored = _each_once(*(column[theirs] for column in stored.order[-2:]))
     return BatchChange(
         written.files,
         figures_of(written, found if cut is None else cut.found(), deletes, updated=len(completed.records)),
@@ -124,12 +125,13 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
         late=_late(partition, offset, late_rows, late_deletes),
         replaced=_together(
             _out_of_table(
-                np.concatenate([partition[replaced], partition_of_stored[theirs]]),
-                np.concatenate([offset[replaced], offset_of_stored[theirs]]),
+                np.concatenate([partition[replaced], partition_of_stored]),
+                np.concatenate([offset[replaced], offset_of_stored]),
             ),
             {} if cut is None else cut.rows,
         ),
         unkept=_out_of_table(partition[completed.unkept], offset[completed.unkept]),
+        copies=len(theirs) - len(offset_of_stored),
         remembered=_remembered(changes, settled.deletes, written.memory) if columns else None,
     )
 
@@ -258,6 +260,15 @@ def _late(partition: Numbers, offset: Numbers, rows: Numbers, deletes: Numbers) 
 def _out_of_table(partition: Numbers, offset: Numbers) -> dict[int, OutOfTable]:
     parts = ((number, offset if where is None else offset[where]) for number, where in each_partition(partition))
     return {number: OutOfTable(len(offsets), sums_of(offsets)) for number, offsets in parts if len(offsets)}
+
+
+def _each_once(partition: Numbers, offset: Numbers) -> tuple[Numbers, Numbers]:
+    """Return each record once: another engine may have copied its row."""
+    ascending = np.lexsort((offset, partition))
+    partition, offset = partition[ascending], offset[ascending]
+    begins = np.ones(len(offset), np.bool_)
+    begins[1:] = (np.diff(partition) != 0) | (np.diff(offset) != 0)
+    return partition[begins], offset[begins]
 
 
 def _together(one: Mapping[int, OutOfTable], other: Mapping[int, OutOfTable]) -> dict[int, OutOfTable]:

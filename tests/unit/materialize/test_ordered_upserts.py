@@ -131,7 +131,7 @@ def test_the_file_of_deletes_is_that_of_the_published_snapshot(changelog: Ordere
     assert len(read_deletes(changelog.world.lake, changelog.view, first)) == 1
 
 
-@pytest.mark.parametrize("damage", ["lost", "cut", "another"])
+@pytest.mark.parametrize("damage", ["lost", "cut", "begun", "another"])
 def test_a_table_whose_deletes_are_damaged_is_not_written(changelog: OrderedChangelog, damage: str) -> None:
     changelog.send_at(("a", None, 9, 0))
     changelog.catch_up()
@@ -142,7 +142,7 @@ def test_a_table_whose_deletes_are_damaged_is_not_written(changelog: OrderedChan
     if damage == "lost":
         file.unlink()
     else:
-        file.write_bytes(other if damage == "another" else other[:-20])
+        file.write_bytes({"another": other, "cut": other[:-20], "begun": other[:4]}[damage])
     head = changelog.view.head
     changelog.send_at(("a", 1, 8, 0))
 
@@ -227,6 +227,18 @@ def test_a_row_whose_order_another_engine_took_away_is_older_than_any_record(cha
 
     assert list(changelog.records()) == ["a"]
     assert changelog.verify().findings == ()
+
+
+def test_rows_that_another_engine_copied_count_once_when_they_are_replaced(changelog: OrderedChangelog) -> None:
+    changelog.send_at(("a", 1, 5, 0), ("b", 1, 5, 1))
+    changelog.catch_up()
+    table: Table = changelog.world.lake.catalog.load_table(changelog.spec.identifier)
+    table.append(table.scan().to_arrow())
+
+    changelog.send_at(("a", 2, 6, 0), ("b", None, 6, 1))
+    changelog.catch_up()
+
+    changelog.check()
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])

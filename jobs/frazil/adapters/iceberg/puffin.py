@@ -60,7 +60,7 @@ def read_blob(io: FileIO, path: str) -> bytes | None:
         found = PuffinFile(content)
         (blob,) = found.footer.blobs
         return found.get_blob_payload(blob)
-    except (ValueError, ZstdError):
+    except (ValueError, IndexError, ZstdError):
         return None
 
 
