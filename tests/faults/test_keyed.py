@@ -14,6 +14,7 @@ from confluent_kafka import Message
 from confluent_kafka.admin import NewPartitions
 from pyiceberg.expressions import EqualTo
 
+from frazil.materialize.added_partitions import note_on_order
 from frazil.model.errors import FencedError, SourceChangedError
 from frazil.verify.table import verify_table
 from tests.faults.moments import BOUNDARIES, Moment, at
@@ -108,16 +109,24 @@ def test_a_key_in_two_partitions_stops_the_table(changelog: Changelog, *, in_one
     assert len(changelog.rows()) == (0 if in_one_batch else 1)
 
 
-def test_partitions_that_are_added_stop_the_table(changelog: Changelog) -> None:
+def test_timestamps_order_the_records_of_a_key_that_moves_to_an_added_partition(changelog: Changelog) -> None:
     changelog.send("a", 1)
+    changelog.send("b", 1)
     changelog.world.catch_up()
     topic, admin = changelog.world.topic, admin_of(changelog.world.setting.services)
     admin.create_partitions([NewPartitions(topic, 3)])[topic].result(WAIT_SECONDS)
     while len(topics_of(changelog.world.setting.services).describe(topic).partitions) < 3:  # type: ignore[union-attr]
         sleep(0.05)
+    changelog.send("a", 2)
+    plain_producer(changelog.world.setting.services).list_topics(topic, WAIT_SECONDS)  # it knows the former partitions
 
-    with pytest.raises(SourceChangedError, match="1 partition more than when the table began"):
-        changelog.world.catch_up()
+    changelog.send("a", 3, partition=2)
+    changelog.send("b", None, partition=2)
+    changelog.world.catch_up()
+
+    changelog.check()
+    note = note_on_order(changelog.world.spec, changelog.world.standing())
+    assert note == "since partitions were added, kafka_timestamp orders the records of a key"
 
 
 def disturbed(changelog: Changelog, moment: Moment, act: Callable[[], object]) -> None:

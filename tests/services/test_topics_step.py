@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from time import sleep
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -38,6 +39,8 @@ def test_topics_are_made_with_their_sizes_once_and_never_changed(services: Local
     admin = connect(of_external(kafka, None))
 
     first = make_topics(admin, {name: HOURLY})
+    while name not in admin.list_topics(timeout=10).topics:  # a broker shows a new topic a moment later
+        sleep(0.05)
     second = make_topics(admin, {name: replace(HOURLY, partitions=9)})
 
     assert (list(first.make), first.differing) == ([name], ())

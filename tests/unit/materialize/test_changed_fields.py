@@ -149,4 +149,4 @@ def test_what_would_read_existing_rows_otherwise_is_refused(world: World, fields
     with pytest.raises(SpecChangeError, match=problem) as refused:
         run(world, declared(**fields)).batch()
 
-    assert "materialize into another `table`" in str(refused.value.hint)
+    assert "run `frazil rebuild lake.orders`" in str(refused.value.hint)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from grouped_tables import ROUTES, GroupWorld, specs
-from test_groups import begun, killed_before_refunds, roll_back, world
+from test_groups import begun, first_batch, killed_before_refunds, roll_back, world
 
 from frazil.cli.status import remarks
 from frazil.model.routes import Route
@@ -14,7 +14,7 @@ from frazil.model.spec import TableSpec
 from frazil.status import TableStatus, table_statuses
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
 
-__all__ = ["begun", "world"]
+__all__ = ["begun", "first_batch", "world"]
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
