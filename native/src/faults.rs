@@ -69,7 +69,7 @@ pub fn utf8(text: &[u8]) -> Checked<&[u8]> {
 
 /// Check eight bytes at a time. For short texts this beats the standard library, which first handles alignment.
 #[inline]
-fn is_ascii(text: &[u8]) -> bool {
+pub fn is_ascii(text: &[u8]) -> bool {
     let (words, rest) = text.as_chunks::<8>();
     let high = words.iter().fold(0, |high, word| high | u64::from_ne_bytes(*word));
     let rest = rest.iter().fold(0, |high, byte| high | byte);

@@ -4,5 +4,7 @@ mod decoder;
 mod read;
 mod rules;
 mod shape;
+mod skip;
+mod varint;
 
 pub use decoder::AvroDecoder;

@@ -5,6 +5,7 @@ use arrow_schema::DataType;
 
 use crate::avro::rules::{Bytes, MOST_MILLIS};
 use crate::avro::shape::{variants, Item, Member, Shape, Variants};
+use crate::avro::skip::Steps;
 use crate::columns::{offsets, Column, Entries, Field, Texts, Values};
 use crate::faults::{within, Checked, MICROS_A_DAY};
 
@@ -18,6 +19,8 @@ pub struct Reading<'s> {
     only: Option<(usize, usize)>,
     /// Of a column for a union's branch: the index of that branch.
     branch: usize,
+    /// Of fields that no column keeps: how to pass over them quickly.
+    steps: Option<Steps>,
 }
 
 impl Field for Reading<'_> {
@@ -45,7 +48,8 @@ fn column<'s>(name: &'s str, shape: &'s Shape, branch: usize, capacity: usize) -
         },
         _ => (shape, None),
     };
-    Column::new(Reading { name, shape, only, branch }, values(shape, capacity), capacity)
+    let steps = if let Shape::Skipped { of } = shape { Steps::over(of) } else { None };
+    Column::new(Reading { name, shape, only, branch, steps }, values(shape, capacity), capacity)
 }
 
 fn values(shape: &Shape, capacity: usize) -> Values<'_, Reading<'_>> {
@@ -153,6 +157,7 @@ impl<'s> AvroColumn<'s> {
                 }
                 _ => read_record(columns, bytes)?,
             },
+            _ if self.field.steps.as_ref().is_some_and(|steps| bytes.passed(steps)) => {}
             _ => skip(self.field.shape, bytes)?,
         }
         Ok(())

@@ -3,6 +3,8 @@
 //! `jobs/frazil/formats/avro/rules.py` implements the same rules and gives the same error messages; tests compare both.
 
 use crate::avro::shape::Item;
+use crate::avro::skip::Steps;
+use crate::avro::varint::{eight, unsigned_to_signed};
 use crate::faults::{broken, counted, unscaled, utf8, Checked, Used};
 
 pub const MOST_MILLIS: i64 = i64::MAX / 1000;
@@ -134,9 +136,15 @@ impl<'a> Bytes<'a> {
                 self.rest = rest;
                 u64::from(*byte)
             }
-            _ => self.varint("a long", 10, 64)?,
+            _ => match eight(self.rest) {
+                Some((value, rest)) => {
+                    self.rest = rest;
+                    value
+                }
+                None => self.varint("a long", 10, 64)?,
+            },
         };
-        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+        Ok(unsigned_to_signed(value))
     }
 
     /// Read a timestamp in nanoseconds as microseconds.
@@ -158,6 +166,18 @@ impl<'a> Bytes<'a> {
         match unscaled(digits) {
             Some(value) if value.unsigned_abs() < 10u128.pow(precision.into()) => Ok(value),
             _ => broken("out_of_range", || format!("the decimal has more digits than its precision of {precision}")),
+        }
+    }
+
+    /// Pass over a value, if nothing about it is unusual; else stay before it.
+    #[inline]
+    pub fn passed(&mut self, steps: &Steps) -> bool {
+        match steps.pass(self.rest) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
         }
     }
 

@@ -86,3 +86,52 @@ def test_the_native_decoder_skips_values_of_every_type(native: None) -> None:
     del native
 
     assert open_decoder(parsed(OUTER), "native", ["x.c"]).schema.names == ["x"]
+
+
+ENDLESS, ZERO = b"\x80", b"\x00"
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ("int", b"\x01" + b"\x02" * 9),
+        ("int", b"\xff\xff\xff\xff\x0f"),  # the least int there is
+        ("int", b"\xff\xff\xff\xff\x1f"),  # one bit more
+        ("int", ENDLESS * 4 + ZERO),
+        ("int", ENDLESS * 5 + ZERO),  # a zero of six bytes
+        ("long", ENDLESS * 7 + b"\x01"),
+        ("long", ENDLESS * 8 + b"\x01"),
+        ("long", b"\xff" * 9 + b"\x01"),  # the least long there is
+        ("long", b"\xff" * 9 + b"\x02"),  # one bit more
+        ("long", ENDLESS * 10 + ZERO),
+        ("long", b"\xff" * 3),  # the payload ends inside
+        ("boolean", b"\x02"),
+        ("string", b"\x04ab"),
+        ("string", "\x04\u00e9".encode()),
+        ("string", b"\x04\xc3("),  # no UTF-8
+        ("string", b"\x03ab"),  # a negative length
+        ("string", b"\x80\x01" + b"a" * 64),
+        ("string", b"\x80\x01" + b"a" * 60),  # too short
+        ("bytes", b"\x04\xc3("),
+        ("double", b"\x00" * 7),
+        (["null", "long"], b"\x00"),
+        (["null", "long"], b"\x02\x04"),
+        (["long", "null"], b"\x02"),
+        (["long", "null"], b"\x00\x04"),
+        (["null", "long"], b"\x04"),  # no such branch
+        (["null", "long"], b"\x80\x00"),  # branch 0, in two bytes
+        (["null", "long"], b""),
+    ],
+)
+@pytest.mark.parametrize("after", [b"\x02", b"\x02" * 12])
+def test_a_skipped_value_is_judged_as_the_rules_say(native: None, kind: Json, payload: bytes, after: bytes) -> None:
+    """With few and with many bytes behind it: numbers are read eight bytes at a time where there are as many."""
+    del native
+    kept = {f"k{index}": "long" for index in range(len(after))}
+    schema, payloads = parsed(record("R", skipped=kind, **kept)), binary([payload + after])
+
+    native_rows = open_decoder(schema, "native", ["k0"]).decode(payloads)
+    by_the_rules = open_decoder(schema, "fallback", ["k0"]).decode(payloads)
+
+    assert native_rows.rejects == by_the_rules.rejects
+    assert rows_of(native_rows.rows) == rows_of(by_the_rules.rows)
