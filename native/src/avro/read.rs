@@ -70,6 +70,7 @@ fn values(shape: &Shape, capacity: usize) -> Values<'_, Reading<'_>> {
         Shape::Bytes => Values::Bytes(Texts::new(capacity)),
         Shape::Enum { symbols } => Values::Enum(Vec::with_capacity(capacity), symbols),
         Shape::Array { items, .. } => Values::List(offsets(capacity), Box::new(column("[]", items, 0, 0))),
+        Shape::Packed { of } => Values::List(offsets(capacity), Box::new(column("", of, 0, capacity))),
         Shape::Map { values, .. } => {
             let entries = Entries::new(column("{key}", &KEY, 0, 0), column("{}", values, 0, 0));
             Values::Map(offsets(capacity), Box::new(entries))
@@ -131,7 +132,10 @@ impl<'s> AvroColumn<'s> {
             }
             Values::Enum(indexes, symbols) => indexes.push(bytes.index(symbols.len(), "symbol")? as u32),
             Values::List(offsets, items) => {
-                bytes.blocks(item(self.field.shape), |bytes| items.read_named(bytes))?;
+                match self.field.shape {
+                    Shape::Packed { .. } => items.read(bytes)?,
+                    _ => bytes.blocks(item(self.field.shape), |bytes| items.read_named(bytes))?,
+                }
                 offsets.push(items.len() as i64);
             }
             Values::Map(offsets, entries) => {
@@ -193,7 +197,7 @@ fn skip(shape: &Shape, bytes: &mut Bytes) -> Checked {
                 Variants::Many => skip_named(&branch.name, &branch.shape, bytes)?,
             }
         }
-        Shape::Skipped { of } => skip(of, bytes)?,
+        Shape::Skipped { of } | Shape::Packed { of } => skip(of, bytes)?,
     }
     Ok(())
 }

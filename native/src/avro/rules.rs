@@ -4,7 +4,7 @@
 
 use crate::avro::shape::Item;
 use crate::avro::skip::Steps;
-use crate::avro::varint::{eight, unsigned_to_signed};
+use crate::avro::varint;
 use crate::faults::{broken, counted, unscaled, utf8, Checked, Used};
 
 pub const MOST_MILLIS: i64 = i64::MAX / 1000;
@@ -131,20 +131,11 @@ impl<'a> Bytes<'a> {
 
     #[inline]
     pub fn long(&mut self) -> Checked<i64> {
-        let value = match self.rest.split_first() {
-            Some((byte, rest)) if *byte < 0x80 => {
-                self.rest = rest;
-                u64::from(*byte)
-            }
-            _ => match eight(self.rest) {
-                Some((value, rest)) => {
-                    self.rest = rest;
-                    value
-                }
-                None => self.varint("a long", 10, 64)?,
-            },
+        let Some((value, rest)) = varint::long(self.rest) else {
+            return self.varint("a long", 10, 64).map(varint::signed);
         };
-        Ok(unsigned_to_signed(value))
+        self.rest = rest;
+        Ok(value)
     }
 
     /// Read a timestamp in nanoseconds as microseconds.

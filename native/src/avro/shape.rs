@@ -47,6 +47,8 @@ pub enum Shape {
     Map { values: Box<Shape>, item: Item },
     Record { fields: Vec<Member> },
     Union { branches: Vec<Member> },
+    /// A record in an optional column whose values are kept without the nulls, as a list of no or one record.
+    Packed { of: Box<Shape> },
     /// Fields of a record that are read by the rules, and kept in no column: a record of them, without a name.
     Skipped { of: Box<Shape> },
 }
@@ -87,7 +89,7 @@ impl Shape {
             Self::Fixed { size } => DataType::FixedSizeBinary(*size as i32),
             Self::Uuid => DataType::FixedSizeBinary(16),
             Self::Decimal { precision, scale, .. } => DataType::Decimal128(*precision, *scale),
-            Self::Array { items, .. } => DataType::LargeList(items.field("item")),
+            Self::Array { items, .. } | Self::Packed { of: items } => DataType::LargeList(items.field("item")),
             Self::Map { values, .. } => DataType::Map(entries_field(values), false),
             Self::Record { fields } => DataType::Struct(kept_fields(fields)),
             Self::Union { branches } => match variants(branches) {

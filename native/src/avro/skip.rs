@@ -95,7 +95,7 @@ fn add(shape: &Shape, steps: &mut Vec<Step>) -> Option<()> {
             add(only, steps)?;
             steps[at] = Step::Optional { null: if index == 0 { 2 } else { 0 }, steps: steps.len() - at - 1 };
         }
-        Shape::Skipped { of } => add(of, steps)?,
+        Shape::Skipped { of } | Shape::Packed { of } => add(of, steps)?,
         _ => return None,
     }
     Some(())

@@ -3,29 +3,41 @@
 /// The bits of a byte that say whether another byte follows, in each of eight bytes.
 const MORE: u64 = 0x8080_8080_8080_8080;
 
-/// Return the number and what follows it; None if it takes more than eight bytes, breaks a rule, or is that near the
-/// end of the payload.
+/// Return the number and what follows it; None if it breaks a rule.
 #[inline]
 pub fn long(rest: &[u8]) -> Option<(i64, &[u8])> {
-    match rest {
-        [byte, rest @ ..] if *byte < 0x80 => Some((unsigned_to_signed(u64::from(*byte)), rest)),
-        _ => {
-            let (value, rest) = eight(rest)?;
-            Some((unsigned_to_signed(value), rest))
-        }
-    }
+    let (value, rest) = match rest {
+        [byte, rest @ ..] if *byte < 0x80 => (u64::from(*byte), rest),
+        _ => unsigned(rest)?,
+    };
+    Some((signed(value), rest))
 }
 
-/// The same, before the sign is taken from the last bit.
+/// The same before the sign is taken from the last bit.
 #[inline]
-pub fn eight(rest: &[u8]) -> Option<(u64, &[u8])> {
-    let word = u64::from_le_bytes(*rest.first_chunk::<8>()?);
+fn unsigned(rest: &[u8]) -> Option<(u64, &[u8])> {
+    let Some(eight) = rest.first_chunk::<8>() else { return near_the_end(rest) };
+    let word = u64::from_le_bytes(*eight);
     let ends = !word & MORE;
     if ends == 0 {
-        return None;
+        return match &rest[8..] {
+            [last, rest @ ..] if *last < 0x80 => Some((joined(word) | u64::from(*last) << 56, rest)),
+            [ninth, last @ (0 | 1), rest @ ..] => {
+                Some((joined(word) | u64::from(*ninth & 0x7F) << 56 | u64::from(*last) << 63, rest))
+            }
+            _ => None,
+        };
     }
     let bits = ends.trailing_zeros() + 1;
     Some((joined(word & (u64::MAX >> (64 - bits))), &rest[(bits / 8) as usize..]))
+}
+
+/// Read a number where fewer than eight bytes are left.
+fn near_the_end(rest: &[u8]) -> Option<(u64, &[u8])> {
+    let last = rest.iter().position(|byte| *byte < 0x80)?;
+    let (bytes, rest) = rest.split_at(last + 1);
+    let value = bytes.iter().rev().fold(0, |value, byte| value << 7 | u64::from(byte & 0x7F));
+    Some((value, rest))
 }
 
 /// Join the lower seven bits of each byte.
@@ -39,6 +51,6 @@ fn joined(word: u64) -> u64 {
 
 /// Avro's zigzag encoding: the last bit is the sign.
 #[inline]
-pub fn unsigned_to_signed(value: u64) -> i64 {
+pub fn signed(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }

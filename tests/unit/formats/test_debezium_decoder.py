@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from avro_samples import REPEATABLE
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from frazil.formats.avro.schema import parse_schema
 from frazil.formats.connect_json.records import by_schema
@@ -27,6 +30,7 @@ from tests.fakes.debezium_samples import (
     order,
     postgres,
 )
+from tests.sampling import examples
 
 ROW = {"id": 1, "email": ""}
 BAD_ALARM = {**ROW, "alarm": -1}
@@ -58,20 +62,20 @@ def test_fields_that_changes_are_not_made_of_are_judged_too(engine: Any) -> None
 
 
 def test_every_setting_reads_the_fields_that_it_needs(engine: Any) -> None:
-    for settings in (
+    for asked in (
         ChangeEvents(soft_deletes=True),
         ChangeEvents(connector="mysql"),
         ChangeEvents(kept=("transaction.id", "source.snapshot", "ts_ms")),
     ):
-        decoder = avro_changes(parse_schema(avro_schema(MYSQL)), settings, engine)
+        decoder = avro_changes(parse_schema(avro_schema(MYSQL)), asked, engine)
         given = [mysql("d", before=ROW), mysql("c", after=ROW)]
 
         found = decoder.decode(binary([avro_payload(MYSQL, each) for each in given]))
 
         assert (found.rejects, found.rows.schema) == ((), decoder.schema)
-        if settings.soft_deletes:
+        if asked.soft_deletes:
             assert found.rows.column("id").to_pylist() == [1, 1]
-        if settings.kept:
+        if asked.kept:
             assert found.rows.column("__source_snapshot").to_pylist() == ["false"]
 
 
@@ -105,9 +109,33 @@ def test_payloads_of_a_dictionary_are_decoded(engine: Any) -> None:
     assert found.rows.column("id").to_pylist() == [2, 0]
 
 
+@st.composite
+def mixtures(draw: st.DrawFn) -> list[bytes]:
+    """Envelopes with and without either image, valid ones and broken ones."""
+    images = st.none() | st.builds(order, st.integers(0, 9))
+    events = st.builds(postgres, st.sampled_from("rcudtmx"), before=images, after=images)
+    payloads = [avro_payload(POSTGRES, each) for each in draw(st.lists(events, max_size=12))]
+    cut = draw(st.sets(st.sampled_from(range(len(payloads))))) if payloads else set()
+    return [each[:-3] if index in cut else each for index, each in enumerate(payloads)]
+
+
+@settings(REPEATABLE, max_examples=examples(100, 3000))
+@given(
+    mixtures(), st.sampled_from([ChangeEvents(), ChangeEvents(soft_deletes=True), ChangeEvents(connector="postgresql")])
+)
+def test_the_native_decoder_and_the_fallback_find_the_same_changes(payloads: list[bytes], asked: ChangeEvents) -> None:
+    schema = parse_schema(avro_schema(POSTGRES))
+    by_default, slowly = (avro_changes(schema, asked, each).decode(binary(payloads)) for each in (None, "fallback"))
+
+    assert by_default.rows.equals(slowly.rows)
+    assert by_default.rejects == slowly.rejects
+    assert repr(by_default.without_row) == repr(slowly.without_row)
+    assert repr(by_default.incomplete) == repr(slowly.incomplete)
+
+
 def test_the_columns_are_those_of_the_row_and_about_the_change() -> None:
-    settings = ChangeEvents(soft_deletes=True, kept=("source.pos",))
-    by_format = (map_avro(parse_schema(avro_schema(MYSQL)), settings), map_json(embedded(MYSQL), settings))
+    asked = ChangeEvents(soft_deletes=True, kept=("source.pos",))
+    by_format = (map_avro(parse_schema(avro_schema(MYSQL)), asked), map_json(embedded(MYSQL), asked))
 
     for mapped in by_format:
         assert {each.name: str(each.type) for each in mapped.columns} == {

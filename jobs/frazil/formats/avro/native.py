@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import groupby
+
+import pyarrow as pa
 
 from frazil.formats.arrow import arrow_schema
 from frazil.formats.avro.mapping import columns_of
@@ -17,15 +19,28 @@ from frazil.formats.native import NativeDecoder, native_available, native_core
 Description = dict[str, object]
 
 
-def native_decoder(shape: Members) -> NativeDecoder | None:
-    """Return a decoder for rows of this shape; None if the native module does not support it or is not built."""
+def native_decoder(shape: Members, packed: Collection[str] = ()) -> NativeDecoder | None:
+    """Return a decoder for rows of this shape; None if the native module does not support it or is not built.
+
+    A column that `packed` names is a list of no or one record if it is of optional records: a null takes no room.
+    """
     if not native_available() or not shape.with_data() or not _is_covered(shape, NATIVE_LEVELS):
         return None
     try:
-        core = native_core("AvroDecoder", json.dumps(_describe(shape)))
-        return NativeDecoder(arrow_schema(columns_of(shape)), core)
+        names = {each.name for each in shape.fields if each.name in packed and _is_optional_record(each.shape)}
+        described = {"kind": "record", "fields": list(_describe_fields(shape, names))}
+        schema = pa.schema([_list_of(each) if each.name in names else each for each in arrow_schema(columns_of(shape))])
+        return NativeDecoder(schema, native_core("AvroDecoder", json.dumps(described)))
     except ValueError:
         return None
+
+
+def _is_optional_record(shape: Shape) -> bool:
+    return isinstance(shape, Choice) and [type(each.shape) for each in shape.values()] == [Members]
+
+
+def _list_of(field: pa.Field) -> pa.Field:
+    return field.with_type(pa.large_list(pa.field("item", field.type)))
 
 
 def _is_covered(shape: Shape, levels: int) -> bool:
@@ -73,14 +88,14 @@ def _describe(shape: Shape) -> Description:
             raise AssertionError(f"{shape} is not covered")
 
 
-def _describe_fields(shape: Members) -> Iterator[Description]:
+def _describe_fields(shape: Members, packed: Collection[str] = ()) -> Iterator[Description]:
     """Yield the fields of a record. Skipped ones that follow one another are one field without a name."""
     for is_skipped, fields in groupby(_read(shape), lambda field: isinstance(field.shape, Skipped)):
         if is_skipped:
             inner = [{"name": each.name, "shape": _describe(_kept(each.shape))} for each in fields]
             yield {"name": "", "shape": {"kind": "skipped", "of": {"kind": "record", "fields": inner}}}
         else:
-            yield from map(_describe_member, fields)
+            yield from (_describe_packed(each) if each.name in packed else _describe_member(each) for each in fields)
 
 
 def _kept(shape: Shape) -> Shape:
@@ -95,6 +110,16 @@ def _describe_member(member: Member | None) -> Description:
     if member is None:
         return {"name": "null", "shape": {"kind": "null"}}
     return {"name": member.name, "shape": _describe(member.shape)}
+
+
+def _describe_packed(member: Member) -> Description:
+    branches = member.shape.branches if isinstance(member.shape, Choice) else ()
+    described = [_describe_member(None) if each is None else _describe_record(each) for each in branches]
+    return {"name": member.name, "shape": {"kind": "union", "branches": described}}
+
+
+def _describe_record(member: Member) -> Description:
+    return {"name": member.name, "shape": {"kind": "packed", "of": _describe(member.shape)}}
 
 
 def _describe_leaf(leaf: Primitive | Fixed | Enum) -> Description:

@@ -14,7 +14,7 @@ from frazil.formats.arrow import arrow_schema
 from frazil.formats.connect import ConnectTypes
 from frazil.formats.debezium import numeric_times
 from frazil.formats.debezium.columns import LogicalColumns, within
-from frazil.formats.debezium.converted import Flags, flags
+from frazil.formats.debezium.converted import Flags
 from frazil.formats.debezium.envelope import (
     DELETED,
     OP,
@@ -25,14 +25,13 @@ from frazil.formats.debezium.envelope import (
     kept_name,
     metadata_columns,
 )
+from frazil.formats.debezium.images import Images, Indexes, images_of
 from frazil.formats.debezium.logical_types import MICRO, MILLI
 from frazil.formats.debezium.position import FIELDS, Position, position
 from frazil.formats.debezium.unavailable import unavailable
 from frazil.model.change_events import ChangeEvents
 from frazil.model.columns import Column
 from frazil.model.dead_letter import Reason, Reject
-
-Indexes = npt.NDArray[np.int64]
 
 SNAPSHOT, CREATE, UPDATE, DELETE, TRUNCATE, MESSAGE = "r", "c", "u", "d", "t", "m"
 OPERATIONS = (SNAPSHOT, CREATE, UPDATE, DELETE, TRUNCATE, MESSAGE)
@@ -73,8 +72,12 @@ class _Parts:
     """Envelopes as arrays. `words` are indexes of `_WORDS`, -1 for any other operation."""
 
     words: npt.NDArray[np.int32]
-    has_after: Flags
+    after: Images
     fields: Mapping[str, pa.Array]
+
+    @property
+    def has_after(self) -> Flags:
+        return self.after.has
 
     def field(self, path: str) -> pa.Array:
         """Return a field, by a path of one of the envelope's own fields or of one inside a struct."""
@@ -155,16 +158,11 @@ class Envelopes:
 
     def _images(self, parts: _Parts, chosen: Indexes) -> pa.RecordBatch:
         """Return the images of the records: `before` for soft deletes, else `after`, which deletes lack."""
-        arrays = _columns_of(parts.fields["after"])
-        place = chosen
+        wanted = parts.after
         if self.settings.soft_deletes and "before" in parts.fields:
-            before = _columns_of(parts.fields["before"])
-            arrays = [pa.concat_arrays(both) for both in zip(arrays, before, strict=True)]
-            place = np.where(parts.are(DELETE)[chosen], chosen + len(parts), chosen)
-        if len(place) < len(parts) or place is not chosen:
-            arrays = [array.take(pa.array(place)) for array in arrays]
+            wanted = wanted.with_others(images_of(parts.fields["before"]), parts.are(DELETE))
         names = [column.name for column in self._image.columns]
-        return pa.RecordBatch.from_arrays(arrays, names=names)
+        return pa.RecordBatch.from_arrays(wanted.chosen(chosen), names=names)
 
     def _marks(self, images: pa.RecordBatch, is_row: Flags) -> dict[str, Flags]:
         """Return which values of each column are unavailable; columns without any are left out."""
@@ -200,7 +198,7 @@ def _parts(envelopes: pa.RecordBatch, is_tombstone: Flags | None) -> _Parts:
     words = pc.index_in(fields["op"], pa.array(OPERATIONS, fields["op"].type)).fill_null(-1).to_numpy()
     if is_tombstone is not None:
         words = np.where(is_tombstone, _WORDS.index(TOMBSTONE), words)
-    return _Parts(words, flags(fields["after"].is_valid()), fields)
+    return _Parts(words, images_of(fields["after"]), fields)
 
 
 def _rejects(parts: _Parts) -> list[Reject]:
@@ -215,12 +213,6 @@ def _at(reject: Reject, index: int, parts: _Parts) -> Reject:
     """Return the reject of an image's value as one of its record."""
     image = "after" if parts.has_after[index] else "before"
     return replace(reject, index=index, path=f"{image}.{reject.path}")
-
-
-def _columns_of(image: pa.Array) -> list[pa.Array]:
-    """Return the columns of an image; a document is the only one."""
-    columns: list[pa.Array] = image.flatten() if pa.types.is_struct(image.type) else [image]
-    return columns
 
 
 def _without_marked(images: pa.RecordBatch, marks: Mapping[str, Flags]) -> pa.RecordBatch:

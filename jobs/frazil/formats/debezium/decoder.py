@@ -26,6 +26,7 @@ from frazil.model.change_events import ChangeEvents
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import SchemaFinding
 
+IMAGES = ("before", "after")
 _IMAGE = "after."
 
 
@@ -92,7 +93,7 @@ def avro_changes(schema: AvroSchema, settings: ChangeEvents, engine: Engine | No
     columns, kind = mapped.columns, kind_of(mapped.columns, mapped.record)
     if kind != "envelope":
         return OtherEvents(kind)
-    decoder = avro_decoders.open_decoder(schema, engine, fields_read(settings))
+    decoder = avro_decoders.open_decoder(schema, engine, fields_read(settings), IMAGES)
     return ChangeDecoder(decoder, Envelopes(columns, connect_types(schema), settings))
 
 
