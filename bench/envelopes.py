@@ -1,6 +1,7 @@
 """What do Debezium's envelopes cost: records of 20 columns decoded as they are, and envelopes of them as changes?
 
-Prints CPU microseconds a record, the median of interleaved runs. Records are in memory; one in ten is a delete.
+CPU microseconds a record, the median of interleaved runs, from memory and read from a broker. One record in ten is a
+delete. The result goes to RESULTS.md.
 
 Usage: python -m bench.envelopes [--records N] [--rounds N]
 """
@@ -10,21 +11,38 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import statistics
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
 
 import fastavro
 import pyarrow as pa
 
+from bench.fetch import ONLY_VALUES, Shape, fill
 from bench.orders import SCHEMA, encoded
-from frazil.adapters.kafka.reader import CHUNK
+from bench.sections import put
+from frazil.adapters.kafka.reader import CHUNK, KafkaReader
 from frazil.formats.avro.open import open_decoder
 from frazil.formats.avro.schema import parse_schema
 from frazil.formats.debezium.decoder import avro_changes
+from frazil.formats.decoder import Decoder
+from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
 from frazil.model.change_events import ChangeEvents
+from frazil.model.plan import OffsetRange
 from frazil.records import binary
 
+HOME = Path(".frazil/bench-envelopes")
+TITLE = "Change events"
+ROWS, ENVELOPES = "rows", "envelopes"
+Round: TypeAlias = dict[str, tuple[float, float]]
 FRAME_BYTES = 5
 _TIME = {"type": "long", "connect.version": 1, "connect.name": "io.debezium.time.MicroTimestamp"}
 _TEXTS = ("version", "connector", "name", "snapshot", "db", "sequence", "schema", "table")
@@ -80,22 +98,41 @@ def envelope(row: bytes, number: int) -> bytes:
     return frame + _PRESENT + image + _ABSENT + about("d", number)
 
 
-def candidates(rows: list[bytes]) -> Mapping[str, Callable[[], object]]:
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Records of one topic, and what becomes of them."""
+
+    name: str
+    topic: str
+    decoder: Decoder
+
+
+def candidates() -> list[Candidate]:
     plain, whole = parse_schema(json.dumps(SCHEMA)), parse_schema(envelope_schema())
-    envelopes = [envelope(row, number) for number, row in enumerate(rows)]
-    given, wrapped = chunks(rows), chunks(envelopes)
-    as_rows, as_they_are = open_decoder(plain), open_decoder(whole)
-    by_key, soft = avro_changes(whole, ChangeEvents()), avro_changes(whole, ChangeEvents(soft_deletes=True))
-    return {
-        "rows": lambda: [as_rows.decode(each, skip=FRAME_BYTES) for each in given],
-        "envelopes as they are": lambda: [as_they_are.decode(each, skip=FRAME_BYTES) for each in wrapped],
-        "envelopes as changes": lambda: [by_key.decode(each, skip=FRAME_BYTES) for each in wrapped],
-        "envelopes as changes, soft deletes": lambda: [soft.decode(each, skip=FRAME_BYTES) for each in wrapped],
-    }
+    soft = ChangeEvents(soft_deletes=True)
+    return [
+        Candidate("rows", ROWS, open_decoder(plain)),
+        Candidate("envelopes as they are", ENVELOPES, open_decoder(whole)),
+        Candidate("envelopes as changes", ENVELOPES, avro_changes(whole, ChangeEvents())),
+        Candidate("envelopes as changes, soft deletes", ENVELOPES, avro_changes(whole, soft)),
+    ]
 
 
 def chunks(payloads: list[bytes]) -> list[pa.LargeBinaryArray]:
     return [binary(payloads[start : start + CHUNK]) for start in range(0, len(payloads), CHUNK)]
+
+
+def from_memory(candidate: Candidate, given: Mapping[str, list[pa.LargeBinaryArray]]) -> None:
+    for each in given[candidate.topic]:
+        candidate.decoder.decode(each, skip=FRAME_BYTES)
+
+
+def from_kafka(candidate: Candidate, services: LocalServices, records: int) -> None:
+    whole = OffsetRange(candidate.topic, 0, 0, records, records, 1 << 60)
+    with closing(KafkaReader({"bootstrap.servers": services.bootstrap_servers})) as reader:
+        for read in reader.read([whole], ONLY_VALUES):
+            for chunk in read:
+                candidate.decoder.decode(chunk.values, skip=FRAME_BYTES)
 
 
 def micros(act: Callable[[], object], records: int) -> float:
@@ -110,12 +147,51 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=200_000, help="records")
     parser.add_argument("--rounds", type=int, default=7, help="interleaved runs of each")
     asked = parser.parse_args()
-    measured = candidates(list(encoded(0, asked.records, 1)))
-    rounds = [{name: micros(act, asked.records) for name, act in measured.items()} for _ in range(asked.rounds)]
-    plain = statistics.median(taken["rows"] for taken in rounds)
-    for name in measured:
-        took = statistics.median(taken[name] for taken in rounds)
-        print(f"{name}: {took:.3f} µs a record, {plain / took:.2f} of the rate of rows")
+    rows = list(encoded(0, asked.records, 1))
+    sent = {ROWS: rows, ENVELOPES: [envelope(row, number) for number, row in enumerate(rows)]}
+    down(HOME, wipe=True)
+    try:
+        services = up(services=("broker",), directory=HOME, preferred_ports=ANY_FREE_PORTS)
+        for topic, values in sent.items():
+            fill(services, topic, iter(values), Shape(topic, 0))
+        found = rounds(services, sent, asked)
+    finally:
+        down(HOME, wipe=True)
+    put(TITLE, report(asked, found))
+
+
+def rounds(services: LocalServices, sent: Mapping[str, list[bytes]], asked: argparse.Namespace) -> list[Round]:
+    """Return what each candidate took in each round, from memory and from Kafka."""
+    given = {topic: chunks(values) for topic, values in sent.items()}
+    found = []
+    for _ in range(asked.rounds):
+        took: Round = {}
+        for each in candidates():
+            decoded = micros(partial(from_memory, each, given), asked.records)
+            took[each.name] = decoded, micros(partial(from_kafka, each, services, asked.records), asked.records)
+        print(took, file=sys.stderr)
+        found.append(took)
+    return found
+
+
+def report(asked: argparse.Namespace, found: Sequence[Round]) -> str:
+    heading = (
+        f"`python -m bench.envelopes --records {asked.records} --rounds {asked.rounds}`, {datetime.now(UTC):%Y-%m-%d},"
+        f" on {os.cpu_count()} cores shared with other work (load average {os.getloadavg()[0]:.0f}). The same rows of"
+        " 20 columns, as Avro records and in Avro envelopes of Debezium, one in ten a delete. CPU microseconds a"
+        " record, the median; the rate is that of rows in the same round."
+    )
+    table = ["| records | decoded | rate | read and decoded | rate |", "|---|---|---|---|---|"]
+    return "\n".join([heading, "", *table, *(_row(name, found) for name in found[0])])
+
+
+def _row(name: str, found: Sequence[Round]) -> str:
+    cells = []
+    for place in (0, 1):
+        took = statistics.median(each[name][place] for each in found)
+        rate = statistics.median(each["rows"][place] / each[name][place] for each in found)
+        cells += [f"{took:.2f}", f"{rate:.2f}"]
+    return f"| {name} | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
