@@ -11,6 +11,7 @@ use sha2::digest::generic_array::GenericArray;
 use sha2::{compress256, Digest, Sha256};
 
 use crate::decoding::unusable;
+use crate::sha256_lanes::{self, LANES};
 use crate::sha256_pairs;
 
 /// Bytes of a hash that are kept: half of it, the least that RFC 2104 recommends.
@@ -21,7 +22,7 @@ const DIGITS: [[u8; 2]; 256] = digits_of_bytes();
 
 const BLOCK: usize = 64;
 /// Values of at most so many bytes fit in one block with the bit and the length after them.
-const MOST_IN_ONE_BLOCK: usize = BLOCK - 9;
+pub const MOST_IN_ONE_BLOCK: usize = BLOCK - 9;
 /// The initial state of SHA-256 (FIPS 180-4, 5.3.3).
 const INITIAL: [u32; 8] =
     [0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19];
@@ -44,7 +45,7 @@ fn hashes(values: &LargeBinaryArray, keyed: &Keyed) -> Arc<dyn Array> {
         }
         ends.push((texts.len() * DIGITS_OF_HASH) as i64);
     }
-    let digits = keyed.digits_of_all(&texts, sha256_pairs::is_available());
+    let digits = keyed.digits_of_all(&texts);
     let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
     Arc::new(LargeStringArray::new(offsets, Buffer::from_vec(digits.into_flattened()), values.nulls().cloned()))
 }
@@ -83,24 +84,23 @@ impl Keyed {
         Keyed { inner: after(INITIAL, &block.map(|byte| byte ^ 0x36)), outer: after(INITIAL, &block.map(|byte| byte ^ 0x5c)) }
     }
 
-    /// Return the digits of each value's hash. Two short values at once take little more time than one, in pairs.
-    fn digits_of_all(&self, values: &[&[u8]], in_pairs: bool) -> Vec<[u8; DIGITS_OF_HASH]> {
+    /// Return the digits of each value's hash. Several short values at once take less time than one after the other.
+    fn digits_of_all(&self, values: &[&[u8]]) -> Vec<[u8; DIGITS_OF_HASH]> {
         let mut digits = vec![[0; DIGITS_OF_HASH]; values.len()];
-        let mut waiting = None;
-        for (place, value) in values.iter().enumerate() {
-            if !in_pairs || value.len() > MOST_IN_ONE_BLOCK {
-                digits[place] = in_digits(&self.hash(value));
-                continue;
-            }
-            let Some(other) = waiting.take() else {
-                waiting = Some(place);
-                continue;
-            };
-            [digits[other], digits[place]] = self.digits_of_two([values[other], value]);
+        let is_short = |place: &usize| values[*place].len() <= MOST_IN_ONE_BLOCK;
+        let (short, mut others): (Vec<usize>, Vec<usize>) = (0..values.len()).partition(is_short);
+        let (sixteens, rest) =
+            if sha256_lanes::is_available() { short.as_chunks::<LANES>() } else { (&[][..], &short[..]) };
+        for places in sixteens {
+            let found = sha256_lanes::digits(&self.inner, &self.outer, &places.map(|place| values[place]));
+            places.iter().zip(found).for_each(|(&place, found)| digits[place] = found);
         }
-        if let Some(last) = waiting {
-            digits[last] = in_digits(&self.hash(values[last]));
+        let (pairs, rest) = if sha256_pairs::is_available() { rest.as_chunks::<2>() } else { (&[][..], rest) };
+        for &[one, other] in pairs {
+            [digits[one], digits[other]] = self.digits_of_two([values[one], values[other]]);
         }
+        others.extend_from_slice(rest);
+        others.iter().for_each(|&place| digits[place] = in_digits(&self.hash(values[place])));
         digits
     }
 

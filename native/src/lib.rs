@@ -15,6 +15,7 @@ mod json;
 mod keyed_hashes;
 mod librdkafka;
 mod protobuf;
+mod sha256_lanes;
 mod sha256_pairs;
 
 #[pymodule]

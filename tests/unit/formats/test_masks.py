@@ -146,7 +146,6 @@ def test_a_policy_of_a_struct_is_for_each_value_in_it_and_the_longer_path_counts
     ]
 
 
-@pytest.mark.skipif(not native_available(), reason="the native decoder is not built here (make setup builds it)")
 def test_a_tag_that_keeps_a_record_keeps_nothing_that_another_tag_masks_in_it() -> None:
     inner = Struct((Column("x", Scalar("string"), tags=("PII",)), Column("y", Scalar("string"))))
     columns = (Column("a", inner, tags=("PUBLIC",)),)
@@ -173,6 +172,12 @@ def test_json_text_of_protobuf_messages_needs_a_policy_of_its_own() -> None:
     assert any(path.startswith("boss.boss") for path in refused - {"boss.boss.more", "boss.boss.any"})
 
 
+needs_native = pytest.mark.skipif(
+    not native_available(), reason="the native decoder is not built here (make setup builds it)"
+)
+
+
+@needs_native
 @given(st.lists(st.none() | st.binary(max_size=200), max_size=20), st.binary(max_size=100), st.integers(0, 20))
 def test_the_native_hash_is_that_of_the_standard_library(values: list[bytes | None], key: bytes, start: int) -> None:
     import frazil_native  # noqa: PLC0415 - it may not be built
@@ -180,6 +185,17 @@ def test_the_native_hash_is_that_of_the_standard_library(values: list[bytes | No
     array = pa.array(values, pa.large_binary()).slice(start)
 
     assert frazil_native.keyed_hashes(array, key).to_pylist() == hashed_in_python(array, key).to_pylist()
+
+
+@needs_native
+@pytest.mark.parametrize("count", [1, 2, 3, 15, 16, 17, 18, 19, 32, 100])
+def test_values_that_are_hashed_at_once_have_the_hashes_of_each(count: int) -> None:
+    import frazil_native  # noqa: PLC0415 - it may not be built
+
+    values = [bytes([number]) * (number * 37 % 60) for number in range(count)]
+    array = pa.array([value for value in values for value in (value, None)], pa.large_binary())
+
+    assert frazil_native.keyed_hashes(array, KEY).to_pylist() == hashed_in_python(array, KEY).to_pylist()
 
 
 @pytest.mark.parametrize("length", [0, 54, 55, 56, 63, 64, 65, 119, 120, 1000])
