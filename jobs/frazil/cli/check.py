@@ -114,7 +114,7 @@ def summarise(tables: Iterable[TableSpec]) -> Iterator[str]:
         partitions = ", ".join(spec.partition_by) or "nothing"
         order = f", sorted by {', '.join(spec.sort_by)}" if spec.sort_by else ""
         orders = "valid from" if spec.keeps_history else "newest by"
-        newest = f", {orders} {spec.order_by}" if spec.order_by is not None else ""
+        newest = f", {orders} {', '.join(spec.order)}" if spec.order else ""
         identity = f" by {', '.join(spec.identity)}" if spec.identity else ""
         where = "" if spec.group is None or spec.group.has_shapes else f" ({spec.group.route_of(spec.table)})"
         yield (

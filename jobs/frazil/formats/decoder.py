@@ -21,12 +21,14 @@ class WithoutRow:
     """Valid change events that have no row, by the indexes of their payloads, ascending.
 
     `deletes` take out the row of their key, and `truncates` all earlier rows. `skipped` change nothing, by the reason
-    under which they are counted.
+    under which they are counted. `delete_order` are columns that order the deletes, the most significant first; none if
+    the offset does.
     """
 
     deletes: Indexes = field(default_factory=lambda: NO_INDEXES)
     truncates: Indexes = field(default_factory=lambda: NO_INDEXES)
     skipped: Mapping[str, Indexes] = field(default_factory=dict)
+    delete_order: tuple[Indexes, ...] = ()
 
     @property
     def indexes(self) -> Indexes:
@@ -37,7 +39,7 @@ class WithoutRow:
         if others is None:
             return self
         skipped = {reason: others[indexes] for reason, indexes in self.skipped.items()}
-        return WithoutRow(others[self.deletes], others[self.truncates], skipped)
+        return WithoutRow(others[self.deletes], others[self.truncates], skipped, self.delete_order)
 
     def __len__(self) -> int:
         return len(self.deletes) + len(self.truncates) + sum(map(len, self.skipped.values()))
@@ -50,7 +52,14 @@ class WithoutRow:
             for reason in reasons
         }
         deletes, truncates = _merged(self.deletes, other.deletes), _merged(self.truncates, other.truncates)
-        return WithoutRow(deletes, truncates, skipped)
+        return WithoutRow(deletes, truncates, skipped, self._merged_order(other))
+
+    def _merged_order(self, other: WithoutRow) -> tuple[Indexes, ...]:
+        if not (len(self.deletes) and len(other.deletes)):
+            return self.delete_order if len(self.deletes) else other.delete_order
+        ascending = np.argsort(np.concatenate([self.deletes, other.deletes]))
+        pairs = zip(self.delete_order, other.delete_order, strict=True)
+        return tuple(np.concatenate(pair)[ascending] for pair in pairs)
 
 
 def _merged(one: Indexes, other: Indexes) -> Indexes:

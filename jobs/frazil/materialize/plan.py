@@ -172,7 +172,7 @@ def _lost_heads(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> I
 def _added_partitions(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> Iterator[SourceChangedError]:
     """Yield the error for a table that is ordered by offsets, whose keys may be in other partitions now."""
     added = sorted(facts.partitions.keys() - source.partitions.keys())
-    if spec.write in ("upsert", "history") and spec.order_by is None and added and not may_order_by_time(spec):
+    if spec.write in ("upsert", "history") and not spec.order and added and not may_order_by_time(spec):
         yield SourceChangedError(
             f"{spec.identifier}: {facts.topic} has {plural(len(added), 'partition')} more than when the table began:"
             " a key may be in another partition now, and offsets of two partitions do not say which record is newer",

@@ -22,7 +22,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 def note_on_deletes(spec: TableSpec) -> str | None:
     """Return the limit of a table that remembers deletes, or None for any other table."""
-    if spec.order_by is None or spec.on_tombstone != "delete":
+    if not spec.remembers_deletes:
         return None
     days = f"{spec.delete_memory / timedelta(days=1):g} days"
     effect = "is valid until the next row of its key" if spec.keeps_history else "brings its key back"

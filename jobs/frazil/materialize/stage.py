@@ -124,8 +124,10 @@ class ReadBatch:
             return None
         source, offsets = self.plan.state.sources[0], sorted(n for each in self.got.truncates for n in each.offset)
         partitions, events = len(self.plan.topics[0].partitions), self.spec.value_settings.change_events
-        if partitions > 1 or (events is not None and events.soft_deletes):
-            why = f"{plural(partitions, 'partition')}" if partitions > 1 else "soft deletes"
+        soft = events is not None and events.soft_deletes
+        if partitions > 1 or soft or self.spec.order:
+            why = "soft deletes" if soft else "cdc_order: source"
+            why = f"{plural(partitions, 'partition')}" if partitions > 1 else why
             raise UnsupportedChangeError(
                 f"{self.spec.identifier}: the record of {source.topic} at offset {offsets[0]} is a truncate, which"
                 f" takes out all earlier rows: with {why}, this release cannot apply it; nothing was published",

@@ -303,9 +303,21 @@ class TableSpec:
         return self.write == "history"
 
     @property
+    def order(self) -> tuple[str, ...]:
+        """The columns that say which record of an identity is newer, the most significant first; none if offsets do."""
+        events = self.value_settings.change_events
+        return (self.order_by,) if self.order_by is not None else () if events is None else events.position
+
+    @property
     def orders_by_value(self) -> bool:
-        """Return whether a column of the value says which record of an identity is newer."""
-        return self.order_by not in (None, f"{self.metadata.prefix}timestamp")
+        """Return whether columns of the value say which record of an identity is newer."""
+        return self.order not in ((), (f"{self.metadata.prefix}timestamp",))
+
+    @property
+    def remembers_deletes(self) -> bool:
+        """Return whether a record may come after a delete that is newer, which the table has to remember."""
+        events = self.value_settings.change_events
+        return bool(self.order) and (self.on_tombstone == "delete" or (events is not None and not events.soft_deletes))
 
     @property
     def identity_paths(self) -> tuple[str, ...]:

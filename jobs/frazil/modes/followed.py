@@ -46,7 +46,7 @@ class FollowedColumns:
             return cls(partition, offset, (VALID_FROM,), VALID_TO)
         if spec.write == "deduplicate":
             return cls(partition, offset, (spec.metadata.prefix + "timestamp",), compares_stored=False)
-        return cls(partition, offset, () if spec.order_by is None else (spec.order_by,))
+        return cls(partition, offset, spec.order)
 
     def of_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         order = [as_order(rows.column(name)).fill_null(LEAST) for name in self.order]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from frazil.model.change_events import ChangeEvents
+from frazil.model.change_events import POSITIONS, ChangeEvents
 from frazil.model.errors import SpecError
 from frazil.model.spec import EMBEDDED
 from frazil.specs import table_keys as keys
@@ -22,7 +22,10 @@ def change_events_of(values: Values) -> ChangeEvents | None:
         return None
     soft = values[keys.CDC_DELETES] == "soft"
     return ChangeEvents(
-        soft_deletes=soft, kept=values[keys.CDC_KEEP], placeholder=values[keys.CDC_PLACEHOLDER].encode()
+        soft_deletes=soft,
+        connector=values.get(keys.CDC_CONNECTOR),
+        kept=values[keys.CDC_KEEP],
+        placeholder=values[keys.CDC_PLACEHOLDER].encode(),
     )
 
 
@@ -32,7 +35,7 @@ def change_event_problems(values: Values) -> Iterator[Problem]:
 
 
 def _without_events(values: Values) -> Iterator[Problem]:
-    for key in (keys.CDC_DELETES, keys.CDC_KEEP, keys.CDC_PLACEHOLDER):
+    for key in (keys.CDC_DELETES, keys.CDC_KEEP, keys.CDC_PLACEHOLDER, keys.CDC_ORDER, keys.CDC_CONNECTOR):
         if values.is_given(key):
             yield _problem(values.place_of(key), "no effect, because cdc is none", f"set cdc, or remove {key.name}")
     for part in (keys.VALUE, keys.KEY):
@@ -52,6 +55,13 @@ def _of_events(values: Values) -> Iterator[Problem]:
     if values[keys.ON_SCHEMA] == "new_column":
         what = f"{says}, values that the connector cannot read stay as stored, which a second column would not follow"
         yield _problem(values.place_of(keys.ON_SCHEMA), what, "write pause or dead_letter")
+    by_source, connector = values[keys.CDC_ORDER] == "source", values.get(keys.CDC_CONNECTOR)
+    if by_source and connector is None:
+        what = f"the position is known of the connectors {', '.join(POSITIONS)}, and cdc_connector does not say which"
+        yield _problem(values.place_of(keys.CDC_ORDER), what, "add cdc_connector, or write cdc_order: offset")
+    if connector is not None and not by_source:
+        what = "no effect with cdc_order: offset"
+        yield _problem(values.place_of(keys.CDC_CONNECTOR), what, "set cdc_order: source, or remove cdc_connector")
     for path in values[keys.CDC_KEEP]:
         if not path.startswith(_KEPT_FROM):
             what = f"{path} is no field of source or transaction"

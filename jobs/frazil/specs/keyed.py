@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from frazil.model.change_events import POSITIONS
 from frazil.model.errors import SpecError
 from frazil.model.spec import METADATA_NAMES, MetadataColumns
 from frazil.specs import table_keys as keys
@@ -127,17 +128,20 @@ def _order_problems(values: Values, metadata: MetadataColumns) -> Iterator[Probl
         what = f"{order_by} does not say which record is newer; of the metadata, {timestamp} does"
         yield _problem(values.place_of(place), what, f"write {timestamp}, or a column of the value")
     elif order_by is not None and values[keys.CDC] != "none":
-        what = "a change event may take values from the one before it, so the offset orders change events"
-        yield _problem(values.place_of(place), what, "remove order_by")
+        what = "a change event may take values from the one before it, so the log of its database orders change events"
+        yield _problem(values.place_of(place), what, "remove order_by, or write cdc_order: source")
     elif by_value and not identity_of(values, metadata) and values.get(keys.ON_TOMBSTONE) in (None, "row"):
         what = f"a record without a value has no {order_by}, so it cannot say when it deletes its key"
         hint = f"write order_by: {timestamp}, or say what such records are with on_tombstone: dead_letter or skip"
         yield _problem(values.place_of(place), what, hint)
-    if values.is_given(keys.DELETE_MEMORY) and (order_by != timestamp or identity_of(values, metadata)):
+    by_position = values[keys.CDC_ORDER] == "source" and values[keys.CDC_DELETES] == "by_key"
+    remembers = by_position or (order_by == timestamp and not identity_of(values, metadata))
+    if values.is_given(keys.DELETE_MEMORY) and not remembers:
         what = "no effect: only with order_by may a record come after a delete that is newer"
         what = what if order_by is None else "no effect: no record of this table deletes a key"
         yield _problem(values.place_of(keys.DELETE_MEMORY), what, "remove delete_memory")
-    for path, policy in policies_of(values).inside(order_by) if order_by is not None else ():
+    names = POSITIONS.get(values.get(keys.CDC_CONNECTOR) or "", ()) if order_by is None else (order_by,)
+    for path, policy in (each for name in names for each in policies_of(values).inside(name)):
         if policy.treatment != "none":
             what = f"{path} orders the records of a key, and has mask: {policy.treatment}"
             yield _problem(values.place_of(COLUMNS), what, "write {mask: none}, or order by another column")

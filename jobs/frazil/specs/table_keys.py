@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import get_args
 
-from frazil.model.change_events import PLACEHOLDER
+from frazil.model.change_events import PLACEHOLDER, POSITIONS
 from frazil.model.spec import (
     CONFLUENT,
     ICEBERG_ALONE,
@@ -132,6 +132,19 @@ CDC_PLACEHOLDER = Key(
     TEXT,
     "With cdc, the connector's `unavailable.value.placeholder`, which it writes for values that it cannot read.",
     PLACEHOLDER,
+)
+CDC_ORDER = Key(
+    "cdc_order",
+    Choice(("offset", "source")),
+    "With cdc, what says which change of a key is the newest: the record's offset, or with source the position in the"
+    " database's log.",
+    "offset",
+)
+CDC_CONNECTOR = Key(
+    "cdc_connector",
+    Choice(tuple(POSITIONS)),
+    "With cdc_order: source, the connector that writes the change events, as it names itself in `source.connector`.",
+    Derived("none"),
 )
 PARTITION_BY = Key(
     "partition_by",

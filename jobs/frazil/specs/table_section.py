@@ -30,6 +30,8 @@ TABLE_SECTION = Section(
         keys.CDC_DELETES,
         keys.CDC_KEEP,
         keys.CDC_PLACEHOLDER,
+        keys.CDC_ORDER,
+        keys.CDC_CONNECTOR,
         keys.PARTITION_BY,
         keys.SORT_BY,
         keys.READERS,

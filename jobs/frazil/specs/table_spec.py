@@ -114,6 +114,8 @@ def spec_of(values: Values, source_file: str, database: str) -> TableSpec:
 
 def on_tombstone_of(values: Values, metadata: MetadataColumns) -> OnTombstone:
     identity = identity_of(values, metadata)
+    if values.get(keys.CDC_CONNECTOR) is not None:
+        return "skip"
     if values[keys.WRITE] in ("upsert", "history") and not (identity or orders_by_value(values, metadata)):
         return "skip" if values[keys.CDC_DELETES] == "soft" else "delete"
     return cast("OnTombstone", values.get(keys.ON_TOMBSTONE) or ("dead_letter" if identity else "row"))

@@ -273,7 +273,7 @@ def _without_record(spec: TableSpec, view: TableView) -> pa.Schema:
     """
     row_schema = arrow_schema_of(view)
     found = IdentityPaths.found(spec.identity_paths, row_schema, former_names_of(view.properties))
-    deciding = {*(() if found is None else found.tops), *((spec.order_by,) if spec.orders_by_value else ())}
+    deciding = {*(() if found is None else found.tops), *(spec.order if spec.orders_by_value else ())}
     without_key = {spec.metadata.prefix + "key"} if spec.key_type is not None else set()
     about = (_about_record(spec) - without_key) | deciding
     return pa.schema([each for each in row_schema if each.name in about])

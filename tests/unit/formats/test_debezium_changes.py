@@ -21,22 +21,24 @@ from frazil.formats.debezium.envelope import DOCUMENT, kind_of
 from frazil.formats.debezium.unavailable import unavailable
 from frazil.formats.json_values.open import open_decoder as open_json
 from frazil.formats.json_values.shape import columns_of
-from frazil.model.change_events import ChangeEvents
+from frazil.model.change_events import POSITIONS, ChangeEvents
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.records import binary
-from tests.fakes.connect_samples import Schema, array, avro_payload, avro_schema, json_record, optional, struct
+from tests.fakes.connect_samples import STRING, Schema, array, avro_payload, avro_schema, json_record, optional, struct
 from tests.fakes.debezium_samples import (
     AT_US,
     FLATTENED,
     HEARTBEAT,
     MONGODB,
     MYSQL,
+    ORDER,
     POSTGRES,
     SCHEMA_CHANGE,
     TRANSACTION_END,
     UNAVAILABLE,
     Event,
+    envelope,
     mongodb,
     mysql,
     order,
@@ -98,13 +100,13 @@ def test_tombstones_are_skipped_if_the_source_orders(form: str) -> None:
     assert skipped(found) == {"tombstone": 1}
 
 
-def test_the_position_in_the_log_belongs_to_rows_deletes_and_truncates(form: str) -> None:
+def test_the_position_in_the_log_belongs_to_rows_and_deletes(form: str) -> None:
     given = [postgres("m", lsn=1), postgres("c", after=order(1), lsn=2), postgres("t", lsn=3), postgres("d", lsn=4)]
 
     found = changes(form, POSTGRES, given, ChangeEvents(connector="postgresql"))
 
-    positions = (*found.position, *found.truncate_position, *found.delete_position)
-    assert [each.tolist() for each in positions] == [[2], [3], [4]]
+    assert found.rows.column("__position_lsn").to_pylist() == [2]
+    assert [each.tolist() for each in found.delete_position] == [[4]]
 
 
 def test_a_position_that_cannot_be_read_rejects_its_record(form: str) -> None:
@@ -116,12 +118,20 @@ def test_a_position_that_cannot_be_read_rejects_its_record(form: str) -> None:
 
     assert [(each.index, each.path) for each in found.rejects] == [(0, "source.file"), (1, "source.file")]
     assert (found.indexes.tolist(), found.truncates.tolist(), skipped(found)) == ([3], [], {"message": 1})
-    assert [each.tolist() for each in found.position] == [[3], [4], [0]]
+    assert [found.rows.column(name).to_pylist() for name in POSITIONS["mysql"]] == [[3], [4], [0]]
 
 
 def test_the_source_must_have_the_fields_of_its_connector() -> None:
     with pytest.raises(IncompatibleSchemaError, match="no field source"):
         changes("avro", POSTGRES, [], ChangeEvents(connector="mysql"))
+
+
+def test_a_field_of_the_position_must_have_the_type_that_its_connector_gives_it() -> None:
+    source = struct("io.debezium.connector.yugabytedb.Source", connector=STRING, lsn=STRING)
+    schema = envelope("s.t", struct("s.t.Value", **ORDER), source)
+
+    with pytest.raises(IncompatibleSchemaError, match=r"source\.lsn is string, .* is long or int"):
+        changes("avro", schema, [], ChangeEvents(connector="postgresql"))
 
 
 def test_soft_deletes_keep_the_row_and_mark_it(form: str) -> None:

@@ -95,6 +95,7 @@ ORDERED = "order_by: kafka_timestamp"
 UNKEYED = "metadata: {keep: [timestamp]}"
 FIRST_OF_EACH = "write: deduplicate\nkey: string"
 CHANGE_EVENTS = "write: upsert\ncdc: debezium"
+BY_POSITION = f"{CHANGE_EVENTS}\ncdc_order: source\ncdc_connector: postgresql"
 DECLARED = "value: json\nfields: {id: long}"
 ORDER = 'syntax = "proto3"; package shop; message Order { int64 n = 1; }'
 OLD_ORDER = "existing files keep the order of their rows"
@@ -128,6 +129,10 @@ EXAMPLES: dict[str, list[Example]] = {
     "cdc_deletes": [refused("cdc_deletes", CHANGE_EVENTS, f"{CHANGE_EVENTS}\ncdc_deletes: soft", "would be missing")],
     "cdc_keep": [
         refused("cdc_keep", CHANGE_EVENTS, f"{CHANGE_EVENTS}\ncdc_keep: [source.lsn]", "made without these columns")
+    ],
+    "cdc_order": [refused("cdc_order", CHANGE_EVENTS, BY_POSITION, "kept or replaced by their current order")],
+    "cdc_connector": [
+        refused("cdc_connector", BY_POSITION, CHANGE_EVENTS, "do not say which change is newer"),
     ],
     "cdc_placeholder": [applied("cdc_placeholder", CHANGE_EVENTS, f"{CHANGE_EVENTS}\ncdc_placeholder: x")],
     "value": [refused("value", "value: avro", "value: string", "columns were made for values of its current format")],

@@ -161,6 +161,12 @@ SPEC_ERRORS = {
         'tables/a.yaml:2:15: on_tombstone: expected one of row, skip, dead_letter, found "rows"',
         "did you mean row?",
     ),
+    "a connector without a position": (
+        "topic: a\nkey: avro\nwrite: upsert\ncdc: debezium\ncdc_order: source\ncdc_connector: vitess",
+        "tables/a.yaml:6:16: cdc_connector: expected one of postgresql, mysql, mariadb, sqlserver, oracle, mongodb,"
+        ' found "vitess"',
+        "use one of: postgresql, mysql, mariadb, sqlserver, oracle, mongodb",
+    ),
     "identity that is no path": (
         "topic: a\nwrite: deduplicate\nidentity: [a b]",
         'tables/a.yaml:3:12: identity[0]: expected a column, found "a b"',
@@ -264,6 +270,24 @@ CONTRADICTIONS = {
         "tables/a.yaml:2:8: value: connect_json is supported for change events only",
         "set cdc, or choose another format",
     ),
+    "an order of changes by a source that is not known": (
+        "topic: a\nkey: avro\nwrite: upsert\ncdc: debezium\ncdc_order: source",
+        "tables/a.yaml:5:12: cdc_order: the position is known of the connectors postgresql, mysql, mariadb, sqlserver,"
+        " oracle, mongodb, and cdc_connector does not say which",
+        "add cdc_connector, or write cdc_order: offset",
+    ),
+    "a connector whose position orders nothing": (
+        "topic: a\nkey: avro\nwrite: upsert\ncdc: debezium\ncdc_connector: mysql",
+        "tables/a.yaml:5:16: cdc_connector: no effect with cdc_order: offset",
+        "set cdc_order: source, or remove cdc_connector",
+    ),
+    "deletes that are remembered where none takes a row out": (
+        "topic: a\nkey: avro\nwrite: upsert\ncdc: debezium\ncdc_order: source\ncdc_connector: oracle\n"
+        "cdc_deletes: soft\ndelete_memory: 1d",
+        "tables/a.yaml:8:16: delete_memory: no effect: only with order_by may a record come after a delete that is"
+        " newer",
+        "remove delete_memory",
+    ),
     "a placeholder of no change events": (
         "topic: a\ncdc_placeholder: x",
         "tables/a.yaml:2:18: cdc_placeholder: no effect, because cdc is none",
@@ -353,9 +377,9 @@ CONTRADICTIONS = {
     ),
     "order of change events": (
         "topic: a\nkey: avro\nwrite: upsert\ncdc: debezium\norder_by: kafka_timestamp",
-        "tables/a.yaml:5:11: order_by: a change event may take values from the one before it, so the offset orders"
-        " change events",
-        "remove order_by",
+        "tables/a.yaml:5:11: order_by: a change event may take values from the one before it, so the log of its"
+        " database orders change events",
+        "remove order_by, or write cdc_order: source",
     ),
     "order in which a tombstone would be a row": (
         "topic: a\nwrite: upsert\norder_by: changed_at\non_tombstone: row",

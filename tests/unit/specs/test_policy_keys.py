@@ -107,6 +107,12 @@ def test_the_key_of_records_is_left_out_unless_it_has_a_policy(load: Load) -> No
             "write {mask: none}, or order by another column",
         ),
         (
+            "write: upsert\ncdc: debezium\ncdc_order: source\ncdc_connector: oracle\n"
+            "metadata: {keep: [timestamp, key]}\nkey: avro\ncolumns: {__position_scn: {mask: redact}}",
+            "__position_scn orders the records of a key, and has mask: redact",
+            "write {mask: none}, or order by another column",
+        ),
+        (
             "write: upsert\ncolumns: {kafka_key: {mask: truncate, length: 4}}",
             "the key is the identity of a row: kafka_key may be hashed, and has mask: truncate",
             "write {mask: hash}",

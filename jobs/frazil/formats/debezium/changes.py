@@ -20,14 +20,14 @@ from frazil.formats.debezium.envelope import (
     OP,
     SOURCE_TIME,
     check_names,
-    field_at,
+    check_position,
     image_columns,
     kept_name,
     metadata_columns,
 )
 from frazil.formats.debezium.images import Images, Indexes, images_of
 from frazil.formats.debezium.logical_types import MICRO, MILLI
-from frazil.formats.debezium.position import FIELDS, Position, position
+from frazil.formats.debezium.position import Position, position
 from frazil.formats.debezium.unavailable import unavailable
 from frazil.model.change_events import ChangeEvents
 from frazil.model.columns import Column
@@ -48,20 +48,19 @@ class Changes:
     `indexes` are the records of the rows, ascending, and the flags belong to the rows. `keeps_row`: the stored values
     stay, but those of the metadata columns; where no row is stored, the values given are the row, if it is
     soft-deleted. `unavailable` are the columns of which some values stay as they are stored; here these are null.
-    `deletes` are the records that take out the row of their key, `truncates` those that take out all rows. The
-    positions order rows, deletes and truncates as the source's log does, the most significant number first; they are
-    empty if the offset orders. `skipped` are records by the reason under which they are counted.
+    `deletes` are the records that take out the row of their key, `truncates` those that take out all rows.
+    `delete_position` orders the deletes as the source's log does, as columns of the rows order these, the most
+    significant number first; it is empty if the offset orders. `skipped` are records by the reason under which they are
+    counted.
     """
 
     rows: pa.RecordBatch
     indexes: Indexes
     keeps_row: Flags
     unavailable: Mapping[str, Flags]
-    position: tuple[Indexes, ...]
     deletes: Indexes
     delete_position: tuple[Indexes, ...]
     truncates: Indexes
-    truncate_position: tuple[Indexes, ...]
     skipped: Mapping[str, Indexes]
     rejects: tuple[Reject, ...]
     truncated_nanos: int
@@ -103,8 +102,7 @@ class Envelopes:
         self._image = LogicalColumns(image_columns(stored), within(types, "after"))
         self._metadata = metadata_columns(stored, settings)
         check_names(self._image.columns, self._metadata)
-        for name, _ in FIELDS[settings.connector] if settings.connector else ():
-            field_at(stored, f"source.{name}")
+        check_position(stored, settings)
         self.settings = settings
         self.columns = (*self._image.columns, *self._metadata)
         self.schema = arrow_schema(self.columns)
@@ -128,15 +126,13 @@ class Envelopes:
         stays = np.delete(np.arange(len(chosen)), [each.index for each in converted.rejects])
         indexes = chosen[stays]
         return Changes(
-            rows=self._rows(converted.rows, parts, indexes),
+            rows=self._rows(converted.rows, parts, indexes, at),
             indexes=indexes,
             keeps_row=keeps_row[indexes],
             unavailable={name: mark[stays] for name, mark in marks.items()},
-            position=tuple(column[indexes] for column in at.columns),
             deletes=deletes,
             delete_position=tuple(column[deletes] for column in at.columns),
             truncates=truncates,
-            truncate_position=tuple(column[truncates] for column in at.columns),
             skipped=skipped,
             rejects=tuple(sorted(rejects, key=lambda each: each.index)),
             truncated_nanos=converted.truncated_nanos,
@@ -144,7 +140,9 @@ class Envelopes:
 
     def _position(self, parts: _Parts) -> Position:
         connector = self.settings.connector
-        return Position((), ()) if connector is None else position(connector, parts.fields["source"])
+        return (
+            Position((), ()) if connector is None else position(connector, parts.fields["source"], parts.are(SNAPSHOT))
+        )
 
     def _deletes(self, parts: _Parts) -> Flags:
         """Return which records take a row out. A tombstone has no position in the source, and follows a delete."""
@@ -172,8 +170,12 @@ class Envelopes:
         }
         return {name: marks for name, marks in found.items() if marks.any()}
 
-    def _rows(self, images: pa.RecordBatch, parts: _Parts, indexes: Indexes) -> pa.RecordBatch:
-        arrays = [self._about(column, parts) for column in self._metadata]
+    def _rows(self, images: pa.RecordBatch, parts: _Parts, indexes: Indexes, at: Position) -> pa.RecordBatch:
+        positions = dict(zip(self.settings.position, at.columns, strict=True))
+        arrays = [
+            pa.array(positions[column.name]) if column.name in positions else self._about(column, parts)
+            for column in self._metadata
+        ]
         if len(indexes) < len(parts):
             arrays = [array.take(pa.array(indexes)) for array in arrays]
         return pa.RecordBatch.from_arrays([*images.columns, *arrays], schema=self.schema)

@@ -48,7 +48,7 @@ class ChangeDecoder:
             tuple(sorted(rejects, key=lambda each: each.index)),
             decoded.truncated_nanos + changes.truncated_nanos,
             decoded.undeclared,
-            WithoutRow(changes.deletes, changes.truncates, changes.skipped).among(among),
+            WithoutRow(changes.deletes, changes.truncates, changes.skipped, changes.delete_position).among(among),
             tuple(each.among(among) for each in _incomplete(changes, self._settings)),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
-from frazil.formats.debezium.position import FIELDS
+from frazil.formats.debezium.position import FIELDS, TEXT
 from frazil.model.change_events import ChangeEvents
 from frazil.model.columns import Column, ColumnType, Scalar, Struct
 from frazil.model.errors import IncompatibleSchemaError
@@ -49,12 +49,13 @@ def metadata_columns(columns: tuple[Column, ...], settings: ChangeEvents) -> tup
     """
     deleted = (Column(DELETED, Scalar("boolean")),) if settings.soft_deletes else ()
     about = (Column(OP, Scalar("string")), Column(SOURCE_TIME, Scalar("timestamptz")), *deleted)
-    return about + tuple(_kept(columns, settings.kept))
+    return (*about, *_kept(columns, settings.kept), *(Column(name, Scalar("long")) for name in settings.position))
 
 
 def about_names(settings: ChangeEvents) -> tuple[str, ...]:
     """Return the names of the columns about a change."""
-    return (OP, SOURCE_TIME, *([DELETED] if settings.soft_deletes else []), *map(kept_name, settings.kept))
+    deleted = [DELETED] if settings.soft_deletes else []
+    return (OP, SOURCE_TIME, *deleted, *map(kept_name, settings.kept), *settings.position)
 
 
 def _kept(columns: tuple[Column, ...], paths: tuple[str, ...]) -> Iterator[Column]:
@@ -83,10 +84,25 @@ def _field(columns: tuple[Column, ...], path: str) -> Column | None:
 
 def fields_read(settings: ChangeEvents) -> tuple[str, ...]:
     """Return the paths of the fields of an envelope that changes are made of."""
-    position = FIELDS[settings.connector] if settings.connector else ()
+    position = ("connector", *FIELDS[settings.connector]) if settings.connector else ()
     before = ("before",) if settings.soft_deletes else ()
-    names = ("ts_us", "ts_ms", *(name for name, _ in position))
+    names = ("ts_us", "ts_ms", *position)
     return ("after", "op", *before, *(f"source.{name}" for name in names), *settings.kept)
+
+
+def check_position(columns: tuple[Column, ...], settings: ChangeEvents) -> None:
+    """Raise IncompatibleSchemaError if the envelope lacks a field of the position that orders the changes."""
+    if settings.connector is None:
+        return
+    expected = {"connector": TEXT, **{name: field.stored for name, field in FIELDS[settings.connector].items()}}
+    for name, types in expected.items():
+        found = field_at(columns, f"source.{name}").type
+        if found not in types:
+            raise IncompatibleSchemaError(
+                f"source.{name} is {found}, and of the connector {settings.connector} it is"
+                f" {' or '.join(map(str, types))}",
+                hint="write the connector's name as `cdc_connector`, or let the offset order: `cdc_order: offset`",
+            )
 
 
 def kept_name(path: str) -> str:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from frazil.formats.debezium.converted import Flags, flags, without_bad
 from frazil.formats.debezium.hexadecimal import characters_of, unpacked
+from frazil.model.columns import ColumnType, Scalar
 from frazil.model.dead_letter import Reason, Reject
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -20,6 +21,7 @@ NONE = -1
 """The number of a field that is null, which comes before any other."""
 _LSN = r"^[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}$"
 _NO_LSN = "00000000:00000000:0000"
+TEXT: tuple[ColumnType, ...] = (Scalar("string"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +39,36 @@ class _Read:
     expected: str = ""
 
 
-def position(connector: str, source: pa.StructArray) -> Position:
-    """Return the positions of changes from their `source`. `connector` is one of `FIELDS`."""
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of `source`: the types that it may have, and how it is read."""
+
+    stored: tuple[ColumnType, ...]
+    read: Callable[[pa.Array], _Read]
+
+
+def position(connector: str, source: pa.StructArray, is_snapshot: Flags) -> Position:
+    """Return the positions of changes from their `source`. `connector` is one of `FIELDS`.
+
+    The rows of a snapshot may have none: those of an incremental one are in no log.
+    """
     columns: list[Numbers] = []
-    rejects: dict[int, Reject] = {}
-    for name, read in FIELDS[connector]:
-        found = read(pc.struct_field(source, name))
+    is_other = ~flags(pc.equal(pc.struct_field(source, "connector"), connector))
+    rejects = _rejects(is_other, Reason.BAD_FORMAT, f"expected {connector}", "connector")
+    for name, field in FIELDS[connector].items():
+        found = field.read(pc.struct_field(source, name))
+        lacking = ~is_snapshot & (found.columns[0] == NONE) & ~found.is_bad & (not columns)
         columns += found.columns
-        for index in np.flatnonzero(found.is_bad).tolist():
-            rejects.setdefault(index, Reject(index, Reason.BAD_FORMAT, found.expected, f"source.{name}"))
+        rejects = {
+            **_rejects(lacking, Reason.NULL_ORDER, "it orders the changes of a key, and is null", name),
+            **_rejects(found.is_bad, Reason.BAD_FORMAT, found.expected, name),
+            **rejects,
+        }
     return Position(tuple(columns), tuple(reject for _, reject in sorted(rejects.items())))
+
+
+def _rejects(which: Flags, reason: Reason, detail: str, name: str) -> dict[int, Reject]:
+    return {index: Reject(index, reason, detail, f"source.{name}") for index in np.flatnonzero(which).tolist()}
 
 
 def _number(values: pa.Array) -> _Read:
@@ -61,6 +83,7 @@ def _digits(values: pa.Array) -> _Read:
 
 def _file(values: pa.Array) -> _Read:
     """Read the number at the end of a file's name, such as `mysql-bin.000003`."""
+    values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
     is_bad = _unmatched(values, r"\.\d{1,18}$")
     numbers = pc.replace_substring_regex(without_bad(values, is_bad), r"^.*\.", "")
     return _Read((_filled(numbers.cast(pa.int64())),), is_bad, "expected the name of a file that ends in a number")
@@ -76,15 +99,20 @@ def _lsn(values: pa.Array) -> _Read:
     return _Read(tuple(np.where(is_absent, NONE, half) for half in halves), is_bad, "expected an LSN")
 
 
-FIELDS: Mapping[str, tuple[tuple[str, Callable[[pa.Array], _Read]], ...]] = {
-    "postgresql": (("lsn", _number),),
-    "mysql": (("file", _file), ("pos", _number), ("row", _number)),
-    "mariadb": (("file", _file), ("pos", _number), ("row", _number)),
-    "sqlserver": (("commit_lsn", _lsn), ("change_lsn", _lsn), ("event_serial_no", _number)),
-    "oracle": (("scn", _digits),),
-    "mongodb": (("ts_ms", _number), ("ord", _number)),
+_NUMBER, _LSN_TEXT = Field((Scalar("long"), Scalar("int")), _number), Field(TEXT, _lsn)
+_BINLOG = {"file": Field(TEXT, _file), "pos": _NUMBER, "row": _NUMBER}
+FIELDS: Mapping[str, Mapping[str, Field]] = {
+    "postgresql": {"lsn": _NUMBER},
+    "mysql": _BINLOG,
+    "mariadb": _BINLOG,
+    "sqlserver": {"commit_lsn": _LSN_TEXT, "change_lsn": _LSN_TEXT, "event_serial_no": _NUMBER},
+    "oracle": {"scn": Field(TEXT, _digits)},
+    "mongodb": {"ts_ms": _NUMBER, "ord": _NUMBER},
 }
-"""The fields of `source` that order the changes of one row, by the connector, the most significant first."""
+"""The fields of `source` that order the changes of one row, by the connector, the most significant first.
+
+Their numbers are the columns `change_events.POSITIONS`.
+"""
 
 
 def _unmatched(values: pa.Array, pattern: str) -> Flags:

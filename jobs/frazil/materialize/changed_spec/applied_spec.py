@@ -67,6 +67,8 @@ ADDED_LATER: Mapping[str, str] = {
     "cdc_deletes": "by_key",
     "cdc_keep": "",
     "cdc_placeholder": PLACEHOLDER,
+    "cdc_order": "offset",
+    "cdc_connector": "",
     "columns": "",
     "tags": "",
     "message": _FIRST_MESSAGE,
@@ -182,7 +184,8 @@ def _applied_events(applied: AppliedSpec) -> ChangeEvents | None:
         return None
     kept = tuple(path for path in applied.keys["cdc_keep"].split(", ") if path)
     soft = applied.keys["cdc_deletes"] == "soft"
-    return ChangeEvents(soft_deletes=soft, kept=kept, placeholder=applied.keys["cdc_placeholder"].encode())
+    connector, placeholder = applied.keys["cdc_connector"] or None, applied.keys["cdc_placeholder"].encode()
+    return ChangeEvents(soft_deletes=soft, connector=connector, kept=kept, placeholder=placeholder)
 
 
 def with_policies(spec: TableSpec, policies: Policies) -> TableSpec:
@@ -291,6 +294,8 @@ TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
     "cdc_deletes": lambda spec: "soft" if _events(spec).soft_deletes else "by_key",
     "cdc_keep": lambda spec: ", ".join(_events(spec).kept),
     "cdc_placeholder": lambda spec: _events(spec).placeholder.decode(),
+    "cdc_order": lambda spec: "source" if _events(spec).connector else "offset",
+    "cdc_connector": lambda spec: _events(spec).connector or "",
     "partition_by": lambda spec: layout_text(spec.partition_by),
     "sort_by": lambda spec: layout_text(spec.sort_by),
     "order_by": lambda spec: spec.order_by or BY_OFFSET,

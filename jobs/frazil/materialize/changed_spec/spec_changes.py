@@ -40,7 +40,7 @@ from frazil.model.unions import unions_property
 OTHER_MESSAGE = f"{NEXT_BATCH}; `verify --against-kafka` expects no rows of another message any more"
 REBUILT = frozenset(
     {"key", "value", "fields", "wire_format", "columns", "tags", "write", "identity", "order_by", "cdc", "cdc_deletes",
-     "cdc_keep", "string_formats"}
+     "cdc_keep", "cdc_order", "cdc_connector", "string_formats"}
 )  # fmt: skip
 """Keys whose change is refused because of rows that are there: a rebuild makes all of them again."""
 TARGET_FILE_PROPERTY = "write.target-file-size-bytes"
@@ -358,6 +358,8 @@ RULES: Mapping[str, Callable[[Judged], Iterator[SpecChange]]] = {
     "cdc_deletes": _never("cdc_deletes", "the rows of keys that are deleted already would be missing, or stay"),
     "cdc_keep": _never("cdc_keep", "existing rows were made without these columns, or with others"),
     "cdc_placeholder": _at_once("cdc_placeholder"),
+    "cdc_order": _never("cdc_order", "existing rows were kept or replaced by their current order"),
+    "cdc_connector": _never("cdc_connector", "positions of two connectors do not say which change is newer"),
     "partition_by": partition_by_rule,
     "sort_by": sort_by_rule,
     "readers": _readers,

@@ -170,24 +170,27 @@ class TableDecoder:
         self, chunk: Chunk, values: Part, keys: Part, refused: Refused
     ) -> tuple[Part, FollowedRecords | None]:
         """Return the values without the tombstones that delete an identity, and these with other deletes."""
-        if self._spec.on_tombstone != "delete":
-            return values, None
-        tombstones = [r.index for r in values.rejects if r.reason is Reason.NULL_VALUE]
+        takes = self._spec.on_tombstone == "delete"
+        tombstones = [r.index for r in values.rejects if takes and r.reason is Reason.NULL_VALUE]
         deleting = np.sort(np.concatenate([np.array(tombstones, np.int64), values.without_row.deletes]))
         if not len(deleting):
             return values, None
-        rejects = tuple(r for r in values.rejects if r.reason is not Reason.NULL_VALUE)
+        rejects = tuple(r for r in values.rejects if not takes or r.reason is not Reason.NULL_VALUE)
         found = _except(refused, both(deleting, keys.accepted), len(chunk.records))
+        assert found is not None  # noqa: S101 - None is all of the records
         identities = narrow(keys.columns[1:], keys.accepted, found)
         offsets = chunk.records.offsets.take(pa.array(found))
-        order = [column.take(pa.array(found)) for column in self._order_of_deletes(chunk.records)]
+        order = self._order_of_deletes(chunk.records, values.without_row, found)
         return replace(values, rejects=rejects), followed_records(identities, chunk.partition, offsets, order)
 
-    def _order_of_deletes(self, records: Records) -> Sequence[pa.Array]:
-        """Return the columns that order the records, whatever their values are."""
+    def _order_of_deletes(self, records: Records, events: WithoutRow, found: Indexes) -> Sequence[pa.Array]:
+        """Return the columns that order the records that delete an identity, which are at these indexes."""
+        if events.delete_order:
+            places = np.searchsorted(events.deletes, found)
+            return [pa.array(column[places]) for column in events.delete_order]
         if self._keeps_history:
-            return [valid_from(records, self._row_schema)]
-        return [] if self._spec.order_by is None else [self._timestamps(records)]
+            return [valid_from(records, self._row_schema).take(pa.array(found))]
+        return [] if self._spec.order_by is None else [self._timestamps(records).take(pa.array(found))]
 
     def _unordered(self, chunk: Chunk, values: Part) -> Refused:
         """Return the records that the column that orders them does not order, without those that are skipped."""

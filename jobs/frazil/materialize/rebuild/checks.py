@@ -87,7 +87,7 @@ def check_complete(spec: TableSpec, table: TableState, built: TableState) -> Non
 
     Compaction leaves the newest record of each key, which is all that a table needs whose offsets order its records.
     """
-    if spec.write == "upsert" and spec.order_by is None:
+    if spec.write == "upsert" and not spec.order:
         return
     for source in table.sources:
         for number, had in source.partitions.items():

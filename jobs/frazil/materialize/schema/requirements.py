@@ -74,7 +74,7 @@ class RequiredColumns:
 
 def _deciding(spec: TableSpec) -> tuple[str, ...]:
     """Return the columns of the value that say which record is the row of its identity."""
-    return (*spec.identity, *(() if spec.order_by is None else (spec.order_by,)))
+    return (*spec.identity, *spec.order)
 
 
 def _decide(spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> bool:
@@ -152,21 +152,26 @@ def _never_new(spec: TableSpec) -> dict[str, str]:
     """Return what rows lack where such a column is new: a batch would not find them, or take them for others."""
     names = spec.metadata.prefix + "partition", spec.metadata.prefix + "offset"
     missing = dict.fromkeys((FIRST, SECOND), "identity") | dict.fromkeys(VALIDITY, "interval")
-    order = {} if spec.order_by is None or spec.orders_by_value else {spec.order_by: "order"}
+    order = {} if spec.orders_by_value else dict.fromkeys(spec.order, "order")
     return missing | dict.fromkeys(names, "source") | order
 
 
-def _order_findings(spec: TableSpec, wanted: RequiredColumns, evolution: Evolution) -> Iterator[SchemaFinding]:
-    """Yield why records have no order any more in a table that is ordered by a column of their values."""
-    if not (spec.orders_by_value and wanted.of_record) or spec.order_by is None:
+def _order_findings(
+    spec: TableSpec, wanted: RequiredColumns, evolution: Evolution, have: tuple[Column, ...]
+) -> Iterator[SchemaFinding]:
+    """Yield why records have no order any more in a table that columns of their values order, and that has `have`."""
+    is_other_event = spec.cdc != "none" and not wanted.columns
+    if not (spec.orders_by_value and wanted.of_record) or is_other_event:
         return
     for column in wanted.columns:
         yield from order_findings(spec, column)
     names = {name for column in wanted.columns for name in (column.name, *column.aliases)}
-    if spec.order_by not in names | set(evolution.former_names.get(spec.order_by, ())):
-        yield SchemaFinding(spec.order_by, "is missing, and orders the records of a key")
-    if any(isinstance(change, AddColumn) and change.path == spec.order_by for change in evolution.changes):
-        yield SchemaFinding(spec.order_by, "was dropped by another tool: the rows before have no order any more")
+    added = {change.path for change in evolution.changes if isinstance(change, AddColumn)}
+    for name in spec.order:
+        if name not in names | set(evolution.former_names.get(name, ())):
+            yield SchemaFinding(name, "is missing, and orders the records of a key")
+        if name in added and (have or spec.cdc == "none"):  # with cdc, a new table waits for the columns of its records
+            yield SchemaFinding(name, "was dropped by another tool: the rows before have no order any more")
 
 
 def needed(
@@ -187,6 +192,6 @@ def needed(
         SchemaFinding(n, "a partition field has this name, now or earlier") for n in sorted(after & partition_names)
     )
     found = () if wanted.other_message is None else (wanted.other_message.finding,)
-    keyed = (*_identity_findings(spec, wanted, evolution), *_order_findings(spec, wanted, evolution))
+    keyed = (*_identity_findings(spec, wanted, evolution), *_order_findings(spec, wanted, evolution, have))
     unable = (*keyed, *impossible_columns(spec, changed, evolution.changes), *newly_unreadable(have, changed, spec))
     return replace(evolution, findings=(*found, *evolution.findings, *wanted.if_strict, *clashes, *taken, *unable))

@@ -1,0 +1,73 @@
+"""Change events of Debezium on a real broker, from the first look to the proof."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from breadth import WAIT_SECONDS, Place, Table, admin_of, catch_up, producer_of
+from confluent_kafka.admin import NewPartitions
+
+from frazil.adapters.embedded_schemas import WithEmbedded
+from frazil.cli import app
+from tests.fakes.connect_samples import INT, json_record, struct
+from tests.fakes.debezium_samples import MYSQL, mysql
+
+KEY = struct("crm.crm.customers.Key", id=INT)
+BY_POSITION = """
+topic: {topic}
+table: customers
+key: connect_json
+value: connect_json
+write: upsert
+cdc: debezium
+cdc_order: source
+cdc_connector: mysql
+"""
+
+
+def frazil(place: Place, *arguments: str) -> int:
+    return app.run([*arguments, "--config", str(place.folder / "frazil.yaml")])
+
+
+def send(place: Place, topic: str, op: str, email: str, pos: int, partition: int = 0) -> None:
+    row: dict[str, Any] = {"id": 1, "email": email}
+    image = {"before": row} if op == "d" else {"after": row}
+    value = json_record(MYSQL, mysql(op, pos=pos, **image))
+    place.send(topic, value, key=json_record(KEY, {"id": 1}), partition=partition)
+
+
+def test_the_position_in_the_log_orders_changes_in_partitions_that_were_added(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = place.topic()
+    spec = BY_POSITION.format(topic=topic)
+    send(place, topic, "c", "first@example.com", 100)
+    registry = WithEmbedded(place.opened())
+    place.materialize(spec, registry=registry)
+    added = admin_of(place.services).create_partitions([NewPartitions(topic, 2)])
+    added[topic].result(WAIT_SECONDS)
+    producer_of(place.services).list_topics(topic, timeout=WAIT_SECONDS)  # the producer learns of the partition
+    send(place, topic, "u", "newest@example.com", 300, partition=1)
+    place.materialize(spec, registry=registry)
+    send(place, topic, "u", "late@example.com", 200)
+    run = place.run(spec, registry=registry)
+    catch_up(run)
+
+    (row,) = Table(run).rows("email", "__position_file", "__position_pos", "kafka_partition")
+    assert row == {
+        "email": "newest@example.com",
+        "__position_file": 3,
+        "__position_pos": 300,
+        "kafka_partition": 1,
+    }
+    send(place, topic, "d", "newest@example.com", 400, partition=1)
+    catch_up(run)
+    send(place, topic, "u", "late@example.com", 399)
+    catch_up(run)
+    assert Table(run).rows() == []
+    for command in (["check"], ["verify", "--against-kafka"], ["explain"], ["status"]):
+        assert frazil(place, *command) == 0, capsys.readouterr()
+    said = capsys.readouterr().out
+    assert "newest by __position_file, __position_pos, __position_row" in said
+    assert "5 read = 2 rows + 1 delete + 2 duplicates" in said
