@@ -143,12 +143,16 @@ class DeadLetterGroup:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterList:
-    """The newest, and the groups of all, largest first. `replayed` is how many more are rows by now."""
+    """The newest, and the groups of all, largest first. `replayed` is how many more were replayed.
+
+    Each of these is a row, unless the table `follows_keys`.
+    """
 
     table: str
     newest: tuple[DeadLetter, ...]
     groups: tuple[DeadLetterGroup, ...]
     replayed: int = 0
+    follows_keys: bool = False
 
     @property
     def total(self) -> int:
@@ -200,7 +204,8 @@ def list_dead_letters(
             letters = _with_added(pa.Table.from_batches([of_records if replayed else unmarked]))
             newest = _together(newest, letters).sort_by(NEWEST_FIRST).slice(0, limit)
             groups = _grouped(_together(groups, letters.select(GROUPED).append_column("count", _ones(letters))))
-    return DeadLetterList(spec.pipeline.name, _letters(newest, marks), _groups(groups), rows_by_now)
+    found = _letters(newest, marks), _groups(groups)
+    return DeadLetterList(spec.pipeline.name, *found, rows_by_now, follows_keys=spec.follows_keys)
 
 
 def _scans(view: TableView, chosen: Chosen, *, pending: bool) -> Iterator[TableScan]:

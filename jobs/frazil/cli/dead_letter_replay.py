@@ -6,7 +6,7 @@ import getpass
 import json
 import sys
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -130,9 +130,10 @@ def _alone(settings: Settings, spec: TableSpec, request: ReplayRequest, folder: 
     from frazil.materialize.run import TableRun  # noqa: PLC0415
     from frazil.specs.select import read_with  # noqa: PLC0415
 
-    runner = SparkRunner(log_file=folder / ".frazil" / "spark.log")  # never started
+    runner = SparkRunner(log_file=folder / ".frazil" / "spark.log")  # started for a table that follows keys
     clients = open_clients(settings, runner, on_receipt=_say)
-    with closing(open_registry(settings.registry)) as registry:
+    with closing(open_registry(settings.registry)) as registry, ExitStack() as at_end:
+        at_end.callback(runner.stop)
         run: TableRun
         (run,) = table_runs(replace(clients, registry=registry), read_with(settings, spec))
         return run.replay(request)

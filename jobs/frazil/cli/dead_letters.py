@@ -84,11 +84,7 @@ def list_newest(
         print(json.dumps(value, indent=2))
         return
     if not found.total:
-        more = (
-            f"; {plural(found.replayed, 'was replayed and is a row', 'were replayed and are rows')}"
-            if found.replayed
-            else ""
-        )
+        more = f"; {_replayed(found)}" if found.replayed else ""
         none = f"{found.table} has no {'pending ' * pending}dead letters{_with(reason, schema_id)}"
         print(none + more, file=sys.stderr)
         return
@@ -155,27 +151,33 @@ def _lines(found: DeadLetterList) -> Iterator[str]:
     ]
     yield from aligned(columns, counts, numeric=(True, False, True))
     if found.replayed:
-        yield plural(found.replayed, "more was replayed and is a row", "more were replayed and are rows")
+        yield _replayed(found, more="more ")
     if found.newest:
         yield f"\nthe newest {len(found.newest)} of {found.total:,}:"
     for letter in found.newest:
         yield ""
-        yield from _letter(letter)
+        yield from _letter(letter, found)
+
+
+def _replayed(found: DeadLetterList, *, more: str = "") -> str:
+    """Return how many dead letters are none any more: `2 more were replayed and are rows`."""
+    one, many = ("", "") if found.follows_keys else (" and is a row", " and are rows")
+    return plural(found.replayed, f"{more}was replayed{one}", f"{more}were replayed{many}")
 
 
 def _schema(schema_id: int | str | None) -> str:
     return "none" if schema_id is None else str(schema_id)
 
 
-def _letter(letter: DeadLetter) -> Iterator[str]:
+def _letter(letter: DeadLetter, found: DeadLetterList) -> Iterator[str]:
     from frazil.dead_letters import preview  # noqa: PLC0415
 
-    yield from _head(letter)
+    yield from _head(letter, found)
     if letter.encrypted_with is None:
         yield f"  key {preview(letter.key)}, value {preview(letter.value)}"
 
 
-def _head(letter: DeadLetter) -> Iterator[str]:
+def _head(letter: DeadLetter, found: DeadLetterList) -> Iterator[str]:
     from frazil.cli.text import moment  # noqa: PLC0415
     from frazil.model.dead_letter import described  # noqa: PLC0415
 
@@ -190,7 +192,8 @@ def _head(letter: DeadLetter) -> Iterator[str]:
     yield f"  {schema}, {written}, read {moment(letter.read_at)} in batch {letter.batch_id}"
     if letter.replayed is not None:
         snapshot = f"snapshot {letter.replayed.snapshot_id}, batch {letter.replayed.batch_id}"
-        yield f"  replayed {moment(letter.replayed.at)}: it is a row since {snapshot}"
+        became = " in" if found.follows_keys else ": it is a row since"
+        yield f"  replayed {moment(letter.replayed.at)}{became} {snapshot}"
 
 
 def _decoded(settings: Settings, spec: TableSpec, letters: tuple[DeadLetter, ...]) -> list[PeekedRecord | str]:
@@ -230,7 +233,7 @@ def _shown(found: DeadLetterList, decoded: list[PeekedRecord | str]) -> Iterator
 
     for number, (letter, now) in enumerate(zip(found.newest, decoded, strict=True)):
         yield from [""] if number else []
-        yield from _head(letter)
+        yield from _head(letter, found)
         for name, content in letter.headers:
             yield f"  header {name}: {preview(content)}"
         yield from _now(letter, now)

@@ -59,7 +59,10 @@ def _replayed(receipt: Receipt) -> str:
     """Return what a replay did; empty for a batch that read records."""
     if not receipt.replayed:
         return ""
-    return f"replayed {plural(receipt.replayed, 'dead letter')} as {plural(receipt.replayed, 'row')}"
+    counts = receipt.counts
+    outcomes = {"row": counts.rows, "delete": counts.deletes, "duplicate": counts.duplicates}
+    became = ", ".join(plural(count, word) for word, count in outcomes.items() if count)
+    return f"replayed {plural(receipt.replayed, 'dead letter')} as {became or plural(receipt.replayed, 'row')}"
 
 
 def _range(each: RangeReceipt) -> str:

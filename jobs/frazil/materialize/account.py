@@ -238,7 +238,7 @@ def next_state(
     """
     now = {facts.topic: facts for facts in plan.topics}
     sources = [_advanced_source(source, now.get(source.topic), got) for source in plan.state.sources]
-    read = replace(plan.state, sources=tuple(_without_rows(source, replaced) for source in sources))
+    read = replace(plan.state, sources=tuple(without_rows(source, replaced) for source in sources))
     through, observations = with_observation(read, observation(planned_at, plan.topics, sources))
     return replace(
         read,
@@ -268,7 +268,8 @@ def _advanced_source(before: SourceProgress, facts: TopicFacts | None, got: Inge
     return replace(before, topic_id=facts.topic_id or before.topic_id, partitions=partitions)
 
 
-def _without_rows(source: SourceProgress, replaced: Mapping[int, OutOfTable]) -> SourceProgress:
+def without_rows(source: SourceProgress, replaced: Mapping[int, OutOfTable]) -> SourceProgress:
+    """Return a topic's progress without rows that are not in the table any more, by partition."""
     partitions = dict(source.partitions)
     for number, gone in replaced.items():
         at = partitions[number]

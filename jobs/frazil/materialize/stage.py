@@ -11,8 +11,8 @@ from frazil.materialize.account import Ingested, next_state, receipt_of
 from frazil.materialize.branches import BaseExpiredError, Staged, stage_on_branch
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.group.ledger import LedgerEntry
-from frazil.materialize.remember import recall, remember
 from frazil.materialize.state import Standing
+from frazil.materialize.table_change import TableAccess, change_table
 from frazil.materialize.verdicts import new_base
 from frazil.model.errors import SourceChangedError, UnsupportedChangeError
 from frazil.model.ingested import WrittenFile
@@ -20,14 +20,13 @@ from frazil.model.plan import BatchPlan
 from frazil.model.probe import FoundRows
 from frazil.model.progress import Fitted, TableState
 from frazil.model.receipt import Receipt
+from frazil.model.remembered import RememberedDeletes
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 from frazil.model.summary import receipt_in, store
 from frazil.model.updates import RowUpdates
-from frazil.modes.memory import Memory
 from frazil.modes.mode import BatchChange, KeyInTwoPartitionsError
-from frazil.modes.open import open_mode
 from frazil.modes.truncation import OutOfTable, Truncation
 from frazil.modes.wanted import Numbers
 from frazil.ports import Lake
@@ -75,11 +74,8 @@ class ReadBatch:
         assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
         # the rest of the state is as planned, with later origins
         plan = replace(self.plan, state=replace(self.plan.state, foreign=count_foreign(here)))
-        before = plan.state.remembered
-        memory = recall(self.lake, here.view, before, now=self.planned_at, keep=self.spec.delete_memory)
-        change = self._with_updates(here.view, self._change(here.view, memory))
+        change, remembered = self._change(here.view)
         plan = replace(plan, state=replace(plan.state, foreign=plan.state.foreign.without_copies(change.copies)))
-        remembered = remember(self.lake, here.view, before, change.remembered)
         got = self.got.without_late(change.late).without_unkept(change.unkept)
         state = next_state(
             plan,
@@ -103,10 +99,11 @@ class ReadBatch:
         )
         return replace(staged, statistics=None if remembered is None else remembered.file)
 
-    def _change(self, view: TableView, memory: Memory) -> BatchChange:
+    def _change(self, view: TableView) -> tuple[BatchChange, RememberedDeletes | None]:
+        access = TableAccess(self.lake, self.spec, view, partial(self.find, view), partial(self.update, view))
+        written = replace(self.got.written, truncation=self._truncation(view))
         try:
-            written = replace(self.got.written, memory=memory, truncation=self._truncation(view))
-            return open_mode(self.spec).change(written, partial(self.find, view))
+            return change_table(access, written, self.plan.state.remembered, now=self.planned_at)
         except KeyInTwoPartitionsError as moved:
             topic = self.plan.state.sources[0].topic
             raise SourceChangedError(
@@ -135,12 +132,6 @@ class ReadBatch:
             )
         rows = {number: OutOfTable(each.live_rows, each.sums) for number, each in source.partitions.items()}
         return Truncation(offsets, self.lake.stored_files(view), rows)
-
-    def _with_updates(self, view: TableView, change: BatchChange) -> BatchChange:
-        """Write anew what the change updates. The files of an attempt that is not published are left, as any others."""
-        if change.updates is None:
-            return change
-        return replace(change, files=[*change.files, *self.update(view, change.updates)])
 
     def receipt(self, now: Standing, *, schema_changes: tuple[str, ...]) -> Receipt:
         """Return the receipt of the published batch, with the seconds of all steps so far."""

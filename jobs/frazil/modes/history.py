@@ -43,7 +43,10 @@ class Intervals:
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """What begins or ends rows, by column. The end of a stored row is an event of its own, and `is_end`."""
+    """What begins or ends rows, by column. The end of a stored row is an event of its own, and `is_end`.
+
+    Unless the next row begins there: a record between the two, of a replay, is the end then.
+    """
 
     place: Numbers
     time: Numbers
@@ -159,7 +162,7 @@ def chained(changes: Changes, identities: Grouped, stored: StoredRows) -> tuple[
 
 def _events(changes: Changes, identities: Grouped, stored: StoredRows) -> _Events:
     (time, _, offset), (begin, end, _, offset_of_stored) = changes.order, stored.order
-    ended = np.flatnonzero(end != OPEN)
+    ended = np.flatnonzero((end != OPEN) & (end != _next_begins(stored)))
     return _Events(
         place=np.concatenate([identities.place, stored.place, stored.place[ended]]),
         time=np.concatenate([time, begin, end[ended]]),
@@ -167,6 +170,15 @@ def _events(changes: Changes, identities: Grouped, stored: StoredRows) -> _Event
         is_end=np.repeat([0, 1], [len(changes) + len(begin), len(ended)]),
         is_row=np.concatenate([changes.file != DELETE, np.ones(len(begin), np.bool_), np.zeros(len(ended), np.bool_)]),
     )
+
+
+def _next_begins(stored: StoredRows) -> Numbers:
+    """Return when the next row of its identity begins, for each stored row; `OPEN` for the last one."""
+    begin, _, _, offset = stored.order
+    order = np.lexsort((offset, stored.place))
+    of_each = np.full(len(order), OPEN, np.int64)
+    of_each[order[:-1]] = np.where(np.diff(stored.place[order]) == 0, begin[order[1:]], OPEN)
+    return of_each
 
 
 def _leaves_a_trace(events: _Events) -> Numbers:

@@ -93,12 +93,12 @@ class Settled:
 
 def keep_the_newest(written: Written, find: Find) -> BatchChange:
     """Return the change after which each identity has the row of its newest record, or none if that is a delete."""
-    cut, columns = written.truncation, _columns_of(written)
+    cut, columns = written.truncation, columns_of(written)
     changes = changes_of(written, columns=columns)
     identities = grouped(changes)
     found = find(identities.first, identities.second) if len(changes) else ()
     rows = stored_of(found, columns=columns)
-    stored = _with_remembered(rows, identities, written.memory)
+    stored = with_remembered(rows, identities, written.memory)
     if not columns:
         check_partitions(changes, identities, stored)
     settled = settle(changes, identities, stored)
@@ -164,7 +164,7 @@ def _completed(
     return complete(written.incomplete, chains)
 
 
-def _with_remembered(stored: StoredRows, identities: Grouped, memory: Memory) -> StoredRows:
+def with_remembered(stored: StoredRows, identities: Grouped, memory: Memory) -> StoredRows:
     """Return stored rows and remembered deletes of the identities."""
     if not len(memory.deletes) or not len(identities.first):
         return stored
@@ -216,7 +216,7 @@ def changes_of(written: Written, *, columns: int) -> Changes:
     )
 
 
-def _columns_of(written: Written) -> int:
+def columns_of(written: Written) -> int:
     """Return how many columns order the records of a batch before partition and offset."""
     records = (*(each.records for each in written.followed), *written.deletes)
     return len(records[0].order) if records else 0

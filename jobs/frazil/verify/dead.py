@@ -182,11 +182,12 @@ def check_dead_letters(
     counted: Mapping[TopicPartition, int],
     others_removed: bool = False,
     elsewhere: Mapping[TopicPartition, int] = NO_OTHER_ROWS,
+    followed: Mapping[TopicPartition, int] = NO_OTHER_ROWS,
 ) -> Check:
     """Compare the dead letters with the rows and with the `counted` number of each partition.
 
     `others_removed` says that other writers removed rows. `elsewhere` is how many rows are in tables of a group that
-    are not verified.
+    are not verified, and `followed` how many records of a table that follows keys became no row, or not for long.
     """
     findings = list(_unsourced(found.tallies))
     notes = list(found.notes)
@@ -205,7 +206,7 @@ def check_dead_letters(
         findings += _of_marks(name, found.marks.by_source.get(source), tally)
         without_row = found.marked(source) - seen
         excuse = _excuse(len(without_row), elsewhere.get(source, 0), others_removed=others_removed)
-        if without_row:
+        if len(without_row) > followed.get(source, 0):
             offsets = first_named(without_row)
             what = f"marked as replayed, but not rows: {listed_offsets(offsets, len(without_row))}"
             if excuse:
@@ -214,15 +215,19 @@ def check_dead_letters(
                 findings.append(Discrepancy(FindingKind.REPLAYED_WITHOUT_ROW, name, what, offsets))
         if at.rolled_back and tally.outside:
             notes.append(f"{name}: {plural(tally.outside, 'dead letter')} of batches that were rolled back")
+    says = _says(found, counted, all_are_rows=not followed)
+    return Check("dead letters", says, tuple(findings), tuple(notes))
+
+
+def _says(found: DeadLetters, counted: Mapping[TopicPartition, int], *, all_are_rows: bool) -> str:
     letters = plural(sum(counted.values()), "dead letter")
     says = f"{letters}: the counted number in each partition, each once, none also a row"
     expired = sum(each.count for each in found.expired.values())
     if expired:
         says += f"; {expired:,} of them were deleted after `maintain.keep_dead_letters`"
     replayed = sum(len(found.marked(source)) for source in counted)
-    if replayed:
-        says += f"; {plural(replayed, 'more was replayed and is a row', 'more were replayed and are rows')}"
-    return Check("dead letters", says, tuple(findings), tuple(notes))
+    one, many = (" and is a row", " and are rows") if all_are_rows else ("", "")
+    return f"{says}; {plural(replayed, f'more was replayed{one}', f'more were replayed{many}')}" if replayed else says
 
 
 def _excuse(without_row: int, elsewhere: int, *, others_removed: bool) -> str:

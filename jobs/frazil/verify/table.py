@@ -124,9 +124,15 @@ def _dead_letter_checks(
         return () if proven.rows is None else (no_dead_letters(spec, at, at.state.total().dead_letters),)
     if proven.rows is None:
         return dead.checks
-    counted = {source: each.counts.dead_letters for source, each in progress_by_source(at.state).items()}
+    progress = progress_by_source(at.state)
+    counted = {source: each.counts.dead_letters for source, each in progress.items()}
+    followed = {
+        source: each.replaced + each.counts.deletes + each.counts.duplicates
+        for source, each in progress.items()
+        if spec.follows_keys
+    }
     rows = {"the table": proven.seen}
-    check = check_dead_letters(at, dead, rows, counted=counted, others_removed=proven.others_removed)
+    check = check_dead_letters(at, dead, rows, counted=counted, others_removed=proven.others_removed, followed=followed)
     return (*dead.checks, check)
 
 

@@ -12,7 +12,6 @@ from deduplicated import EVENT, Duplicates, Event
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frazil.materialize.replay.request import ReplayError, check_replayable
 from frazil.model.errors import SpecChangeError, SpecError
 from frazil.model.ingested import DeletedRows
 from frazil.model.spec import MetadataColumns
@@ -171,11 +170,6 @@ def test_another_identity_is_refused(events: Duplicates) -> None:
 
     with pytest.raises(SpecChangeError, match="would have another one"):
         events.catch_up()
-
-
-def test_dead_letters_are_not_replayed_into_it(events: Duplicates) -> None:
-    with pytest.raises(ReplayError):
-        check_replayable(events.spec)
 
 
 @settings(max_examples=examples(8, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -10,7 +10,6 @@ from changelogs import SENT, Changelog, Sent
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frazil.materialize.replay.request import ReplayError, ReplayRequest
 from frazil.model import probe
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import IncompatibleSchemaError, SpecChangeError, SpecError
@@ -151,14 +150,6 @@ def test_any_changelog_in_any_batches_is_the_model(tmp_path: Path, batches: list
         changelog.catch_up()
 
         changelog.check()
-
-
-def test_dead_letters_are_not_replayed_into_it(changelog: Changelog) -> None:
-    changelog.send((None, 1), ("a", 1))
-    changelog.catch_up()
-
-    with pytest.raises(ReplayError, match="could bring back a key that was deleted"):
-        changelog.world.table(changelog.spec).replay(ReplayRequest("r", "test", "now"))
 
 
 @pytest.mark.parametrize(("changes", "key"), [({"key": "bytes"}, "key"), ({"topics": ("orders", "more")}, "topics")])

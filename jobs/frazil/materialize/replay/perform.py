@@ -32,9 +32,10 @@ from frazil.materialize.plan import check_not_paused
 from frazil.materialize.publish import Share, publish
 from frazil.materialize.replay.answer import answer
 from frazil.materialize.replay.doubled import check_no_rows
+from frazil.materialize.replay.keyed import ORDER_UNKNOWN, WHY_UNKNOWN, ReplayTarget
 from frazil.materialize.replay.letters import LETTERS_AT_ONCE, Letters, Waiting, chosen_letters, without
 from frazil.materialize.replay.redecode import NewSchemaError, Redecoder, SchemaUse
-from frazil.materialize.replay.replayed_state import ReplayedRows, check, of_group, receipt_of, state_after
+from frazil.materialize.replay.replayed_state import ReplayedRows, check, of_group, outcome_of, receipt_of, state_after
 from frazil.materialize.replay.request import ReplayRequest, ReplayResult, check_replayable
 from frazil.materialize.schema.fitted import fitted
 from frazil.materialize.state import Standing
@@ -48,9 +49,7 @@ from frazil.model.receipt import Receipt
 from frazil.model.schemas import SchemaId, in_order
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
-from frazil.model.summary import store
-from frazil.modes.mode import Written, find_none
-from frazil.modes.open import open_mode
+from frazil.model.summary import receipt_in, store
 
 LOG = logging.getLogger(__name__)
 
@@ -88,7 +87,7 @@ class Replay:
         """Replay what is chosen, a portion at a time, each in a snapshot of its own, until nothing is left to try.
 
         Raises PausedError, ContendedError if others keep publishing, and what a batch raises. What is visible by then
-        is right. Raises ReplayError for a table that follows keys.
+        is right. Raises ReplayError for a table whose rows take values from others, and for shapes.
         """
         check_replayable(self.spec)
         overtaken = 0
@@ -126,9 +125,9 @@ class Replay:
         if not chosen:
             return False
         with self.step("replay_decode"):
-            got = self._decoded(chosen, here, dead_letters)
-        any_rows = any(rows.rows for rows in got.replayed())
-        after, head = self._published(got, here, dead_letters) if any_rows else (waiting.after, waiting.head)
+            got = self._decided(chosen, here, dead_letters)
+        any_letters = any(rows.letters for rows in got.replayed())
+        after, head = self._published(got, here, dead_letters) if any_letters else (waiting.after, waiting.head)
         self._waiting = Waiting(after, head, others)
         for source, offsets in chosen.items():
             self._tried.setdefault(source, []).append(offsets)
@@ -155,6 +154,20 @@ class Replay:
         if use in self._learnt:  # others keep taking its columns away
             self._refused.add(use)
         self._learnt.add(use)
+
+    def _decided(self, chosen: dict[Source, Offsets], here: Places, dead_letters: TableView) -> Redecoder:
+        """Return the decoded letters. Those stay of which a table that follows keys cannot say what they change."""
+        got = self._decoded(chosen, here, dead_letters)
+        undecided = self._target(self.tables[0], self._ledger(here)).undecided(got.replayed()[0], dead_letters)
+        if not undecided:
+            return got
+        left = without(chosen, {source: [offsets] for source, offsets in undecided.items()})
+        again = self._decoded({source: each for source, each in left.items() if len(each)}, here, dead_letters)
+        again.stay(undecided, ORDER_UNKNOWN, WHY_UNKNOWN)
+        return again
+
+    def _target(self, table: OneTable, here: Standing) -> ReplayTarget:
+        return ReplayTarget(self.clients, table.spec, here, f"{self.writer}-{here.state.epoch + 1:08d}")
 
     def _decoded(self, chosen: dict[Source, Offsets], here: Places, dead_letters: TableView) -> Redecoder:
         lake, ledger = self.clients.lake, self._ledger(here)
@@ -235,9 +248,7 @@ class Replay:
     ) -> list[Receipt]:
         """Note in the result what is published by now, and return the receipts of the tables that got rows."""
         receipts = [
-            replace(receipt_of(plan, rows, at.state, seconds=self.seconds), snapshot_id=at.carrier.id)
-            for plan, rows, at in zip(plans, replayed, now, strict=True)
-            if rows.rows
+            self._receipt(plan, rows, at) for plan, rows, at in zip(plans, replayed, now, strict=True) if rows.letters
         ]
         tables = Counter(self.result.tables)
         for each in receipts:
@@ -248,8 +259,17 @@ class Replay:
             replayed=sum(tables.values()),
             snapshots=(*self.result.snapshots, *snapshots),
             tables=dict(tables),
+            deletes=self.result.deletes + sum(each.counts.deletes for each in receipts),
+            duplicates=self.result.duplicates + sum(each.counts.duplicates for each in receipts),
         )
         return receipts
+
+    def _receipt(self, plan: BatchPlan, rows: ReplayedRows, at: Standing) -> Receipt:
+        """Return the receipt of a published replay, with the outcome that was stored, and the seconds so far."""
+        stored = receipt_in(at.carrier)
+        assert stored is not None  # noqa: S101 - a replay was published
+        of_all = receipt_of(plan, rows, at.state, counts=stored.counts, seconds=self.seconds)
+        return replace(of_all, snapshot_id=at.carrier.id)
 
     def _check_none_deleted(self, chosen_in: TableView) -> None:
         """Raise OvertakenError if old letters were deleted since the letters were chosen; none are from now on."""
@@ -261,23 +281,33 @@ class Replay:
         self, table: OneTable, plan: BatchPlan, rows: ReplayedRows, entry: LedgerEntry | None, here: Standing
     ) -> Staged:
         assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
-        spec, planned = table.spec, replace(plan, state=replace(plan.state, foreign=count_foreign(here)))
-        of_schemas, is_grouped = fitted(spec, here.view, plan.schemas), spec.group is not None
-        state = state_after(planned, rows, writer=self.writer, fitted=of_schemas, is_grouped=is_grouped)
+        spec, (change, remembered) = table.spec, self._target(table, here).change(rows)
+        planned = replace(plan, state=replace(plan.state, foreign=count_foreign(here).without_copies(change.copies)))
+        state = state_after(
+            planned,
+            rows,
+            change,
+            writer=self.writer,
+            fitted=fitted(spec, here.view, plan.schemas),
+            is_grouped=spec.group is not None,
+            remembered=remembered,
+        )
         state = state if entry is None else entry.added_to(plan.state.group, state)
-        stored = store(state, receipt_of(planned, rows, state, seconds=self.seconds))
+        outcome = outcome_of(rows, change.late.values())
+        stored = store(state, receipt_of(planned, rows, state, counts=outcome, seconds=self.seconds))
         try:
-            return stage_on_branch(
+            staged = stage_on_branch(
                 self.clients.lake,
                 here.view,
                 base=here.view.head,
                 names=table.stage_names,
-                change=open_mode(spec).change(Written(rows.files, rows.rows), find_none),
+                change=change,
                 summary=stored.summary,
                 document=stored.document,
             )
         except BaseExpiredError as expired:
             raise OvertakenError from expired
+        return replace(staged, statistics=None if remembered is None else remembered.file)
 
     def _marks(
         self, plan: BatchPlan, replayed: Sequence[ReplayedRows], staged: Sequence[Staged], dead_letters: TableView
@@ -291,7 +321,7 @@ class Replay:
             target_bytes=self.spec.maintain.target_file_bytes,
         )
         for rows, on in zip(replayed, staged, strict=True):
-            marks = NewMarks(now, plan.epoch, plan.batch_id, on.snapshot_id, plan.table_uuid, rows.offsets)
+            marks = NewMarks(now, plan.epoch, plan.batch_id, on.snapshot_id, plan.table_uuid, rows.letters)
             for batch in marks.batches(writer.arrow_schema):
                 writer.add(batch)
         return writer.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from pyiceberg.schema import Schema
 from frazil.materialize.dead_letter_marks import Offsets, Source
 from frazil.materialize.evolve import fits
 from frazil.materialize.hash_key import with_keys_read
-from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, open_records
+from frazil.materialize.ingest.decode import DecodedRecords, NewRows, RecordDecoder, open_records
 from frazil.materialize.ingest.decoders import LookupsSpentError, TaskSchemas, UnknownIds
 from frazil.materialize.ingest.distribute import BatchTable, route_targets, write_target
 from frazil.materialize.ingest.payloads import Stop
@@ -24,12 +24,14 @@ from frazil.materialize.replay.replayed_state import ReplayedRows
 from frazil.materialize.replay.request import ReplayResult
 from frazil.materialize.schema.former_names import former_names_of
 from frazil.materialize.schema.routed import takes
-from frazil.model.ingested import TaskContext, WrittenFile
+from frazil.model.ingested import FollowedRecords, FollowedRows, TaskContext, WrittenFile
 from frazil.model.plan import WriterSchemas
 from frazil.model.progress import TableState
 from frazil.model.schemas import ExcludedSchemas, RegisteredSchema, SchemaId
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
+from frazil.modes.followed import FollowedColumns
+from frazil.modes.wanted import as_numbers
 from frazil.ports import Lake, SchemaRegistry
 from frazil.records import Records
 
@@ -52,14 +54,27 @@ class NewSchemaError(Exception):
 
 @dataclass(slots=True)
 class _NewRows:
-    """The files of one table, and the offsets of their rows."""
+    """The files of one table, and the offsets of their rows. `deletes` are those of a table that follows keys."""
 
     files: list[WrittenFile] = field(default_factory=list)
     offsets: dict[Source, list[Offsets]] = field(default_factory=dict)
+    followed: list[FollowedRows] = field(default_factory=list)
+    deletes: dict[Source, list[FollowedRecords]] = field(default_factory=dict)
+
+    def add(self, source: Source, new: NewRows) -> None:
+        self.offsets.setdefault(source, []).append(np.asarray(new.offsets, np.int64))
+        if new.deletes is not None:
+            self.deletes.setdefault(source, []).append(new.deletes)
 
     def replayed(self) -> ReplayedRows:
-        offsets = {source: np.concatenate(parts) for source, parts in self.offsets.items() if sum(map(len, parts))}
-        return ReplayedRows(tuple(self.files), offsets)
+        deleting = {s: np.concatenate([as_numbers(e.offset) for e in parts]) for s, parts in self.deletes.items()}
+        return ReplayedRows(
+            tuple(self.files),
+            {source: np.concatenate(parts) for source, parts in self.offsets.items() if sum(map(len, parts))},
+            followed=tuple(self.followed),
+            deletes=tuple(each for parts in self.deletes.values() for each in parts),
+            deleting=deleting,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +138,7 @@ class Redecoder:
         if self._open is not None:
             for rows, writer in zip(self._rows, self._open.writers, strict=True):
                 rows.files += writer.close()
+                rows.followed += writer.followed
         self._open = None
 
     def _decode(self, source: Source, records: Records) -> None:
@@ -141,7 +157,7 @@ class Redecoder:
 
     def _count(self, source: Source, decoded: DecodedRecords) -> None:
         for rows, new in zip(self._rows, decoded.tables, strict=True):
-            rows.offsets.setdefault(source, []).append(np.asarray(new.offsets, np.int64))
+            rows.add(source, new)
         self.truncated_nanos += decoded.truncated_nanos
         self.undeclared_fields += decoded.undeclared_fields
         for reason, count in decoded.skipped_by_reason.items():
@@ -152,6 +168,12 @@ class Redecoder:
                 at = f" at {letter['path']}" if letter["path"] else ""
                 detail = "" if self.spec.masked else letter["detail"]  # it is encrypted
                 self._stays(source, letter["offset"], letter["reason"], f"{detail}{at}")
+
+    def stay(self, letters: Mapping[Source, Offsets], reason: str, detail: str) -> None:
+        """Count letters that were not given, and stay dead letters."""
+        for source, offsets in letters.items():
+            for offset in offsets.tolist():
+                self._stays(source, offset, reason, detail)
 
     def _stays(self, source: Source, offset: int, reason: str, detail: str) -> None:
         self.stayed[reason] += 1
@@ -181,6 +203,7 @@ class Redecoder:
             storage=self.lake.storage,
             prefix=self.prefix,
             target_bytes=self.spec.maintain.target_file_bytes,
+            following=FollowedColumns.of(table.spec) if table.spec.follows_keys else None,
         )
 
     def _new_decoder(self, writers: Sequence[DataFileWriter]) -> RecordDecoder:

@@ -1,45 +1,74 @@
-"""The state of a table and the receipt after a replay: figures move from dead letters to rows, offsets stay."""
+"""The state of a table and the receipt after a replay: figures move from dead letters to rows, offsets stay.
+
+In a table that follows keys, a dead letter may also become a delete or a duplicate, and its row may replace another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from frazil.materialize.account import Ingested
+from frazil.materialize.account import Ingested, without_rows
 from frazil.materialize.dead_letter_marks import Offsets, Source
 from frazil.model.errors import CountMismatchError
-from frazil.model.ingested import RangeResult, RouteRows, WrittenFile
+from frazil.model.ingested import FollowedRecords, FollowedRows, RangeResult, RouteRows, WrittenFile
 from frazil.model.plan import BatchPlan
 from frazil.model.progress import Counts, Fitted, PartitionProgress, SourceProgress, TableState
 from frazil.model.receipt import Receipt
+from frazil.model.remembered import RememberedDeletes
 from frazil.model.schemas import in_order
 from frazil.model.spelling import plural
+from frazil.modes.mode import BatchChange, Late, Written
+from frazil.modes.truncation import OutOfTable
 from frazil.proof.tally import sums_of
+
+NO_OFFSETS: Offsets = np.empty(0, np.int64)
+NONE_LATE = Late(OutOfTable(), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedRows:
-    """The rows that dead letters became: their files, and their offsets by partition."""
+    """What dead letters became: rows, by their files and their offsets by partition, and `deleting` records.
+
+    Of a table that follows keys, `followed` is about each row, and `deletes` about each deleting record.
+    """
 
     files: tuple[WrittenFile, ...]
     offsets: Mapping[Source, Offsets]
     truncated_nanos: int = 0
     undeclared_fields: int = 0
+    followed: tuple[FollowedRows, ...] = ()
+    deletes: tuple[FollowedRecords, ...] = ()
+    deleting: Mapping[Source, Offsets] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
         return sum(len(each) for each in self.offsets.values())
 
+    @property
+    def letters(self) -> dict[Source, Offsets]:
+        """The dead letters that are none any more."""
+        return joined([self.offsets, self.deleting])
+
+    @property
+    def written(self) -> Written:
+        return Written(self.files, self.rows, self.followed, self.deletes)
+
+
+def joined(parts: Iterable[Mapping[Source, Offsets]]) -> dict[Source, Offsets]:
+    """Return the offsets of all parts, by partition."""
+    found: dict[Source, list[Offsets]] = {}
+    for part in parts:
+        for source, offsets in part.items():
+            found.setdefault(source, []).append(offsets)
+    return {source: np.concatenate(each) for source, each in sorted(found.items())}
+
 
 def together(tables: Sequence[ReplayedRows]) -> dict[Source, Offsets]:
-    """Return the offsets of the rows of all tables."""
-    found: dict[Source, list[Offsets]] = {}
-    for table in tables:
-        for source, offsets in table.offsets.items():
-            found.setdefault(source, []).append(offsets)
-    return {source: np.concatenate(parts) for source, parts in sorted(found.items())}
+    """Return the offsets of the dead letters that all tables got."""
+    return joined([table.letters for table in tables])
 
 
 def check(plans: Sequence[BatchPlan], got: Sequence[ReplayedRows], *, counted: Mapping[Source, int]) -> None:
@@ -61,6 +90,8 @@ def _checks(
 ) -> Iterator[tuple[str, object, object]]:
     for plan, table in zip(plans, got, strict=True):
         yield f"rows in files of {plan.table}", table.rows, sum(file.rows for file in table.files)
+        deletes = sum(map(len, table.deleting.values()))
+        yield f"deletes of {plan.table}", deletes, sum(map(len, table.deletes))
     for source, offsets in together(got).items():
         name, letters = f"{source[0]}-{source[2]}", counted.get(source, 0)
         yield f"{name}: each dead letter once", len(offsets), len(np.unique(offsets))
@@ -95,13 +126,24 @@ def _rows_of(offsets: Offsets | None) -> RouteRows:
     return RouteRows() if offsets is None else RouteRows(len(offsets), sums_of(offsets))
 
 
-def state_after(plan: BatchPlan, got: ReplayedRows, *, writer: str, fitted: Fitted, is_grouped: bool) -> TableState:
+def state_after(
+    plan: BatchPlan,
+    got: ReplayedRows,
+    change: BatchChange,
+    *,
+    writer: str,
+    fitted: Fitted,
+    is_grouped: bool,
+    remembered: RememberedDeletes | None,
+) -> TableState:
     """Return the state of a table after a replay: dead letters became rows; no offset was read.
 
     The dead letters of a group are counted in none of its tables: to them, these are further records of their routes,
-    which may be from before the table was added.
+    which may be from before the table was added. A table that follows keys has one topic, to whose partitions the
+    change refers.
     """
     before = plan.state
+    moved = (_source(source, got, change.late, is_grouped=is_grouped) for source in before.sources)
     return replace(
         before,
         epoch=plan.epoch,
@@ -109,41 +151,66 @@ def state_after(plan: BatchPlan, got: ReplayedRows, *, writer: str, fitted: Fitt
         batch_id=plan.batch_id,
         replayed_since=before.last_read,
         fitted=fitted,
-        sources=tuple(_source(source, got, is_grouped=is_grouped) for source in before.sources),
+        remembered=remembered,
+        sources=tuple(without_rows(source, change.replaced) for source in moved),
         schema_ids=in_order({*before.schema_ids, *plan.schemas.values}),
         key_schema_ids=in_order({*before.key_schema_ids, *plan.schemas.keys}),
     )
 
 
-def _source(source: SourceProgress, got: ReplayedRows, *, is_grouped: bool) -> SourceProgress:
-    partitions = {
-        number: _partition(progress, got.offsets.get((source.topic, source.generation, number)), is_grouped=is_grouped)
-        for number, progress in source.partitions.items()
-    }
+def _source(source: SourceProgress, got: ReplayedRows, late: Mapping[int, Late], *, is_grouped: bool) -> SourceProgress:
+    partitions = {}
+    for number, progress in source.partitions.items():
+        at = (source.topic, source.generation, number)
+        rows, deletes = (offsets.get(at, NO_OFFSETS) for offsets in (got.offsets, got.deleting))
+        partitions[number] = _partition(progress, rows, deletes, late.get(number, NONE_LATE), is_grouped=is_grouped)
     return replace(source, partitions=partitions)
 
 
-def _partition(progress: PartitionProgress, offsets: Offsets | None, *, is_grouped: bool) -> PartitionProgress:
-    if offsets is None:
+def _partition(
+    progress: PartitionProgress, offsets: Offsets, deleting: Offsets, late: Late, *, is_grouped: bool
+) -> PartitionProgress:
+    letters = len(offsets) + len(deleting)
+    if not letters:
         return replace(progress, start=progress.next)
-    rows = len(offsets)
-    moved = Counts(read=rows, rows=rows) if is_grouped else Counts(rows=rows, dead_letters=-rows)
+    moved = Counts(
+        read=letters if is_grouped else 0,
+        rows=len(offsets) - late.rows.rows,
+        deletes=len(deleting) - late.deletes,
+        duplicates=late.rows.rows + late.deletes,
+        dead_letters=0 if is_grouped else -letters,
+    )
     return replace(
         progress,
-        origin=min(progress.origin, int(offsets.min())),
+        origin=min(progress.origin, int(offsets.min(initial=progress.origin))),
         start=progress.next,
         counts=progress.counts + moved,
-        sums=progress.sums + sums_of(offsets),
+        sums=progress.sums + sums_of(offsets) - late.rows.sums,
     )
 
 
-def receipt_of(plan: BatchPlan, got: ReplayedRows, state: TableState, *, seconds: Mapping[str, float]) -> Receipt:
+def outcome_of(got: ReplayedRows, late: Iterable[Late]) -> Counts:
+    """Return what became of dead letters, of which some were `late`: older than a stored row."""
+    rows, deletes = got.rows, sum(map(len, got.deleting.values()))
+    known = list(late)
+    late_rows, late_deletes = sum(each.rows.rows for each in known), sum(each.deletes for each in known)
+    return Counts(
+        rows=rows - late_rows,
+        deletes=deletes - late_deletes,
+        duplicates=late_rows + late_deletes,
+        dead_letters=-(rows + deletes),
+    )
+
+
+def receipt_of(
+    plan: BatchPlan, got: ReplayedRows, state: TableState, *, counts: Counts, seconds: Mapping[str, float]
+) -> Receipt:
     return Receipt(
         table=plan.table,
         epoch=state.epoch,
         batch_id=state.batch_id,
         ranges=(),
-        counts=Counts(),
+        counts=counts,
         skipped_by_reason={},
         dead_letters_by_reason={},
         payload_bytes=0,
@@ -154,5 +221,5 @@ def receipt_of(plan: BatchPlan, got: ReplayedRows, state: TableState, *, seconds
         complete_through=state.complete_through,
         foreign=state.foreign.names,
         seconds=dict(seconds),
-        replayed=got.rows,
+        replayed=-counts.dead_letters,
     )

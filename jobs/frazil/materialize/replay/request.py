@@ -22,26 +22,26 @@ Record = tuple[str, int, int]
 
 
 def check_replayable(spec: TableSpec) -> None:
-    """Raise ReplayError for a table that follows keys, whose rows depend on the order of records, and for shapes."""
+    """Raise ReplayError for shapes, and for change events, whose rows take values from the rows before them."""
     if spec.group is not None and spec.group.has_shapes:
         raise ReplayError(
             f"{spec.dead_letters_identifier}: the dead letters of shapes cannot be replayed yet: their tables"
             " would get the records late",
             hint="fix the cause and produce the records again",
         )
-    if spec.follows_keys:
-        why = "" if spec.write == "deduplicate" else ": one could bring back a key that was deleted since"
+    if spec.cdc != "none":
         raise ReplayError(
-            f"{spec.dead_letters_identifier}: the dead letters of a table with write: {spec.write} cannot be replayed"
-            f" yet{why}",
-            hint=f"fix the cause, then run `frazil rebuild {spec.identifier}`, which reads all records again, or"
-            " produce the current values of these keys again",
+            f"{spec.dead_letters_identifier}: the dead letters of a table with cdc: {spec.cdc} cannot be replayed yet:"
+            " later change events may have taken values from them",
+            hint=f"fix the cause, then run `frazil rebuild {spec.identifier}`, which reads all records again",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """How many dead letters became rows, in which snapshots, and how many did not, by the reason.
+    """How many dead letters were replayed, in which snapshots, and how many were not, by the reason.
+
+    In a table that follows keys, some of those that were replayed are `deletes`, or `duplicates` of a newer row.
 
     `error` is what kept the replay from going on, and `hint` what to do; the snapshots from before it stay.
     """
@@ -55,6 +55,8 @@ class ReplayResult:
     """How many became rows of each table that got any."""
     error: str | None = None
     hint: str = ""
+    deletes: int = 0
+    duplicates: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,4 +148,11 @@ def stayed_text(result: ReplayResult) -> str:
 
 
 def replayed_text(result: ReplayResult) -> str:
-    return f"{plural(result.replayed, 'dead letter')} became {'a row' if result.replayed == 1 else 'rows'}"
+    """Return what became of those that were replayed: `3 dead letters became 2 rows and 1 duplicate`."""
+    rows = result.replayed - result.deletes - result.duplicates
+    letters = plural(result.replayed, "dead letter")
+    if rows == result.replayed:
+        return f"{letters} became {'a row' if rows == 1 else 'rows'}"
+    counts = {"row": rows, "delete": result.deletes, "duplicate": result.duplicates}
+    *first, last = [plural(count, word) for word, count in counts.items() if count]
+    return f"{letters} became {' and '.join(([', '.join(first)] if first else []) + [last])}"

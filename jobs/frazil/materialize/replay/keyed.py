@@ -1,0 +1,117 @@
+"""Replays into tables that follow keys: which dead letters can be compared with what came after them (decision 0046).
+
+A replayed record is compared with the rows of its identity, as a late record of a batch is. Only a delete leaves no
+row to compare with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.materialize.added_partitions import offsets_first
+from frazil.materialize.clients import Clients
+from frazil.materialize.dead_letter_marks import EPOCH_COLUMN, Offsets, Source, offsets_of
+from frazil.materialize.find_rows import find_rows
+from frazil.materialize.foreign import count_foreign
+from frazil.materialize.replay.replayed_state import ReplayedRows
+from frazil.materialize.state import Standing
+from frazil.materialize.table_change import TableAccess, change_table
+from frazil.materialize.update_rows import update_rows
+from frazil.model.remembered import RememberedDeletes
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+from frazil.modes.mode import BatchChange
+from frazil.modes.undecided import undecided
+from frazil.modes.wanted import Numbers
+
+Flags = npt.NDArray[np.bool_]
+
+ORDER_UNKNOWN = "order_unknown"
+"""Why a letter stays: its key may have been deleted after it."""
+
+WHY_UNKNOWN = "the table does not know whether its key was deleted later, or which of two partitions is newer"
+
+MARGIN = timedelta(hours=1)
+"""A delete is remembered from the time of its batch on, and a letter of this batch was read a while later."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayTarget:
+    """A table at the head on which a replay is staged. `prefix` begins the names of files with rows written anew."""
+
+    clients: Clients
+    spec: TableSpec
+    at: Standing
+    prefix: str
+
+    @property
+    def access(self) -> TableAccess:
+        find = partial(find_rows, self.clients, self.spec, self.at.view)
+        update = partial(update_rows, self.clients, self.spec, self.prefix, self.at.view)
+        return TableAccess(self.clients.lake, self.spec, self.at.view, find, update)
+
+    def change(self, rows: ReplayedRows) -> tuple[BatchChange, RememberedDeletes | None]:
+        """Return what the replay changes, and the deletes that the table remembers after it."""
+        return change_table(self.access, rows.written, self.at.state.remembered, now=self.clients.now())
+
+    def undecided(self, rows: ReplayedRows, dead_letters: TableView) -> dict[Source, Offsets]:
+        """Return the letters that stay, because the table cannot say what they change."""
+        if not self.spec.follows_keys:
+            return {}
+        now, access = self.clients.now(), self.access
+        memory = access.recall(self.at.state.remembered, now=now)
+        written = replace(rows.written, memory=memory)
+        may_lack = partial(self._may_lack_deletes, dead_letters, now)
+        found = undecided(self.spec, written, access.find, may_lack)
+        (source,) = self.at.state.sources
+        return {(source.topic, source.generation, number): offsets for number, offsets in found.items()}
+
+    def _may_lack_deletes(self, dead_letters: TableView, now: datetime, partition: Numbers, offset: Numbers) -> Flags:
+        """Return whether the table may lack a delete that is newer than each letter, by partition and offset.
+
+        It has none if it never read one; and where a column orders, it remembers those that came after a letter that
+        is not old. Rows that others removed are like deletes that are not remembered.
+        """
+        (source,) = self.at.state.sources
+        deletes = {number: each.counts.deletes for number, each in source.partitions.items()}
+        if count_foreign(self.at).sourced_removed:
+            deletes = dict.fromkeys(deletes, 1)
+        if self.spec.order_by is None:
+            return np.isin(partition, [number for number, count in deletes.items() if count])
+        lacking = np.full(len(offset), bool(sum(deletes.values())))
+        for number in np.unique(partition[lacking]).tolist():
+            here = lacking & (partition == number)
+            lacking[here] = ~np.isin(offset[here], self._recent(dead_letters, now, number, offset[here]))
+        for number, end in offsets_first(self.spec, self.at).items():
+            lacking |= (partition == number) & (offset < end)
+        return lacking
+
+    def _recent(self, dead_letters: TableView, now: datetime, partition: int, offsets: Offsets) -> Offsets:
+        """Return the letters that were read so recently that all deletes since are remembered."""
+        (source,) = self.at.state.sources
+        remembered = self.at.state.remembered
+        if remembered is not None and remembered.forgotten:
+            return np.empty(0, np.int64)
+        equal = {
+            "table_uuid": self.at.view.uuid,
+            "topic": source.topic,
+            "generation": source.generation,
+            "partition": partition,
+        }
+        earliest = pa.scalar(now - self.spec.delete_memory + MARGIN, pa.timestamp("us", "UTC"))
+        recent = [np.empty(0, np.int64)]
+        for letters in self.clients.lake.read(
+            dead_letters,
+            columns=("offset", "read_at", EPOCH_COLUMN),
+            equal=equal,
+            between=("offset", int(offsets.min()), int(offsets.max()) + 1),
+        ):
+            read = pa.compute.greater_equal(letters.column("read_at"), earliest)
+            recent.append(offsets_of(letters.filter(pa.compute.and_(read, letters.column(EPOCH_COLUMN).is_null()))))
+        return np.concatenate(recent)
