@@ -15,6 +15,7 @@ from frazil.materialize.foreign import count_foreign
 from frazil.materialize.group.complete import published_since, why_apart
 from frazil.materialize.pause.pausing import Pause, excluded_schemas, pause_of, under_ledger
 from frazil.materialize.plan import source_problems
+from frazil.materialize.rebuild.rebuilt_state import BegunRebuild, begun_rebuild
 from frazil.materialize.replay.request import open_requests
 from frazil.materialize.schema.notices import left_out
 from frazil.materialize.sources import missing_topic_hint
@@ -87,6 +88,8 @@ class TableStatus:
     removed_topics: tuple[str, ...] = ()
     replay_requests: tuple[str, ...] = ()
     """The requests to replay dead letters that wait for a driver."""
+    rebuild: BegunRebuild | None = None
+    """A rebuild or a rewind that has not replaced the table yet."""
     order: str | None = None
     """What orders the records of a key since partitions were added to the topic; None if none was."""
     lacks_batch: BatchRef | None = None
@@ -181,7 +184,7 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         return TableStatus(spec.identifier, problem="not created yet: run `frazil materialize`")
     try:
         at = standing(view, pipeline=spec.pipeline)
-        foreign = count_foreign(at)
+        foreign, rebuild = count_foreign(at), begun_rebuild(view, at.state)
     except (TableError, CatalogError) as error:
         return TableStatus(spec.identifier, problem=error.what, pause=pause_of(view.properties))
     through, head = at.state.complete_through, view.head_snapshot()
@@ -206,6 +209,7 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         excluded_schemas=in_order(excluded_schemas(view.properties).ids),
         removed_topics=tuple(source.topic for source in at.state.sources if source.topic not in spec.topics),
         replay_requests=tuple(map(str, open_requests(view.properties))),
+        rebuild=rebuild,
         order=note_on_order(spec, at),
     )
 

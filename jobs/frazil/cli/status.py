@@ -210,6 +210,11 @@ def _of_records(each: TableStatus) -> Iterator[str]:
         )
     if each.order is not None:
         yield f"{each.table}: {each.order}"
+    if each.rebuild is not None:
+        yield (
+            f"{each.table}: a rebuild or a rewind has read {each.rebuild.read:,} of {each.rebuild.total:,} offsets; the"
+            f" same command continues it, and `frazil rebuild {each.table} --discard` drops it"
+        )
     for request in each.replay_requests:
         yield f"{each.table}: the next run replays {request}"
     for reason, count in each.skipped_by_reason.items():

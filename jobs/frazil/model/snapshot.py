@@ -11,6 +11,9 @@ from frazil.model.columns import Column
 from frazil.model.sort_order import UNSORTED_JSON
 
 MAIN = "main"
+
+REBUILD_PREFIX = "frazil_rebuild_"
+"""The beginning of the names of a rebuild's branches and tags. Then follows the name that the rebuild gives them."""
 """The branch of a table that readers see."""
 
 

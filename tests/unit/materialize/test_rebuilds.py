@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
@@ -34,9 +35,11 @@ from whole_batches import LONG as LONG_RECORD
 from whole_batches import World, drained, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.cli.status import remarks
 from frazil.materialize.outcome import Again, Published
 from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
 from frazil.materialize.rebuild.perform import RebuildProgress
+from frazil.materialize.rebuild.rebuilt_state import BegunRebuild
 from frazil.model.errors import (
     ContendedError,
     RebuildError,
@@ -46,7 +49,9 @@ from frazil.model.errors import (
 )
 from frazil.model.ingested import DeletedRows
 from frazil.model.spec import BadRecordLimit, CatalogSettings, StartOffsets
+from frazil.status import TableStatus, table_statuses
 from tests.fakes.clients_in_memory import a_field, record
+from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
 from tests.sampling import LONG, examples, sampled
 
 
@@ -365,3 +370,25 @@ def test_dead_letters_of_a_table_that_follows_keys_become_rows_once_they_can_be_
     check_as_new(changelog)
     assert [(row["kafka_key"], row["n"]) for row in rows(changelog, changelog.spec)] == [("a", 2.5), ("b", 3.0)]
     assert letters(changelog) == []
+
+
+def test_the_status_says_how_far_a_rebuild_is(changelog: Changelog) -> None:
+    of_mode("upsert", changelog)
+    found: list[TableStatus] = []
+
+    rebuild(changelog, report=lambda progress: found.append(status_of(changelog))).perform()
+
+    assert [each.rebuild for each in found] == [BegunRebuild(3, 8), BegunRebuild(6, 8), BegunRebuild(8, 8)]
+    name = changelog.spec.identifier
+    assert list(remarks(found[:1])) == [
+        f"{name}: a rebuild or a rewind has read 3 of 8 offsets; the same command continues it, and"
+        f" `frazil rebuild {name} --discard` drops it"
+    ]
+    assert found[0].to_json()["rebuild"] == {"read": 3, "total": 8}
+    assert status_of(changelog).rebuild is None
+
+
+def status_of(changelog: Changelog) -> TableStatus:
+    world, now = changelog.world, datetime(2026, 3, 1, tzinfo=UTC)
+    (found,) = table_statuses(world.lake, world.topics, [changelog.spec], delta_logs=DeltaLogsInMemory, now=now)
+    return found

@@ -46,13 +46,10 @@ from frazil.adapters.iceberg.view import view_of
 from frazil.model.columns import Column
 from frazil.model.errors import CommitRejectedError, CommitUnknownError
 from frazil.model.remembered import PuffinFile
-from frazil.model.snapshot import MAIN, TableView
+from frazil.model.snapshot import MAIN, REBUILD_PREFIX, TableView
 
 REBUILD_PROPERTY = "frazil.rebuild"
 """A table property: JSON of what the table will be once its rebuild is complete. Its presence is the rebuild's."""
-
-REF_PREFIX = "frazil_rebuild_"
-"""The beginning of the names of a rebuild's branches and tags. Then follows the name that the rebuild gives them."""
 
 _KEPT_APART = (
     SetPropertiesUpdate,
@@ -194,7 +191,7 @@ class RebuildLake(IcebergLake):
         requirements = (
             *same_layout(real.metadata),
             AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
-            AssertRefSnapshotId(ref=REF_PREFIX + MAIN, snapshot_id=built.head),
+            AssertRefSnapshotId(ref=REBUILD_PREFIX + MAIN, snapshot_id=built.head),
         )
         updates = (
             *added(last, MAIN, tag),
@@ -233,7 +230,7 @@ class RebuildLake(IcebergLake):
 def _built(real: Table) -> _BuiltTable | None:
     """Return the table as its rebuild makes it; None if there is no rebuild."""
     said = real.metadata.properties.get(REBUILD_PROPERTY)
-    head = real.metadata.refs.get(REF_PREFIX + MAIN)
+    head = real.metadata.refs.get(REBUILD_PREFIX + MAIN)
     if said is None or head is None:
         return None
     shape, refs = _Shape.read(said), real.metadata.refs
@@ -242,7 +239,7 @@ def _built(real: Table) -> _BuiltTable | None:
         "default_spec_id": shape.spec_id,
         "default_sort_order_id": shape.sort_order_id,
         "properties": dict(shape.properties),
-        "refs": {n.removeprefix(REF_PREFIX): ref for n, ref in refs.items() if n.startswith(REF_PREFIX)},
+        "refs": {n.removeprefix(REBUILD_PREFIX): ref for n, ref in refs.items() if n.startswith(REBUILD_PREFIX)},
         "current_snapshot_id": head.snapshot_id,
     }
     return _BuiltTable(real, real.metadata.model_copy(update=shown))
@@ -269,7 +266,7 @@ def _required(real: TableMetadata, requirement: TableRequirement) -> Iterator[Ta
     """
     match requirement:
         case AssertRefSnapshotId():
-            yield AssertRefSnapshotId(ref=REF_PREFIX + requirement.ref, snapshot_id=requirement.snapshot_id)
+            yield AssertRefSnapshotId(ref=REBUILD_PREFIX + requirement.ref, snapshot_id=requirement.snapshot_id)
         case AssertCurrentSchemaId():
             yield AssertCurrentSchemaId(current_schema_id=real.current_schema_id)
             yield AssertLastAssignedFieldId(last_assigned_field_id=real.last_column_id)
@@ -288,7 +285,7 @@ def _apart(shown: TableMetadata, updates: Sequence[TableUpdate]) -> Iterator[Tab
     for update in updates:
         after = _apply_table_update(update, after, context)
         if isinstance(update, SetSnapshotRefUpdate | RemoveSnapshotRefUpdate):
-            yield update.model_copy(update={"ref_name": REF_PREFIX + update.ref_name})
+            yield update.model_copy(update={"ref_name": REBUILD_PREFIX + update.ref_name})
         elif not isinstance(update, _KEPT_APART):
             yield update
     if any(isinstance(update, _KEPT_APART) for update in updates):
@@ -296,4 +293,4 @@ def _apart(shown: TableMetadata, updates: Sequence[TableUpdate]) -> Iterator[Tab
 
 
 def _without_refs(real: TableMetadata) -> tuple[RemoveSnapshotRefUpdate, ...]:
-    return tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in real.refs if name.startswith(REF_PREFIX))
+    return tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in real.refs if name.startswith(REBUILD_PREFIX))

@@ -38,7 +38,14 @@ from frazil.materialize.pause.pausing import (
     PAUSED_PROPERTY,
 )
 from frazil.materialize.rebuild.checks import check_complete, check_foreign, check_records, check_spec, check_topics
-from frazil.materialize.rebuild.rebuilt_state import offsets_in, plan_of, receipt_of, state_after
+from frazil.materialize.rebuild.rebuilt_state import (
+    ends_of,
+    offsets_in,
+    plan_of,
+    receipt_of,
+    state_after,
+    total_offsets,
+)
 from frazil.materialize.rebuild.rewind import Target, base_of, check_expired
 from frazil.materialize.rebuild.topics import Offsets, TopicsUpTo
 from frazil.materialize.replay.request import REQUEST_PREFIX
@@ -138,7 +145,7 @@ class Rebuild:
         for _ in range(self.moves):
             built = self._read(here)
             here = self._checked()
-            if _ends(built.state) != _ends(here.state):
+            if ends_of(built.state) != ends_of(here.state):
                 continue
             check_complete(self.spec, here.state, built.state)
             try:
@@ -213,7 +220,7 @@ class Rebuild:
 
     def _started_again(self, here: Standing, facts: TopicFacts, own: Mapping[int, int]) -> dict[int, int]:
         first = self.clients.topics.first_offsets(facts, self.spec.start)
-        ends = {(topic, n): end for topic, n, end in _ends(here.state)}
+        ends = ends_of(here.state)
         return {n: min(first.get(n, origin), ends[facts.topic, n]) for n, origin in own.items()}
 
     def _begin(self, here: Standing) -> None:
@@ -283,11 +290,10 @@ class Rebuild:
 
     def _note(self, outcome: Published, table: TableState) -> None:
         receipt, state = outcome.receipt, outcome.standing.state
-        total = offsets_in(state) + sum(end for *_, end in _ends(table)) - sum(end for *_, end in _ends(state))
         self._records += receipt.counts.read
         self._offsets += sum(each.end - each.start for each in receipt.ranges)
         seconds = self.clock() - self._started
-        self.report(RebuildProgress(offsets_in(state), total, self._offsets, seconds))
+        self.report(RebuildProgress(offsets_in(state), total_offsets(table, state), self._offsets, seconds))
         if self.max_rate is not None and self._records / self.max_rate > seconds:
             self.wait(self._records / self.max_rate - seconds)
 
@@ -370,8 +376,3 @@ class _BuildRun(TableRun):
 
 def _ignore(receipt: Receipt) -> None:
     del receipt
-
-
-def _ends(state: TableState) -> set[tuple[str, int, int]]:
-    """Return the offsets up to which a table has been read: topic, partition, offset."""
-    return {(source.topic, n, p.next) for source in state.sources for n, p in source.partitions.items()}

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.model.progress import Counts, PartitionProgress, SourceProgress, TableState
 from frazil.model.receipt import RangeReceipt, Receipt
-from frazil.model.snapshot import Snapshot
+from frazil.model.snapshot import MAIN, REBUILD_PREFIX, Snapshot, TableView
+from frazil.model.summary import carries_state, state_in
+
+
+@dataclass(frozen=True, slots=True)
+class BegunRebuild:
+    """A rebuild that has not replaced its table: how many offsets it has read, of how many that the table has read."""
+
+    read: int
+    total: int
+
+
+def begun_rebuild(view: TableView, table: TableState) -> BegunRebuild | None:
+    """Return how far the rebuild of a table is; None if none was begun. Raises StateLostError as `state_in` does."""
+    found = (each for each in view.ancestry(view.branches.get(REBUILD_PREFIX + MAIN)) if carries_state(each))
+    built = next(found, None)
+    if built is None:
+        return None
+    state = state_in(built)
+    return BegunRebuild(offsets_in(state), total_offsets(table, state))
 
 
 def state_after(
@@ -79,3 +98,13 @@ def _range(topic: str, number: int, at: PartitionProgress, before: PartitionProg
 def offsets_in(state: TableState) -> int:
     """Return how many offsets have been read."""
     return sum(p.next - p.origin for source in state.sources for p in source.partitions.values())
+
+
+def total_offsets(table: TableState, built: TableState) -> int:
+    """Return how many offsets what is built will have read when it has read as far as the table."""
+    return offsets_in(built) + sum(ends_of(table).values()) - sum(ends_of(built).values())
+
+
+def ends_of(state: TableState) -> Mapping[tuple[str, int], int]:
+    """Return the next offset of each partition, by topic and partition."""
+    return {(source.topic, number): p.next for source in state.sources for number, p in source.partitions.items()}
