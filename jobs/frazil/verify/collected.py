@@ -28,7 +28,7 @@ def compares_together(spec: TableSpec) -> bool:
 
     Those of a history are compared together because it is read for all of them.
     """
-    return bool(spec.order) or spec.keeps_history
+    return bool(spec.order) or spec.keeps_history or spec.write == "deduplicate"
 
 
 def collected_of(table: ComparedTable, topic: str) -> Collected | None:

@@ -43,6 +43,10 @@ class TableProof:
         lost = self.lost.get(at, 0)
         return self.clean and lost > 0 and missing <= lost
 
+    def excuses_keys(self, missing: int) -> bool:
+        """Return whether rows that others removed explain that so many keys of all partitions are lost."""
+        return self.clean and 0 < missing <= sum(self.lost.values())
+
     def explains(self, missing: int, others: int) -> bool:
         """Return whether all missing records are those `others` that the tables have counted and cannot show.
 
@@ -91,6 +95,9 @@ def judge(
         what = f"{table} has no column for {', '.join(fields)}"
         result.findings.append(Discrepancy(FindingKind.NO_COLUMN, _writer(schema_id), what))
     _judge_early_ends(tables, result, proof)
+    # the row that was removed is the first record of its key, which may be in another partition than the newest
+    first_stays = tables[0].spec.write == "deduplicate"
+    lost_anywhere = first_stays and proof.excuses_keys(sum(len(each.lost_keys) for each in result.compared.values()))
     for where, found in result.compared.items():
         name = f"{where[0]}-{where[1]}"
         skipped, elsewhere = _not_shown(tables, ledger.state, where)
@@ -108,7 +115,8 @@ def judge(
                 Discrepancy(FindingKind.MISSING_RECORD, name, _missing(found), first_named(found.missing))
             )
         if found.lost_keys:
-            _lost_keys(name, found, result, excused=proof.excuses(where, len(found.lost_keys)))
+            removed = lost_anywhere or proof.excuses(where, len(found.lost_keys))
+            _lost_keys(name, found, result, excused=removed)
         if found.keys_elsewhere:
             keys = plural(found.keys_elsewhere, "key of records has", "keys of records have")
             why = "offsets of two partitions do not say which record of a key is newer"

@@ -144,6 +144,21 @@ def test_a_lost_identity_is_named(events: Duplicates) -> None:
     assert any("the row of 1 key, whose newest records in Kafka are offset 2" in note for note in notes)
 
 
+@pytest.mark.parametrize("removed", [1, 2])
+def test_rows_that_others_removed_explain_duplicates_in_any_partition(events: Duplicates, removed: int) -> None:
+    events.send_events(("a", 1, 0), ("b", 1, 0), ("c", 1, 0))
+    events.catch_up()
+    events.send_events(("a", 2, 0), ("a", 2, 1), ("b", 3, 1))
+    events.catch_up()
+    (file,) = events.files()
+    events.others(deletes=[DeletedRows(file.path, [*range(removed)])])
+
+    verification = events.against_kafka()
+
+    assert verification.findings == ()
+    assert any("whose newest records in Kafka are" in note for note in verification.notes)
+
+
 def test_a_changed_identity_is_named(events: Duplicates) -> None:
     events.send_events(("a", 1, 0))
     events.catch_up()
