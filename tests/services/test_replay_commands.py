@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -13,11 +15,17 @@ from breadth import Place, encode, record_of
 from frazil.cli.app import run
 from frazil.cli.dead_letter_replay import LEAST_WAIT_SECONDS
 from frazil.materialize.outcome import Published
+from frazil.materialize.pause.pausing import excluded_schemas_property
 from frazil.materialize.replay.request import REQUEST_PREFIX
 from frazil.materialize.run import TableRun
+from frazil.model.schemas import ExcludedSchemas
 
 SCHEMA = record_of(
     ("n", "long"),
+)
+WITH_NOTE = record_of(
+    ("n", "long"),
+    ("note", "string"),
 )
 PAGE = (Path(__file__).parents[2] / "docs" / "dead-letters.md").read_text(encoding="utf-8")
 Captured = pytest.CaptureFixture[str]
@@ -107,3 +115,47 @@ def test_a_running_driver_answers_the_command(place: Place, broken: tuple[str, s
     said = json.loads(capsys.readouterr().out)
     assert (said["replayed"], said["stayed"], said["error"]) == (2, {"not_framed": 1}, None)
     assert requests(driver) == []
+
+
+def test_dead_letters_of_a_table_that_follows_keys_win_or_lose(place: Place) -> None:
+    topic = place.topic()
+    spec = f"topic: {topic}\nwrite: upsert\nbad_record_limit: off"
+    place.settings(spec)
+    ours, theirs = (place.register(f"{topic}-value", schema) for schema in (SCHEMA, WITH_NOTE))
+    (first,) = encode(SCHEMA, ours, {"n": 1})
+    place.send(topic, first, key=b"a")
+    lake = place.materialize(spec).of.clients.lake
+    excluded = excluded_schemas_property(ExcludedSchemas(frozenset({theirs})))
+    lake.set_properties(f"{place.name}.{topic}", put=excluded)
+    later = encode(WITH_NOTE, theirs, {"n": 2, "note": "x"}, {"n": 3, "note": "x"})
+    for key, value in zip((b"a", b"b", b"a"), (*later, *encode(SCHEMA, ours, {"n": 4})), strict=True):
+        place.send(topic, value, key=key)
+    assert place.materialize(spec).state.total().dead_letters == 2
+    lake.set_properties(f"{place.name}.{topic}", put={}, remove=list(excluded))
+
+    replayed = command(place, "dead-letters", "replay", topic, "--wait", "0")
+    proof = command(place, "verify", topic, "--against-kafka")
+    rows = command(
+        place, "query", f"SELECT kafka_key, n FROM lake.{topic} ORDER BY kafka_key".replace("lake", place.name)
+    )
+
+    assert replayed.startswith(f"{place.name}.{topic}: 2 dead letters became 1 row and 1 duplicate\n  in snapshot ")
+    assert (
+        "0 dead letters: the counted number in each partition, each once, none also a row; 2 more were replayed"
+        in proof
+    )
+    assert [line.split() for line in rows.splitlines()[2:]] == [["a", "4"], ["b", "3"]]
+
+
+def command(place: Place, *words: str) -> str:
+    """Run a command in a process of its own, in which Spark may start; return what it prints."""
+    program = [sys.executable, "-c", "from frazil.cli.app import main; main()"]
+    done = subprocess.run(
+        [*program, *words, "--config", str(place.folder / "frazil.yaml")],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -29,6 +29,7 @@ from tests.fakes.clients_in_memory import a_field, record
 
 KEY = record(a_field("id", "string"), name="Key")
 KEY_AGAIN = record(a_field("id", "string"), name="KeyAgain")
+BY_TIME = {"order_by": "kafka_timestamp"}
 VALUE_ID, KEY_ID, LATE_ID = 1, 2, 3
 REQUEST = ReplayRequest("r1", by="tester", at="2026-03-01T12:00:00Z")
 Place = tuple[int, int]

@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from keyed_letters import LateKeys, Place
+from keyed_letters import BY_TIME, LateKeys, Place
 
 from frazil.materialize.clients import REPLAY_STEPS
 from frazil.materialize.state import standing
 from frazil.model.progress import Counts
-from tests.sampling import examples
-
-BY_TIME = {"order_by": "kafka_timestamp"}
+from tests.sampling import examples, sampled
 
 
 @pytest.fixture
@@ -93,7 +91,10 @@ class DiedError(Exception):
     """The process ends here: nothing cleans up."""
 
 
-MOMENTS = [(when, step) for step in REPLAY_STEPS for when in ("before", "after")]
+MOMENTS = sampled(
+    [(when, step) for step in REPLAY_STEPS for when in ("before", "after")],
+    keep=[("before", "replay_stage"), ("before", "replay_publish"), ("before", "replay_reveal")].__contains__,
+)
 Moment = tuple[str, str]
 
 
@@ -175,119 +176,6 @@ def test_a_rollback_behind_a_replay_takes_it_back(table: LateKeys) -> None:
     table.check()
 
 
-def test_rows_are_ordered_by_the_offset_of_their_partition(tmp_path: Path) -> None:
-    table = LateKeys.at(tmp_path)
-    table.send(("a", 1, 1), ("b", 1, 1))
-    table.send(("a", 2, 1), ("b", 2, 1), ("c", 2, 1), late=True)
-    table.batch()
-    table.send(("a", 3, 1))
-    table.batch()
-    table.fix()
-
-    result = table.replay()
-
-    assert (result.replayed, result.duplicates, dict(result.stayed)) == (3, 1, {})
-    assert table.stored() == [("a", 0, 5), ("b", 0, 3), ("c", 0, 4)]
-    table.check()
-
-
-def test_a_key_without_a_row_stays_a_dead_letter_where_its_delete_would_not_be_known(tmp_path: Path) -> None:
-    """Offsets order, so deletes are not remembered: `b` was deleted after its dead letter, `c` never was."""
-    table = LateKeys.at(tmp_path)
-    table.send(("a", 1, 1), ("e", 1, 1))
-    table.send(("a", 2, 1), ("b", 2, 1), ("c", 2, 1), ("e", None, 1), late=True)
-    table.send(("d", 2, 1), partition=1, late=True)
-    table.batch()
-    table.send(("b", None, 1))
-    table.batch()
-    table.fix()
-
-    result = table.replay()
-
-    assert (result.replayed, result.deletes, dict(result.stayed)) == (3, 1, {"order_unknown": 2})
-    assert table.letters() == {(0, 3), (0, 4)}
-    assert table.stored() == [("a", 0, 2), ("d", 1, 0)]
-    assert "does not know whether its key was deleted later" in result.examples["order_unknown"]
-    table.check()
-    assert dict(table.replay().stayed) == {"order_unknown": 2}
-
-
-def test_a_key_whose_row_others_deleted_stays_a_dead_letter(tmp_path: Path) -> None:
-    table = LateKeys.at(tmp_path)
-    table.send(("a", 1, 1), ("b", 1, 1))
-    table.send(("a", 2, 1), ("b", 2, 1), late=True)
-    table.batch()
-    table.fix()
-    table.world.lake.catalog.load_table(table.spec.identifier).delete("kafka_offset = 0")
-
-    result = table.replay()
-
-    assert (result.replayed, dict(result.stayed)) == (1, {"order_unknown": 1})
-    assert table.stored() == [("b", 0, 3)]
-    assert table.verify().findings == ()
-
-
-def test_a_key_in_two_partitions_stays_a_dead_letter(tmp_path: Path) -> None:
-    table = LateKeys.at(tmp_path)
-    table.send(("a", 1, 1), ("b", 1, 1))
-    table.send(("a", 2, 1), ("c", 2, 1), partition=1, late=True)
-    table.send(("b", 2, 1), ("c", 2, 1), late=True)
-    table.batch()
-    table.fix()
-
-    result = table.replay()
-
-    assert (result.replayed, dict(result.stayed)) == (1, {"order_unknown": 3})
-    assert table.stored() == [("a", 0, 0), ("b", 0, 2)]
-    assert table.verify().findings == ()
-
-
-@pytest.mark.parametrize(("days", "stays"), [(6.9, False), (7.1, True), (30.0, True)])
-@pytest.mark.parametrize("write", ["upsert", "history"])
-def test_an_old_letter_stays_where_a_delete_may_be_forgotten(
-    tmp_path: Path, write: str, days: float, *, stays: bool
-) -> None:
-    table = LateKeys.at(tmp_path, write=write, **BY_TIME)
-    table.send(("a", 1, 1), ("b", 1, 1), ("b", 2, 5))
-    table.send(("a", 2, 2), ("b", 3, 3), ("c", 2, 2), late=True)
-    table.batch()
-    table.send(("a", None, 4), ("c", None, 4))
-    table.batch()
-    table.fix()
-    table.later(days)
-    table.send(("z", None, 9))
-    table.batch()
-
-    result = table.replay()
-
-    inside = {"a", "b"} if write == "history" else {"b"}
-    assert dict(result.stayed) == ({"order_unknown": 3 - len(inside)} if stays else {})
-    table.check()
-
-
-def test_no_letter_is_too_old_for_a_table_without_deletes(tmp_path: Path) -> None:
-    table = LateKeys.at(tmp_path, **BY_TIME)
-    table.send(("a", 2, 2), late=True)
-    table.batch()
-    table.fix()
-    table.later(400)
-
-    assert table.replay().replayed == 1
-
-    table.check()
-
-
-def test_nothing_is_published_if_every_letter_stays(tmp_path: Path) -> None:
-    table = LateKeys.at(tmp_path)
-    table.send(("b", None, 1))
-    table.send(("a", 2, 1), late=True)
-    table.batch()
-    table.fix()
-    head = table.view.head
-
-    assert (table.replay().replayed, table.view.head) == (0, head)
-
-
 def test_the_first_record_that_is_published_stays(tmp_path: Path) -> None:
     table = LateKeys.at(tmp_path, write="deduplicate", on_tombstone="row")
     table.send(("a", 1, 9), ("b", 1, 9))
@@ -344,22 +232,6 @@ def test_a_late_version_by_offset_comes_between_the_rows_around_it(tmp_path: Pat
     ]
 
 
-def test_a_version_between_rows_stays_a_dead_letter_if_a_delete_may_be_there(tmp_path: Path) -> None:
-    table = LateKeys.at(tmp_path, write="history")
-    table.send(("a", 1, 10), ("b", 1, 10), ("c", 1, 10))
-    table.send(("a", 2, 15), ("b", 2, 15), ("c", 2, 15), late=True)
-    table.batch()
-    table.send(("a", None, 18), ("b", 3, 18))
-    table.batch()
-    table.fix()
-
-    result = table.replay()
-
-    assert (result.replayed, dict(result.stayed)) == (1, {"order_unknown": 2})
-    assert table.letters() == {(0, 3), (0, 4)}
-    table.check()
-
-
 RECORD = st.tuples(st.sampled_from("abc"), st.integers(0, 9) | st.none(), st.integers(1, 9))
 WRITTEN = st.tuples(RECORD, st.integers(0, 1), st.booleans())
 MODES: list[dict[str, Any]] = [
@@ -372,7 +244,7 @@ MODES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
-@settings(max_examples=examples(8, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(4, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(WRITTEN, min_size=1, max_size=6), min_size=1, max_size=3), st.data())
 def test_any_records_with_replays_between_their_batches_are_the_model(
     tmp_path: Path, mode: dict[str, Any], batches: list[list[Any]], data: st.DataObject

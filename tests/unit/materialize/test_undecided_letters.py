@@ -1,0 +1,137 @@
+"""Dead letters that stay: a table that follows keys cannot compare them with a delete that may have followed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from keyed_letters import BY_TIME, LateKeys
+
+
+def test_rows_are_ordered_by_the_offset_of_their_partition(tmp_path: Path) -> None:
+    table = LateKeys.at(tmp_path)
+    table.send(("a", 1, 1), ("b", 1, 1))
+    table.send(("a", 2, 1), ("b", 2, 1), ("c", 2, 1), late=True)
+    table.batch()
+    table.send(("a", 3, 1))
+    table.batch()
+    table.fix()
+
+    result = table.replay()
+
+    assert (result.replayed, result.duplicates, dict(result.stayed)) == (3, 1, {})
+    assert table.stored() == [("a", 0, 5), ("b", 0, 3), ("c", 0, 4)]
+    table.check()
+
+
+def test_a_key_without_a_row_stays_a_dead_letter_where_its_delete_would_not_be_known(tmp_path: Path) -> None:
+    """Offsets order, so deletes are not remembered: `b` was deleted after its dead letter, `c` never was."""
+    table = LateKeys.at(tmp_path)
+    table.send(("a", 1, 1), ("e", 1, 1))
+    table.send(("a", 2, 1), ("b", 2, 1), ("c", 2, 1), ("e", None, 1), late=True)
+    table.send(("d", 2, 1), partition=1, late=True)
+    table.batch()
+    table.send(("b", None, 1))
+    table.batch()
+    table.fix()
+
+    result = table.replay()
+
+    assert (result.replayed, result.deletes, dict(result.stayed)) == (3, 1, {"order_unknown": 2})
+    assert table.letters() == {(0, 3), (0, 4)}
+    assert table.stored() == [("a", 0, 2), ("d", 1, 0)]
+    assert "does not know whether its key was deleted later" in result.examples["order_unknown"]
+    table.check()
+    assert dict(table.replay().stayed) == {"order_unknown": 2}
+
+
+def test_a_key_whose_row_others_deleted_stays_a_dead_letter(tmp_path: Path) -> None:
+    table = LateKeys.at(tmp_path)
+    table.send(("a", 1, 1), ("b", 1, 1))
+    table.send(("a", 2, 1), ("b", 2, 1), late=True)
+    table.batch()
+    table.fix()
+    table.world.lake.catalog.load_table(table.spec.identifier).delete("kafka_offset = 0")
+
+    result = table.replay()
+
+    assert (result.replayed, dict(result.stayed)) == (1, {"order_unknown": 1})
+    assert table.stored() == [("b", 0, 3)]
+    assert table.verify().findings == ()
+
+
+def test_a_key_in_two_partitions_stays_a_dead_letter(tmp_path: Path) -> None:
+    table = LateKeys.at(tmp_path)
+    table.send(("a", 1, 1), ("b", 1, 1))
+    table.send(("a", 2, 1), ("c", 2, 1), partition=1, late=True)
+    table.send(("b", 2, 1), ("c", 2, 1), late=True)
+    table.batch()
+    table.fix()
+
+    result = table.replay()
+
+    assert (result.replayed, dict(result.stayed)) == (1, {"order_unknown": 3})
+    assert table.stored() == [("a", 0, 0), ("b", 0, 2)]
+    assert table.verify().findings == ()
+
+
+@pytest.mark.parametrize(("days", "stays"), [(6.9, False), (7.1, True), (30.0, True)])
+@pytest.mark.parametrize("write", ["upsert", "history"])
+def test_an_old_letter_stays_where_a_delete_may_be_forgotten(
+    tmp_path: Path, write: str, days: float, *, stays: bool
+) -> None:
+    table = LateKeys.at(tmp_path, write=write, **BY_TIME)
+    table.send(("a", 1, 1), ("b", 1, 1), ("b", 2, 5))
+    table.send(("a", 2, 2), ("b", 3, 3), ("c", 2, 2), late=True)
+    table.batch()
+    table.send(("a", None, 4), ("c", None, 4))
+    table.batch()
+    table.fix()
+    table.later(days)
+    table.send(("z", None, 9))
+    table.batch()
+
+    result = table.replay()
+
+    inside = {"a", "b"} if write == "history" else {"b"}
+    assert dict(result.stayed) == ({"order_unknown": 3 - len(inside)} if stays else {})
+    table.check()
+
+
+def test_no_letter_is_too_old_for_a_table_without_deletes(tmp_path: Path) -> None:
+    table = LateKeys.at(tmp_path, **BY_TIME)
+    table.send(("a", 2, 2), late=True)
+    table.batch()
+    table.fix()
+    table.later(400)
+
+    assert table.replay().replayed == 1
+
+    table.check()
+
+
+def test_nothing_is_published_if_every_letter_stays(tmp_path: Path) -> None:
+    table = LateKeys.at(tmp_path)
+    table.send(("b", None, 1))
+    table.send(("a", 2, 1), late=True)
+    table.batch()
+    table.fix()
+    head = table.view.head
+
+    assert (table.replay().replayed, table.view.head) == (0, head)
+
+
+def test_a_version_between_rows_stays_a_dead_letter_if_a_delete_may_be_there(tmp_path: Path) -> None:
+    table = LateKeys.at(tmp_path, write="history")
+    table.send(("a", 1, 10), ("b", 1, 10), ("c", 1, 10))
+    table.send(("a", 2, 15), ("b", 2, 15), ("c", 2, 15), late=True)
+    table.batch()
+    table.send(("a", None, 18), ("b", 3, 18))
+    table.batch()
+    table.fix()
+
+    result = table.replay()
+
+    assert (result.replayed, dict(result.stayed)) == (1, {"order_unknown": 2})
+    assert table.letters() == {(0, 3), (0, 4)}
+    table.check()
