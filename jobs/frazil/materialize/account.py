@@ -26,6 +26,7 @@ from frazil.model.receipt import RangeReceipt, Receipt
 from frazil.model.remembered import RememberedDeletes
 from frazil.model.routes import Group
 from frazil.model.schemas import SchemaId, in_order
+from frazil.modes.followed import partition_number
 from frazil.modes.mode import Late, Written
 from frazil.modes.truncation import OutOfTable
 
@@ -79,9 +80,11 @@ class Ingested:
         """Return whether any offset was read: a batch that only found new schemas publishes nothing."""
         return any(each.end > each.start for each in self.ranges)
 
-    def without_late(self, late: Mapping[int, Late]) -> Ingested:
-        """Return the account in which late records are duplicates. `late` is by partition of the only topic."""
-        return replace(self, ranges=tuple(_without(each, late.get(each.partition)) for each in self.ranges))
+    def without_late(self, late: Mapping[int, Late], topics: Sequence[str] = ()) -> Ingested:
+        """Return the account in which late records are duplicates. `late` is by the number of the partition."""
+        numbers = [partition_number(topics, each.topic, each.partition) for each in self.ranges]
+        pairs = zip(self.ranges, numbers, strict=True)
+        return replace(self, ranges=tuple(_without(each, late.get(number)) for each, number in pairs))
 
     def without_unkept(self, unkept: Mapping[int, OutOfTable]) -> Ingested:
         """Return the account in which events that keep a row which is not there are skipped, by partition."""

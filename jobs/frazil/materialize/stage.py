@@ -76,7 +76,7 @@ class ReadBatch:
         plan = replace(self.plan, state=replace(self.plan.state, foreign=count_foreign(here)))
         change, remembered = self._change(here.view)
         plan = replace(plan, state=replace(plan.state, foreign=plan.state.foreign.without_copies(change.copies)))
-        got = self.got.without_late(change.late).without_unkept(change.unkept)
+        got = self.got.without_late(change.late, [each.topic for each in plan.topics]).without_unkept(change.unkept)
         state = next_state(
             plan,
             got,

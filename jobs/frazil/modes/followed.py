@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.model.columns import Column
 from frazil.model.ingested import FollowedRecords
@@ -15,6 +16,9 @@ from frazil.modes.identity import COLUMNS, FIRST, SECOND
 from frazil.modes.order import LEAST, as_order
 from frazil.modes.validity import VALID_FROM, VALID_TO, validity_columns
 from frazil.modes.wanted import as_array
+
+PARTITIONS = 2**32
+"""More than the partitions of any topic."""
 
 
 def added_columns(spec: TableSpec) -> tuple[Column, ...]:
@@ -38,9 +42,19 @@ class FollowedColumns:
     end: str | None = None
     """In a history, the end of a row's interval."""
     compares_stored: bool = True
+    topic: str | None = None
+    topics: tuple[str, ...] = ()
+    """Several topics, which the column `topic` names: then partitions are numbered over all of them."""
 
     @classmethod
-    def of(cls, spec: TableSpec) -> FollowedColumns:
+    def of(cls, spec: TableSpec, topics: Sequence[str] = ()) -> FollowedColumns:
+        """Return the columns of a table. `topics` are those of a batch."""
+        found = cls._of(spec)
+        several = len(topics) > 1
+        return replace(found, topic=f"{spec.metadata.prefix}topic", topics=tuple(topics)) if several else found
+
+    @classmethod
+    def _of(cls, spec: TableSpec) -> FollowedColumns:
         partition, offset = spec.metadata.prefix + "partition", spec.metadata.prefix + "offset"
         if spec.keeps_history:
             return cls(partition, offset, (VALID_FROM,), VALID_TO)
@@ -50,15 +64,23 @@ class FollowedColumns:
 
     def of_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         order = [as_order(rows.column(name)).fill_null(LEAST) for name in self.order]
-        where = rows.select([FIRST, SECOND, self.partition, self.offset])
-        names = [*where.schema.names, *map(str, range(len(order)))]
-        return pa.RecordBatch.from_arrays([*where.columns, *order], names=names)
+        first, second, partition, offset = rows.select([FIRST, SECOND, self.partition, self.offset]).columns
+        if self.topic is not None:
+            topic = pc.index_in(rows.column(self.topic), value_set=pa.array(self.topics))
+            partition = pc.add(pc.multiply(topic.cast(pa.int64()), PARTITIONS), partition.cast(pa.int64()))
+        names = [FIRST, SECOND, self.partition, self.offset, *map(str, range(len(order)))]
+        return pa.RecordBatch.from_arrays([first, second, partition, offset, *order], names=names)
 
     def joined(self, parts: Sequence[pa.RecordBatch]) -> FollowedRecords:
         """Return the parts that `of_rows` returned as one."""
         columns = pa.Table.from_batches(parts).columns
         first, second, partition, offset, *order = (as_array(column.to_numpy()) for column in columns)
         return FollowedRecords(first, second, partition, offset, tuple(order))
+
+
+def partition_number(topics: Sequence[str], topic: str, partition: int) -> int:
+    """Return the number of a partition of one of these topics among those of all. That of a single topic is its own."""
+    return (topics.index(topic) if len(topics) > 1 else 0) * PARTITIONS + partition
 
 
 def followed_records(

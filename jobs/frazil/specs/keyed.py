@@ -48,10 +48,8 @@ def keyed_problems(values: Values, metadata: MetadataColumns) -> Iterator[Proble
     if not identity_of(values, metadata) and "key" not in metadata.keep:
         what = f"{says}, the key is the identity of a row, and the table keeps no key"
         yield _problem(values.place_of(keys.WRITE), what, "set `key` to its format, and add key to metadata.keep")
-    if values.get(keys.TOPICS) is not None and len(values[keys.TOPICS]) > 1:
+    if write != "deduplicate" and values.get(keys.TOPICS) is not None and len(values[keys.TOPICS]) > 1:
         what = f"{says}, the offset says which record of a key is the newest, and offsets of several topics do not"
-        if write == "deduplicate":
-            what = f"{says}, duplicates are counted by partition, of one topic in this release"
         yield _problem(values.place_of(keys.TOPICS), what, "write one spec per topic")
     if values.get(ROUTES) is not None:
         what = "routes are not supported with a write mode that follows keys"

@@ -320,12 +320,6 @@ CONTRADICTIONS = {
         " not keep",
         "add timestamp to metadata.keep",
     ),
-    "deduplicate several topics": (
-        "topics: [a, b]\ntable: t\nwrite: deduplicate",
-        "tables/a.yaml:1:9: topics: with write: deduplicate, duplicates are counted by partition, of one topic in this"
-        " release",
-        "write one spec per topic",
-    ),
     "deduplicate with an order": (
         "topic: a\nwrite: deduplicate\norder_by: kafka_timestamp",
         "tables/a.yaml:3:11: order_by: no effect with write: deduplicate",

@@ -38,7 +38,7 @@ from frazil.records import Records
 def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) -> TaskResult:
     """Run one task. A failure leaves files that no table refers to; Frazil does not delete them."""
     context = task.context
-    rows = [_files(context, table.rows, _following(table.spec)) for table in context.tables]
+    rows = [_files(context, table.rows, _following(table.spec, context)) for table in context.tables]
     dead_letters = _files(context, context.dead_letters)
     unknown = UnknownIds(registry)
     schemas = TaskSchemas.of(context.spec, context.schemas, unknown, context.excluded)
@@ -72,8 +72,8 @@ def _embedded(results: Sequence[RangeResult]) -> Iterator[str]:
         yield from (schema.text for schema_id in ids if (schema := embedded_schema(schema_id)) is not None)
 
 
-def _following(spec: TableSpec) -> FollowedColumns | None:
-    return FollowedColumns.of(spec) if spec.follows_keys else None
+def _following(spec: TableSpec, context: TaskContext) -> FollowedColumns | None:
+    return FollowedColumns.of(spec, tuple(context.source_ids)) if spec.follows_keys else None
 
 
 def _files(context: TaskContext, target: WriteTarget, following: FollowedColumns | None = None) -> DataFileWriter:

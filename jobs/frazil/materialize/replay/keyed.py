@@ -62,7 +62,7 @@ class ReplayTarget:
 
     def undecided(self, rows: ReplayedRows, dead_letters: TableView) -> dict[Source, Offsets]:
         """Return the letters that stay, because the table cannot say what they change."""
-        if not self.spec.follows_keys:
+        if self.spec.write not in ("upsert", "history"):
             return {}
         now, access = self.clients.now(), self.access
         memory = access.recall(self.at.state.remembered, now=now)

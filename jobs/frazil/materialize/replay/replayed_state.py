@@ -20,6 +20,7 @@ from frazil.model.receipt import Receipt
 from frazil.model.remembered import RememberedDeletes
 from frazil.model.schemas import in_order
 from frazil.model.spelling import plural
+from frazil.modes.followed import partition_number
 from frazil.modes.mode import BatchChange, Late, Written
 from frazil.modes.truncation import OutOfTable
 from frazil.proof.tally import sums_of
@@ -139,11 +140,11 @@ def state_after(
     """Return the state of a table after a replay: dead letters became rows; no offset was read.
 
     The dead letters of a group are counted in none of its tables: to them, these are further records of their routes,
-    which may be from before the table was added. A table that follows keys has one topic, to whose partitions the
-    change refers.
+    which may be from before the table was added. Only a table with one topic has rows that are replaced.
     """
     before = plan.state
-    moved = (_source(source, got, change.late, is_grouped=is_grouped) for source in before.sources)
+    topics = [source.topic for source in before.sources]
+    moved = (_source(source, got, change.late, topics, is_grouped=is_grouped) for source in before.sources)
     return replace(
         before,
         epoch=plan.epoch,
@@ -158,12 +159,15 @@ def state_after(
     )
 
 
-def _source(source: SourceProgress, got: ReplayedRows, late: Mapping[int, Late], *, is_grouped: bool) -> SourceProgress:
+def _source(
+    source: SourceProgress, got: ReplayedRows, late: Mapping[int, Late], topics: Sequence[str], *, is_grouped: bool
+) -> SourceProgress:
     partitions = {}
     for number, progress in source.partitions.items():
         at = (source.topic, source.generation, number)
         rows, deletes = (offsets.get(at, NO_OFFSETS) for offsets in (got.offsets, got.deleting))
-        partitions[number] = _partition(progress, rows, deletes, late.get(number, NONE_LATE), is_grouped=is_grouped)
+        late_here = late.get(partition_number(topics, source.topic, number), NONE_LATE)
+        partitions[number] = _partition(progress, rows, deletes, late_here, is_grouped=is_grouped)
     return replace(source, partitions=partitions)
 
 
