@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import date
 from typing import Any
 
 import pytest
@@ -71,3 +73,41 @@ def test_the_position_in_the_log_orders_changes_in_partitions_that_were_added(
     said = capsys.readouterr().out
     assert "newest by __position_file, __position_pos, __position_row" in said
     assert "5 read = 2 rows + 1 delete + 2 duplicates" in said
+
+
+WITHOUT_SCHEMAS = """
+topic: {topic}
+table: customers
+key: json
+value: json
+fields: {{id: long, email: string, since: io.debezium.time.Date}}
+write: upsert
+cdc: debezium
+"""
+
+
+def test_change_events_without_schemas_are_the_present_rows(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = place.topic()
+    spec = WITHOUT_SCHEMAS.format(topic=topic)
+
+    def put(op: str, key: int, **row: object) -> None:
+        image = {"before" if op == "d" else "after": {"id": key, **row}}
+        event = {**mysql(op), **image}
+        place.send(topic, json.dumps(event).encode(), key=json.dumps({"id": key}).encode())
+
+    put("r", 1, email="ada@example.com", since=19_700)
+    put("r", 2, email="bob@example.com", since=None)
+    put("r", 3, email="eve@example.com", since=None)
+    place.materialize(spec)
+    put("u", 2, email="bob@example.org", since=19_701, phone="1")
+    put("d", 3)
+    place.send(topic, None, key=b'{"id": 3}')
+    table = place.materialize(spec)
+
+    assert [tuple(row.values()) for row in table.rows("id", "email", "since", "_extra", "__op")] == [
+        (1, "ada@example.com", date(2023, 12, 9), None, "r"),
+        (2, "bob@example.org", date(2023, 12, 10), '{"phone":"1"}', "u"),
+    ]
+    for command in (["check"], ["verify", "--against-kafka"], ["explain"], ["status"]):
+        assert frazil(place, *command) == 0, capsys.readouterr()
+    assert "6 read = 4 rows + 2 deletes" in capsys.readouterr().out

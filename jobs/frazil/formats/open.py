@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from frazil.formats.avro.format import AVRO
 from frazil.formats.connect_json.embedded import embedded_schema, group_by_embedded_schema, is_embedded, remember
+from frazil.formats.debezium.declared import declared_changes, map_declared
 from frazil.formats.debezium.format import AVRO_KEYS, AVRO_VALUES, JSON_KEYS, JSON_VALUES
 from frazil.formats.declared import declared_row
 from frazil.formats.decoder import Decoder
@@ -132,6 +133,8 @@ def _plain_mapped(word: str, settings: FormatSettings) -> Mapped | None:
     plain = plain_format(word)
     if plain is None:
         return None
+    if settings.fields and settings.change_events is not None:
+        return map_declared(settings.fields, settings.change_events)
     if settings.fields:
         return Mapped(columns_of(declared_row(settings.fields)), (), record="")
     return Mapped(tuple(replace(each, is_json=word == "json") for each in plain.columns), ())
@@ -142,11 +145,18 @@ def open_plain(word: str, settings: FormatSettings = DEFAULT_SETTINGS) -> Decode
     plain = plain_format(word)
     if plain is None:
         return None
-    fields = settings.fields
-    decoder: Decoder = json_values.open_decoder(declared_row(fields)) if fields else PlainDecoder(plain)
+    decoder = _plain_decoder(plain, settings)
     mapped = _plain_mapped(word, settings)
     masked = None if mapped is None or not settings.policies else _masks(mapped, settings)
     return decoder if masked is None else MaskedDecoder(decoder, masked, settings.hash_key)
+
+
+def _plain_decoder(plain: PlainFormat, settings: FormatSettings) -> Decoder:
+    if not settings.fields:
+        return PlainDecoder(plain)
+    if settings.change_events is not None:
+        return declared_changes(settings.fields, settings.change_events)
+    return json_values.open_decoder(declared_row(settings.fields))
 
 
 def _after_policies(mapped: Mapped, settings: FormatSettings) -> Mapped:

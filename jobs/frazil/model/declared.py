@@ -15,6 +15,15 @@ WORDS = (
 """The types without parts. A binary is base64, a timestamptz RFC 3339 with a zone, a timestamp_millis a number of
 milliseconds since 1970, and a json any value as text."""
 
+NAMED = (
+    *(f"io.debezium.time.{name}" for name in (
+        "Date", "Time", "MicroTime", "NanoTime", "Timestamp", "MicroTimestamp", "NanoTimestamp", "ZonedTimestamp",
+        "IsoDate", "IsoTime", "IsoTimestamp",
+    )),
+    "io.debezium.data.Uuid",
+)  # fmt: skip
+"""Types of Debezium whose values mean more than their JSON says. Only fields of change events have them."""
+
 ANY_NAME = "*"
 """The name that declares a map."""
 

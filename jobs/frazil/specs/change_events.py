@@ -11,7 +11,7 @@ from frazil.specs import table_keys as keys
 from frazil.specs.keys import Values
 from frazil.specs.problems import Position, Problem
 
-VALUES = ("avro", EMBEDDED)
+VALUES = ("avro", EMBEDDED, "json")
 """The formats in which Frazil reads change events."""
 _KEPT_FROM = ("source.", "transaction.")
 
@@ -50,11 +50,13 @@ def _of_events(values: Values) -> Iterator[Problem]:
         what = f"{says}, a change event changes or deletes the row of its key, and write: {values[keys.WRITE]} does not"
         yield _problem(place, what, "set write: upsert, or remove cdc: envelopes then become rows as they are")
     if values[keys.VALUE] not in VALUES:
-        what = f"{says}, values are {' or '.join(VALUES)}, and value is {values[keys.VALUE]}"
+        what = f"{says}, values are {', '.join(VALUES[:-1])} or {VALUES[-1]}, and value is {values[keys.VALUE]}"
         yield _problem(place, what, f"set value: {VALUES[0]}, and let the connector's converter write it")
     if values[keys.ON_SCHEMA] == "new_column":
         what = f"{says}, values that the connector cannot read stay as stored, which a second column would not follow"
         yield _problem(values.place_of(keys.ON_SCHEMA), what, "write pause or dead_letter")
+    if values[keys.VALUE] == "json":
+        yield from _without_schema(values, says)
     by_source, connector = values[keys.CDC_ORDER] == "source", values.get(keys.CDC_CONNECTOR)
     if by_source and connector is None:
         what = f"the position is known of the connectors {', '.join(POSITIONS)}, and cdc_connector does not say which"
@@ -66,6 +68,15 @@ def _of_events(values: Values) -> Iterator[Problem]:
         if not path.startswith(_KEPT_FROM):
             what = f"{path} is no field of source or transaction"
             yield _problem(values.place_of(keys.CDC_KEEP), what, "write a path such as source.lsn")
+
+
+def _without_schema(values: Values, says: str) -> Iterator[Problem]:
+    if values.get(keys.FIELDS) is None:
+        what = f"{says} and value: json, no schema says which columns a row has"
+        yield _problem(values.place_of(keys.CDC), what, "declare them with fields: {id: long, email: string}")
+    if values[keys.CDC_KEEP]:
+        what = f"{says} and value: json, no schema says which types these fields have"
+        yield _problem(values.place_of(keys.CDC_KEEP), what, f"remove cdc_keep, or write value: {VALUES[0]}")
 
 
 def _problem(place: Position, what: str, hint: str) -> Problem:

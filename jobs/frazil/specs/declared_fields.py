@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from frazil.model.declared import ANY_NAME, EXTRA, WORDS, decimal_of
+from frazil.model.declared import ANY_NAME, EXTRA, NAMED, WORDS, decimal_of
 from frazil.specs.document import ListNode, MapNode, Node, ScalarNode, duplicates
 from frazil.specs.problems import suggest
 from frazil.specs.shapes import At, JsonSchema, Rejected, describe
@@ -92,7 +92,7 @@ def _word(node: ScalarNode, at: At) -> str:
     digits = decimal_of(text)
     if digits is not None:
         return f"decimal({digits[0]}, {digits[1]})"
-    if text in WORDS:
+    if text in (*WORDS, *NAMED):
         return text
     hint = suggest(text, WORDS, possible=POSSIBLE)
     raise at.reject(node.mark, f'expected {_A_TYPE}, found "{text}"', hint=hint)

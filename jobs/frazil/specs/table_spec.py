@@ -9,6 +9,7 @@ from datetime import timedelta
 from itertools import chain
 from typing import cast
 
+from frazil.model.declared import NAMED
 from frazil.model.errors import SpecError
 from frazil.model.partitioning import PartitionField
 from frazil.model.policed import policed
@@ -293,6 +294,9 @@ def _field_problems(values: Values) -> Iterator[Problem]:
     place, metadata = values.place_of(keys.FIELDS), metadata_of(values)
     if values[keys.VALUE] != "json":
         yield _problem(place, f"no effect, because value is {values[keys.VALUE]}", "set value: json, or remove fields")
+    if values[keys.CDC] == "none" and (names := [name for name in NAMED if f'"{name}"' in declared]):
+        what = f"{', '.join(names)}: change events have such types, and cdc is none"
+        yield _problem(place, what, "set cdc, or write another type")
     taken = {metadata.prefix + name for name in metadata.keep}
     for name in json.loads(declared):
         if name.lower() in taken:

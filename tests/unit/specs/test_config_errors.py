@@ -249,9 +249,25 @@ CONTRADICTIONS = {
         " write: append does not",
         "set write: upsert, or remove cdc: envelopes then become rows as they are",
     ),
-    "change events without a schema": (
+    "change events without a row": (
+        "topic: a\nwrite: upsert\nkey: json\nvalue: json\ncdc: debezium",
+        "tables/a.yaml:5:6: cdc: with cdc: debezium and value: json, no schema says which columns a row has",
+        "declare them with fields: {id: long, email: string}",
+    ),
+    "a kept field without a type": (
+        "topic: a\nwrite: upsert\nkey: json\nvalue: json\nfields: {id: long}\ncdc: debezium\ncdc_keep: [source.lsn]",
+        "tables/a.yaml:7:11: cdc_keep: with cdc: debezium and value: json, no schema says which types these"
+        " fields have",
+        "remove cdc_keep, or write value: avro",
+    ),
+    "types of change events elsewhere": (
+        "topic: a\nvalue: json\nfields: {id: long, since: [io.debezium.time.Date]}",
+        "tables/a.yaml:3:9: fields: io.debezium.time.Date: change events have such types, and cdc is none",
+        "set cdc, or write another type",
+    ),
+    "change events in another format": (
         "topic: a\nwrite: upsert\ncdc: debezium\nvalue: protobuf",
-        "tables/a.yaml:3:6: cdc: with cdc: debezium, values are avro or connect_json, and value is protobuf",
+        "tables/a.yaml:3:6: cdc: with cdc: debezium, values are avro, connect_json or json, and value is protobuf",
         "set value: avro, and let the connector's converter write it",
     ),
     "a kept field outside of the source": (

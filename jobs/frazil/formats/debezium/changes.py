@@ -237,5 +237,8 @@ def _source_time(parts: _Parts) -> pa.Array:
 
 def no_envelopes(records: int) -> tuple[Reject, ...]:
     """Return a reject for each record of a schema that is not of change events."""
-    detail = "expected the fields op and after"
-    return tuple(Reject(index, Reason.NOT_AN_ENVELOPE, detail) for index in range(records))
+    return tuple(map(no_envelope, range(records)))
+
+
+def no_envelope(index: int) -> Reject:
+    return Reject(index, Reason.NOT_AN_ENVELOPE, "expected the fields op and after")

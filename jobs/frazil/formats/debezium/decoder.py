@@ -108,14 +108,14 @@ def json_changes(schema: EmbeddedSchema, settings: ChangeEvents, engine: Engine 
 
 def map_avro(schema: AvroSchema, settings: ChangeEvents) -> Mapped:
     """Return the columns of the rows in change events of a schema, and why there are none."""
-    return _mapped(avro_mapping.map_schema(schema), connect_types(schema), settings)
+    return mapped_envelopes(avro_mapping.map_schema(schema), connect_types(schema), settings)
 
 
 def map_json(schema: EmbeddedSchema, settings: ChangeEvents) -> Mapped:
-    return _mapped(Mapped(columns_of(schema.row), (), record=schema.name or ""), schema.types, settings)
+    return mapped_envelopes(Mapped(columns_of(schema.row), (), record=schema.name or ""), schema.types, settings)
 
 
-def _mapped(stored: Mapped, types: ConnectTypes, settings: ChangeEvents) -> Mapped:
+def mapped_envelopes(stored: Mapped, types: ConnectTypes, settings: ChangeEvents) -> Mapped:
     """Other records of a connector have no columns, and no findings either."""
     if stored.findings:
         return stored
