@@ -115,6 +115,9 @@ MONGODB = struct(
             "io.debezium.connector.mongodb.changestream.updatedescription",
             removedFields=optional(array(STRING)),
             updatedFields=optional(DOCUMENT),
+            truncatedArrays=optional(
+                array(struct("io.debezium.connector.mongodb.changestream.truncatedarray", field=STRING, size=INT))
+            ),
         )
     ),
     source=MONGODB_SOURCE,
@@ -154,8 +157,11 @@ def mysql(op: str, *, before: Event | None = None, after: Event | None = None, p
     return _event(op, before, after, {**_source("mysql", "crm", "crm"), **about})
 
 
-def mongodb(op: str, *, after: str | None = None) -> Event:
-    return _event(op, None, after, {**_source("mongodb", "app", "app"), "collection": "users", "ord": 1})
+def mongodb(
+    op: str, *, before: str | None = None, after: str | None = None, update: Event | None = None, ord_: int = 1
+) -> Event:
+    source = {**_source("mongodb", "app", "app"), "collection": "users", "ord": ord_}
+    return {**_event(op, before, after, source), "updateDescription": update}
 
 
 def _source(connector: str, name: str, database: str) -> Event:

@@ -12,8 +12,8 @@ from confluent_kafka.admin import NewPartitions
 
 from frazil.adapters.embedded_schemas import WithEmbedded
 from frazil.cli import app
-from tests.fakes.connect_samples import INT, json_record, struct
-from tests.fakes.debezium_samples import MYSQL, mysql
+from tests.fakes.connect_samples import INT, STRING, json_record, struct
+from tests.fakes.debezium_samples import MONGODB, MYSQL, Event, mongodb, mysql
 
 KEY = struct("crm.crm.customers.Key", id=INT)
 BY_POSITION = """
@@ -111,3 +111,42 @@ def test_change_events_without_schemas_are_the_present_rows(place: Place, capsys
     for command in (["check"], ["verify", "--against-kafka"], ["explain"], ["status"]):
         assert frazil(place, *command) == 0, capsys.readouterr()
     assert "6 read = 4 rows + 2 deletes" in capsys.readouterr().out
+
+
+DOCUMENTS = """
+topic: {topic}
+table: users
+key: connect_json
+value: connect_json
+write: upsert
+cdc: debezium
+"""
+
+
+def test_documents_of_mongodb_are_queried_as_json(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    topic, registry = place.topic(), WithEmbedded(place.opened())
+    spec, key = DOCUMENTS.format(topic=topic), struct("app.app.users.Key", id=STRING)
+
+    def put(number: int, event: Event | None) -> None:
+        value = None if event is None else json_record(MONGODB, event)
+        place.send(topic, value, key=json_record(key, {"id": str(number)}))
+
+    for number, name in ((1, "Anne"), (2, "Bob"), (3, "Eve")):
+        put(number, mongodb("c", after=json.dumps({"_id": number, "name": name})))
+    place.materialize(spec, registry=registry)
+    put(1, mongodb("u", update={"updatedFields": '{"name": "Anne Marie"}', "removedFields": None}))
+    put(2, mongodb("u", after='{"_id": 2, "name": "Robert"}'))
+    put(3, mongodb("d"))
+    put(3, None)
+    table = place.materialize(spec, registry=registry)
+
+    assert [tuple(row.values()) for row in table.rows("document", "__op")] == [
+        ('{"_id": 1, "name": "Anne"}', "u"),
+        ('{"_id": 2, "name": "Robert"}', "u"),
+    ]
+    for command in (["check"], ["verify", "--against-kafka"], ["explain"], ["status"]):
+        assert frazil(place, *command) == 0, capsys.readouterr()
+    assert "7 read = 5 rows + 2 deletes" in capsys.readouterr().out
+    query = f"SELECT document->>'$.name' AS name FROM {place.name}.users ORDER BY name"
+    assert frazil(place, "query", query) == 0, capsys.readouterr()
+    assert capsys.readouterr().out.split()[-2:] == ["Anne", "Robert"]
