@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from frazil.formats.decoder import Decoder
+from frazil.formats.decoder import Decoded, Decoder
 from frazil.formats.framing import Group, group_by_schema_id
 from frazil.formats.glue_framing import group_by_version_id
 from frazil.formats.header_framing import VALUE_HEADER
@@ -152,7 +152,7 @@ class Peeker:
         decoded = decode_group(decoder, binary([payload]), group)
         if decoded.rejects:
             return PeekedRecord(raw, group.schema_id, reject=decoded.rejects[0], message=message)
-        return PeekedRecord(raw, group.schema_id, columns=values_of(decoded.rows), message=message)
+        return PeekedRecord(raw, group.schema_id, columns=_columns(decoded), message=message)
 
     def _schema(self, schema_id: SchemaId) -> RegisteredSchema | Reject:
         if schema_id not in self.schemas:
@@ -190,7 +190,16 @@ def _plain(raw: RawRecord, decoder: Decoder) -> PeekedRecord:
     decoded = decoder.decode(binary([raw.value]))
     if decoded.rejects:
         return PeekedRecord(raw, None, reject=decoded.rejects[0])
-    return PeekedRecord(raw, None, columns=values_of(decoded.rows))
+    return PeekedRecord(raw, None, columns=_columns(decoded))
+
+
+def _columns(decoded: Decoded) -> dict[str, Any]:
+    """Return what one payload became: its columns, or what a change event without a row does."""
+    if len(decoded.rows):
+        return values_of(decoded.rows)
+    events = decoded.without_row
+    found = {"delete": events.deletes, "truncate": events.truncates, **events.skipped}
+    return {"(change)": next(kind for kind, indexes in found.items() if len(indexes))}
 
 
 def values_of(row: pa.RecordBatch) -> dict[str, Any]:

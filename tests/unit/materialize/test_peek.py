@@ -12,12 +12,15 @@ import fastavro
 from values_of_tables import spec
 
 from frazil.cli.peek import lines, summary
+from frazil.model.change_events import ChangeEvents
 from frazil.model.dead_letter import Reason
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.model.spec import FormatSettings, TableSpec
 from frazil.peek import FIRST_WINDOW, peek
 from frazil.records import OptionalFields, Records
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
+from tests.fakes.connect_samples import avro_payload, avro_schema
+from tests.fakes.debezium_samples import POSTGRES, order, postgres
 from tests.fakes.reader_in_memory import ReaderInMemory
 
 ORDER = record(a_field("n"), a_field("a_rather_long_name_of_a_column", "string"))
@@ -68,6 +71,19 @@ def test_the_newest_records_of_every_partition_are_decoded_oldest_first() -> Non
     assert [(each.raw.partition, each.raw.offset) for each in found] == [(2, 9), (0, 48), (0, 49)]
     assert found[0].columns == {"n": 7, "a_rather_long_name_of_a_column": "x" * 100}
     assert (found[0].schema_id, found[0].reject) == (1, None)
+
+
+def test_change_events_without_a_row_say_what_they_do() -> None:
+    made, values = RegistryInMemory(), [postgres("c", after=order(1)), postgres("d"), postgres("t"), postgres("m")]
+    made.register("orders-value", avro_schema(POSTGRES))
+    held = {n: b"\0\0\0\0\1" + avro_payload(POSTGRES, each) for n, each in enumerate(values)}
+    settings = FormatSettings(change_events=ChangeEvents())
+
+    found = peek(Partitions({0: held}), made, facts(4), 4, spec=spec(value_settings=settings))
+
+    assert found[0].columns["__op"] == "c"
+    assert [each.columns for each in found[1:]] == [{"(change)": what} for what in ("delete", "truncate", "message")]
+    assert any("(change)  delete" in line for line in lines(found[1], width=80))
 
 
 def test_a_compacted_partition_is_searched_further_back() -> None:
