@@ -109,12 +109,13 @@ class Candidate:
 
 def candidates() -> list[Candidate]:
     plain, whole = parse_schema(json.dumps(SCHEMA)), parse_schema(envelope_schema())
-    soft = ChangeEvents(soft_deletes=True)
+    soft, by_source = ChangeEvents(soft_deletes=True), ChangeEvents(connector="postgresql")
     return [
         Candidate("rows", ROWS, open_decoder(plain)),
         Candidate("envelopes as they are", ENVELOPES, open_decoder(whole)),
         Candidate("envelopes as changes", ENVELOPES, avro_changes(whole, ChangeEvents())),
         Candidate("envelopes as changes, soft deletes", ENVELOPES, avro_changes(whole, soft)),
+        Candidate("envelopes as changes, the source orders", ENVELOPES, avro_changes(whole, by_source)),
     ]
 
 
