@@ -48,7 +48,7 @@ class Receipt:
     """The schema changes by this process since its previous receipt, such as `add column note: string`."""
 
     replayed: int = 0
-    """The dead letters that became rows, if this is a replay, which reads no offsets."""
+    """The dead letters of a replay, which reads no offsets: `counts` has what they became."""
 
     group: Counts | None = None
     """In the receipt of a group's ledger: the outcomes of all records, with dead letters and skipped ones by reason."""

@@ -38,7 +38,7 @@ ROWS_UUID = "frazil.rows-uuid"
 """A summary key in snapshots of a dead-letter table: the UUID of the table of rows in the same batch."""
 
 REPLAYED = "frazil.replayed"
-"""A summary key of a replay: how many dead letters became rows."""
+"""A summary key of a replay: how many dead letters it made rows of, or deletes or duplicates."""
 
 REWRITTEN_BY = "frazil.rewritten-by"
 """A summary key of a snapshot in which Frazil wrote files again without their deleted rows: the writer's id."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from keyed_letters import BY_TIME, LateKeys, Place
 
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.clients import REPLAY_STEPS
 from frazil.materialize.state import standing
+from frazil.model.errors import CommitUnknownError, FrazilError
 from frazil.model.progress import Counts
+from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.sampling import examples, sampled
 
 
@@ -273,3 +277,45 @@ def undecidable(table: LateKeys) -> set[Place]:
     """Return the records that were dead letters in partitions with deletes."""
     deletes = {each.place[0] for each in table.sent if each.n is None}
     return {each.place for each in table.sent if each.is_late and each.place[0] in deletes}
+
+
+ACTS = ("die before", "die after", "lose the answer", "lose the commit", "compact before")
+COMMITS = sampled(
+    [(act, number) for act in ACTS for number in range(1, 7)],
+    keep=[("die after", 1), ("die before", 3), ("lose the answer", 3), ("compact before", 3)].__contains__,
+)
+
+
+@pytest.mark.parametrize(("act", "number"), COMMITS)
+def test_a_replay_survives_what_happens_to_each_commit(table: LateKeys, act: str, number: int) -> None:
+    settings = table.world.lake._settings
+    left = number
+
+    def around(name: str, commit: Commit) -> object:
+        nonlocal left
+        del name
+        left -= 1
+        if left != 0:
+            return commit()
+        if act == "compact before":
+            loaded = IcebergLake(settings).catalog.load_table(table.spec.identifier)
+            loaded.overwrite(loaded.scan().to_arrow())
+            return commit()
+        if act in ("die after", "lose the answer"):
+            commit()
+        if act.startswith("die"):
+            raise DiedError
+        raise CommitUnknownError(act)
+
+    table.world.lake = WatchedLake(settings, around=around)
+    with suppress(DiedError, FrazilError):
+        table.replay()
+    table.world.lake = IcebergLake(settings)
+    table.send(("b", 4, 6))
+    table.catch_up()
+
+    table.check()
+    table.replay()
+    assert table.stored() == [("a", 0, 0), ("b", 0, 4), ("d", 0, 6)]
+    assert counts(table).dead_letters == 0
+    table.check()

@@ -135,3 +135,23 @@ def test_a_version_between_rows_stays_a_dead_letter_if_a_delete_may_be_there(tmp
     assert (result.replayed, dict(result.stayed)) == (1, {"order_unknown": 2})
     assert table.letters() == {(0, 3), (0, 4)}
     table.check()
+
+
+def test_letters_from_before_partitions_were_added_stay(tmp_path: Path) -> None:
+    """Offsets ordered them, and timestamps order the table now: these say that the letter of `a` is the older one."""
+    table = LateKeys.at(tmp_path)
+    table.send(("a", 1, 9))
+    table.send(("a", 2, 5), late=True)
+    table.catch_up()
+    table.world.records[2] = []
+    table.send(("b", 1, 9), partition=2)
+    table.catch_up()
+    table.send(("b", 2, 10), ("c", 2, 10), late=True)
+    table.catch_up()
+    table.fix()
+
+    result = table.replay()
+
+    assert (result.replayed, dict(result.stayed)) == (2, {"order_unknown": 1})
+    assert table.stored() == [("a", 0, 0), ("b", 0, 2), ("c", 0, 3)]
+    assert table.against_kafka().findings == ()

@@ -19,7 +19,7 @@ from frazil.materialize.clients import Clients
 from frazil.materialize.dead_letter_marks import EPOCH_COLUMN, Offsets, Source, offsets_of
 from frazil.materialize.find_rows import find_rows
 from frazil.materialize.foreign import count_foreign
-from frazil.materialize.replay.replayed_state import ReplayedRows
+from frazil.materialize.replay.replayed_state import ReplayedRows, joined
 from frazil.materialize.state import Standing
 from frazil.materialize.table_change import TableAccess, change_table
 from frazil.materialize.update_rows import update_rows
@@ -70,7 +70,14 @@ class ReplayTarget:
         may_lack = partial(self._may_lack_deletes, dead_letters, now)
         found = undecided(self.spec, written, access.find, may_lack)
         (source,) = self.at.state.sources
-        return {(source.topic, source.generation, number): offsets for number, offsets in found.items()}
+        by_source = {(source.topic, source.generation, number): offsets for number, offsets in found.items()}
+        both = joined([by_source, self._ordered_by_offset(rows)])
+        return {at: np.unique(offsets) for at, offsets in both.items() if len(offsets)}
+
+    def _ordered_by_offset(self, rows: ReplayedRows) -> dict[Source, Offsets]:
+        """Return the letters that offsets ordered before partitions were added, in a table that a column orders now."""
+        ends = offsets_first(self.spec, self.at) if self.spec.order_by is not None else {}
+        return {at: offsets[offsets < ends.get(at[2], 0)] for at, offsets in rows.letters.items()}
 
     def _may_lack_deletes(self, dead_letters: TableView, now: datetime, partition: Numbers, offset: Numbers) -> Flags:
         """Return whether the table may lack a delete that is newer than each letter, by partition and offset.
@@ -88,8 +95,6 @@ class ReplayTarget:
         for number in np.unique(partition[lacking]).tolist():
             here = lacking & (partition == number)
             lacking[here] = ~np.isin(offset[here], self._recent(dead_letters, now, number, offset[here]))
-        for number, end in offsets_first(self.spec, self.at).items():
-            lacking |= (partition == number) & (offset < end)
         return lacking
 
     def _recent(self, dead_letters: TableView, now: datetime, partition: int, offsets: Offsets) -> Offsets:

@@ -202,7 +202,6 @@ def outcome_of(got: ReplayedRows, late: Iterable[Late]) -> Counts:
         rows=rows - late_rows,
         deletes=deletes - late_deletes,
         duplicates=late_rows + late_deletes,
-        dead_letters=-(rows + deletes),
     )
 
 
@@ -225,5 +224,5 @@ def receipt_of(
         complete_through=state.complete_through,
         foreign=state.foreign.names,
         seconds=dict(seconds),
-        replayed=-counts.dead_letters,
+        replayed=sum(map(len, got.letters.values())),
     )
