@@ -100,17 +100,29 @@ impl Symbols {
     }
 }
 
+/// Return the indexes of the fields of each oneof.
+fn oneofs(fields: &[Member]) -> Vec<Vec<usize>> {
+    let count = fields.iter().filter_map(|field| field.oneof).max().map_or(0, |most| most + 1);
+    let mut oneofs = vec![Vec::new(); count];
+    for (index, field) in fields.iter().enumerate() {
+        if let Some(oneof) = field.oneof {
+            oneofs[oneof].push(index);
+        }
+    }
+    oneofs
+}
+
 impl From<Members> for Message {
     fn from(members: Members) -> Self {
-        let fields = members.fields;
-        let count = fields.iter().filter_map(|field| field.oneof).max().map_or(0, |most| most + 1);
-        let mut oneofs = vec![Vec::new(); count];
+        let mut fields = members.fields;
+        let oneofs = oneofs(&fields);
+        for field in &mut fields {
+            // an optional field of proto3 has a oneof of its own, in which no other field is cleared
+            field.oneof = field.oneof.filter(|&oneof| oneofs[oneof].len() > 1);
+        }
         let (mut direct, mut others) = (Vec::new(), Vec::new());
         for (index, field) in fields.iter().enumerate() {
             let number = field.number as usize;
-            if let Some(oneof) = field.oneof {
-                oneofs[oneof].push(index);
-            }
             if number > MOST_DIRECT {
                 others.push((field.number, index));
                 continue;
