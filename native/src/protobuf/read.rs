@@ -11,24 +11,34 @@ use crate::columns::{offsets, Column, Entries, Field, Texts, Values};
 use crate::faults::{utf8, Checked};
 use crate::protobuf::known;
 use crate::protobuf::shape::{Member, Message, Scalar, Shape};
-use crate::protobuf::wire::{expect, Input, Raw, Span, LENGTH};
+use crate::protobuf::wire::{expect, wrong, Input, Raw, Span, LENGTH};
 
 /// How values of a column are read.
 pub struct Reading<'s> {
     name: &'s str,
     shape: &'s Shape,
     is_optional: bool,
-    /// Of a field that is no oneof's: the scalar type. Such fields are appended without further questions.
-    plain: Option<Scalar>,
+    /// Of a scalar that no other field of a oneof clears. Such fields are appended without further questions.
+    plain: Option<Plain>,
+    /// The number of the pass that has seen the field, so that nothing has to be cleared between two messages.
+    seen: u64,
     /// Of a message.
     scratch: Scratch,
+}
+
+/// How a scalar is read without looking at the shape again.
+#[derive(Clone, Copy)]
+struct Plain {
+    scalar: Scalar,
+    wire: u32,
+    /// Whether it is a varint of which the low bits are the value.
+    is_direct: bool,
 }
 
 /// What one pass over a message found.
 #[derive(Default)]
 pub struct Scratch {
-    /// The number of the pass that has seen a field, so that nothing has to be cleared between two messages.
-    seen: Vec<u64>,
+    /// The number of the pass.
     pass: u64,
     /// The first part of each message, and how many parts were in `more` before it.
     first: Vec<(Span, usize)>,
@@ -52,14 +62,17 @@ pub fn columns(message: &Message, capacity: usize) -> Vec<ProtobufColumn<'_>> {
 fn member_column(member: &Member, capacity: usize) -> ProtobufColumn<'_> {
     let mut column = new_column(&member.name, &member.shape, member.optional, capacity);
     column.field.plain = match member.shape {
-        Shape::Scalar { scalar } if member.oneof.is_none() => Some(scalar),
+        Shape::Scalar { scalar } if member.oneof.is_none() => {
+            let is_direct = matches!(scalar, Scalar::Int32 | Scalar::Int64);
+            Some(Plain { scalar, wire: scalar.wire(), is_direct })
+        }
         _ => None,
     };
     column
 }
 
 fn new_column<'s>(name: &'s str, shape: &'s Shape, is_optional: bool, capacity: usize) -> ProtobufColumn<'s> {
-    let reading = Reading { name, shape, is_optional, plain: None, scratch: Scratch::default() };
+    let reading = Reading { name, shape, is_optional, plain: None, seen: 0, scratch: Scratch::default() };
     Column::new(reading, values(shape, capacity), capacity)
 }
 
@@ -118,7 +131,7 @@ pub fn read_message(
         scan(message, columns, scratch, *part, input)?;
     }
     for (index, column) in columns.iter_mut().enumerate() {
-        if column.field.plain.is_none() || !scratch.has(index) {
+        if column.field.plain.is_none() || column.field.seen != scratch.pass {
             column.end(index, scratch, input).map_err(|fault| fault.inside(column.field.name))?;
         }
     }
@@ -140,15 +153,15 @@ fn scan(
             at = input.skip(tag, next, part.end)?;
             continue;
         };
-        let wire = tag.wire();
-        if let Some(scalar) = columns[index].field.plain {
-            let column = &mut columns[index];
-            if scratch.has(index) {
+        let (wire, column) = (tag.wire(), &mut columns[index]);
+        if let Some(plain) = column.field.plain {
+            if column.field.seen == scratch.pass {
                 column.truncate(column.len() - 1);
             }
-            let read = expect(wire, scalar.wire()).and_then(|()| column.append(scalar, next, part.end, input));
+            column.field.seen = scratch.pass;
+            let is_right = wire == plain.wire;
+            let read = if is_right { column.append(plain, next, part.end, input) } else { wrong(wire, plain.wire) };
             at = read.map_err(|fault| fault.inside(column.field.name))?;
-            scratch.seen[index] = scratch.pass;
             continue;
         }
         if let Some(oneof) = message.fields[index].oneof {
@@ -169,15 +182,15 @@ fn leave_others(
     input: &mut Input,
 ) -> Checked {
     for &other in oneof {
-        if other == index || !scratch.has(other) {
+        let column = &mut columns[other];
+        if other == index || column.field.seen != scratch.pass {
             continue;
         }
-        let column = &mut columns[other];
         let lost = input.used.truncated_nanos;
         column.end(other, scratch, input).map_err(|fault| fault.inside(column.field.name))?;
         column.truncate(column.len() - 1);
         input.used.truncated_nanos = lost;
-        scratch.seen[other] = 0;
+        column.field.seen = 0;
     }
     Ok(())
 }
@@ -185,16 +198,10 @@ fn leave_others(
 impl Scratch {
     fn begin(&mut self, columns: usize) {
         self.pass += 1;
-        if self.seen.len() < columns {
-            self.seen.resize(columns, 0);
+        if self.first.len() < columns {
             self.first.resize(columns, (Span::default(), 0));
         }
         self.more.clear();
-    }
-
-    #[inline]
-    fn has(&self, index: usize) -> bool {
-        self.seen[index] == self.pass
     }
 
     /// Return all parts of a message.
@@ -206,22 +213,46 @@ impl Scratch {
 }
 
 impl<'s> ProtobufColumn<'s> {
-    /// Read and append a scalar.
+    /// Read and append a scalar of the right wire type.
     #[inline]
-    fn append(&mut self, scalar: Scalar, at: usize, end: usize, input: &Input) -> Checked<usize> {
+    fn append(&mut self, plain: Plain, at: usize, end: usize, input: &Input) -> Checked<usize> {
         self.nulls.append_non_null();
         match &mut self.values {
             Values::String(texts) => {
                 let span = input.length(at, end)?;
                 texts.append(utf8(input.bytes(span))?);
-                Ok(span.end)
+                return Ok(span.end);
             }
-            values => {
-                let (raw, next) = input.scalar(scalar, at, end)?;
-                push(values, scalar, raw, input);
-                Ok(next)
+            Values::Long(values) if plain.is_direct => {
+                let (bits, next) = input.varint(at, end)?;
+                values.push(bits as i64);
+                return Ok(next);
             }
+            Values::Double(values) => {
+                let (bytes, next) = input.fixed(at, end)?;
+                values.push(f64::from_le_bytes(bytes));
+                return Ok(next);
+            }
+            Values::Int(values) if plain.is_direct => {
+                let (bits, next) = input.varint(at, end)?;
+                values.push(bits as i32);
+                return Ok(next);
+            }
+            Values::Boolean(values) => {
+                let (bits, next) = input.varint(at, end)?;
+                values.append(bits != 0);
+                return Ok(next);
+            }
+            _ => {}
         }
+        self.append_other(plain.scalar, at, end, input)
+    }
+
+    #[inline(never)]
+    fn append_other(&mut self, scalar: Scalar, at: usize, end: usize, input: &Input) -> Checked<usize> {
+        let (raw, next) = input.scalar(scalar, at, end)?;
+        push(&mut self.values, scalar, raw, input);
+        Ok(next)
     }
 
     /// Read a value of the field `index` of a message: append it, or note where it is.
@@ -236,14 +267,14 @@ impl<'s> ProtobufColumn<'s> {
         let Span { start: at, end } = span;
         match self.field.shape {
             Shape::Scalar { .. } | Shape::Enum { .. } => {
-                if scratch.has(index) {
+                if self.field.seen == scratch.pass {
                     self.truncate(self.len() - 1);
                 }
                 let scalar = self.scalar();
                 expect(wire, scalar.wire())?;
                 let (raw, next) = input.scalar(scalar, at, end)?;
                 self.push_raw(raw, input);
-                scratch.seen[index] = scratch.pass;
+                self.field.seen = scratch.pass;
                 Ok(next)
             }
             Shape::List { element, slots } => self.read_items(element, *slots, wire, at, end, input),
@@ -251,11 +282,11 @@ impl<'s> ProtobufColumn<'s> {
             _ => {
                 expect(wire, LENGTH)?;
                 let span = input.length(at, end)?;
-                if scratch.has(index) {
+                if self.field.seen == scratch.pass {
                     scratch.more.push((index, span));
                 } else {
                     scratch.first[index] = (span, scratch.more.len());
-                    scratch.seen[index] = scratch.pass;
+                    self.field.seen = scratch.pass;
                 }
                 Ok(span.end)
             }
@@ -274,7 +305,7 @@ impl<'s> ProtobufColumn<'s> {
     fn end(&mut self, index: usize, scratch: &Scratch, input: &mut Input) -> Checked {
         match self.field.shape {
             Shape::Scalar { .. } | Shape::Enum { .. } => {
-                if !scratch.has(index) {
+                if self.field.seen != scratch.pass {
                     self.append_absent(input);
                 }
                 Ok(())
@@ -283,7 +314,7 @@ impl<'s> ProtobufColumn<'s> {
                 self.end_items(input);
                 Ok(())
             }
-            _ if !scratch.has(index) => {
+            _ if self.field.seen != scratch.pass => {
                 self.append_null();
                 Ok(())
             }

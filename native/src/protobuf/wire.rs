@@ -96,9 +96,9 @@ impl<'a> Input<'a> {
     /// Read a tag. Its wire type exists.
     #[inline]
     pub fn tag(&self, at: usize, end: usize) -> Checked<(Tag, usize)> {
-        let (tag, next) = match self.data[at..end] {
-            [byte @ ..0x80, ..] => (u32::from(byte), at + 1),
-            [low, high @ ..0x80, ..] => (u32::from(low & 0x7F) | u32::from(high) << 7, at + 2),
+        let (tag, next) = match self.data[at..] {
+            [byte @ ..0x80, ..] if at < end => (u32::from(byte), at + 1),
+            [low, high @ ..0x80, ..] if at + 1 < end => (u32::from(low & 0x7F) | u32::from(high) << 7, at + 2),
             _ => {
                 let (tag, next) = self.short_varint(at, end, "a tag")?;
                 (tag as u32, next)
@@ -121,11 +121,12 @@ impl<'a> Input<'a> {
         if at < end && self.data[at] < 0x80 {
             return Ok((u64::from(self.data[at]), at + 1));
         }
-        if let Some(word) = self.data[at..end].first_chunk::<8>() {
+        if let Some(word) = self.data[at..].first_chunk::<8>() {
             let word = u64::from_le_bytes(*word);
             let last = !word & 0x8080_8080_8080_8080;
-            if last != 0 {
-                return Ok((joined(word & (last ^ (last - 1))), at + last.trailing_zeros() as usize / 8 + 1));
+            let next = at + last.trailing_zeros() as usize / 8 + 1;
+            if last != 0 && next <= end {
+                return Ok((joined(word & (last ^ (last - 1))), next));
             }
         }
         self.long_varint(at, end, "a varint", 10, 64)
@@ -170,7 +171,7 @@ impl<'a> Input<'a> {
     }
 
     #[inline]
-    fn fixed<const SIZE: usize>(&self, at: usize, end: usize) -> Checked<([u8; SIZE], usize)> {
+    pub fn fixed<const SIZE: usize>(&self, at: usize, end: usize) -> Checked<([u8; SIZE], usize)> {
         let mut taken = [0; SIZE];
         if end - at < SIZE {
             return broken("truncated", || {
@@ -248,6 +249,12 @@ pub fn expect(wire: u32, expected: u32) -> Checked {
     if wire == expected {
         return Ok(());
     }
+    wrong(wire, expected)
+}
+
+/// Return the fault of a wrong wire type.
+#[cold]
+pub fn wrong<T>(wire: u32, expected: u32) -> Checked<T> {
     broken("bad_tag", || {
         let [found, expected_name] = [wire, expected].map(|each| WIRE_NAMES[each as usize]);
         format!("expected the wire type {expected} ({expected_name}), found {wire} ({found})")
