@@ -1,50 +1,92 @@
-"""Decide which data files are written again without their deleted rows: pure functions of a table's files."""
+"""Decide which data files are written again: pure functions of a table's files (docs/decisions/0042).
+
+Waste is what a scan of a compacted table would not read, in rows: a deleted row is one, each file too many `FILE_ROWS`.
+"""
 
 from __future__ import annotations
 
+import math
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from frazil.model.probe import StoredFile
 from frazil.model.snapshot import Snapshot
 
+FILE_ROWS = 10_000
+"""Rows that a scan could read in the time in which it opens a data file and its file of deletes."""
+
 PASS_BYTES = 128 << 20
-"""What is left of the files of one rewrite, at most, or one file: a batch waits for it."""
+"""What is left of the files of one rewrite, at most, or one file: a batch waits for it. No larger file is written."""
 
-WORTH_A_SNAPSHOT = 0.05
-"""The deleted rows of the files to rewrite, as a share of the table's rows, from which a rewrite is made."""
+DONE_AT = 0.8
+"""The part of the share at which a rewrite has done enough: with less, it copies more rows for the same mean waste."""
 
-FEW_ROWS, MANY_FILES = 10_000, 10
-"""Fewer deleted rows slow no reader down, unless they are in so many files, which a rewrite also makes fewer."""
+WORTH_A_SNAPSHOT = 10 * FILE_ROWS
+"""Less waste is not removed: to read so many rows takes about as long as a rewrite's commit."""
+
+COPIES = 8
+"""Rows that are copied for each row that batches add, at most. Tables of usual layouts need 2 to 5."""
+
+NEVER = 1.0
+"""The share that switches rewriting off."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanCost:
+    """What a scan of a table costs, in rows: what it would cost after a compaction, and what comes on top."""
+
+    needed: float
+    wasted: float
+
+    @classmethod
+    def of(cls, files: Sequence[StoredFile], full: int) -> ScanCost:
+        """Return the cost of files, of which those of a partition could be merged until they have `full` bytes."""
+        left: defaultdict[object, float] = defaultdict(float)
+        for each in files:
+            left[each.partition] += _bytes_left(each)
+        fewest = min(sum(max(1, math.ceil(size / full)) for size in left.values()), len(files))
+        rows, deleted = sum(each.left for each in files), sum(each.deleted for each in files)
+        return cls(rows + FILE_ROWS * fewest, deleted + FILE_ROWS * (len(files) - fewest))
+
+    def exceeds(self, share: float) -> bool:
+        return self.wasted >= max(share * self.needed, WORTH_A_SNAPSHOT)
 
 
 def may_be_due(head: Snapshot, share: float) -> bool:
-    """Return whether the table may have enough deleted rows, by the summary of its head."""
-    deleted, rows = head.figure("total-position-deletes"), head.figure("total-records")
-    return deleted >= min(share, WORTH_A_SNAPSHOT) * max(rows, 1)
+    """Return whether the table may waste enough, by the summary of its head."""
+    deleted, files = head.figure("total-position-deletes"), head.figure("total-data-files")
+    rows = max(head.figure("total-records") - deleted, 0)
+    return share < NEVER and ScanCost(rows, deleted + FILE_ROWS * max(files - 1, 0)).exceeds(share)
 
 
-def to_rewrite(files: Sequence[StoredFile], share: float) -> list[StoredFile]:
-    """Return the files to rewrite now: of each, at least `share` of the rows are deleted. The emptiest are first.
+def to_rewrite(files: Sequence[StoredFile], share: float, *, full: int, copies: int) -> list[StoredFile]:
+    """Return the files to rewrite now, into files of `full` bytes; none if a scan wastes less than `share`.
 
-    None if they have too few deleted rows to be worth a snapshot.
+    At most `copies` rows are copied. Files of which few rows are copied for what they waste are first.
     """
-    enough = (each for each in files if each.deleted and _share(each) >= share)
-    emptiest = sorted(enough, key=lambda each: (-_share(each), each.path))
-    deleted = sum(each.deleted for each in emptiest)
-    if deleted < WORTH_A_SNAPSHOT * sum(each.rows for each in files):
+    cost = ScanCost.of(files, full)
+    if not cost.exceeds(share):
         return []
-    if deleted < FEW_ROWS and len(emptiest) < MANY_FILES:
-        return []
+    excess = cost.wasted - DONE_AT * share * cost.needed
     chosen: list[StoredFile] = []
-    left = 0
-    for each in emptiest:
-        left += round(each.size * (1 - _share(each)))
-        if chosen and left > PASS_BYTES:
+    in_partition: Counter[object] = Counter()
+    rows, size = 0, 0.0
+    for each in sorted(files, key=lambda each: (-_waste(each, full) / max(each.left, 1), each.path)):
+        rows += each.left
+        size += _bytes_left(each)
+        if excess <= 0 or rows > copies or (chosen and size > PASS_BYTES):
             break
         chosen.append(each)
-    return chosen
+        in_partition[each.partition] += 1
+        excess -= each.deleted if in_partition[each.partition] == 1 else _waste(each, full)
+    return [each for each in chosen if each.deleted or in_partition[each.partition] > 1]
 
 
-def _share(file: StoredFile) -> float:
-    """Return the share of a file's rows that is deleted; 0 without a file of deletes of its own."""
-    return min(file.deleted / file.rows, 1.0) if file.rows else 0.0
+def _waste(file: StoredFile, full: int) -> float:
+    """Return what a scan is spared if the file is merged with others."""
+    return file.deleted + FILE_ROWS * max(0.0, 1 - _bytes_left(file) / full)
+
+
+def _bytes_left(file: StoredFile) -> float:
+    return file.size * file.left / file.rows if file.rows else 0.0

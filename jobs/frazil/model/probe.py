@@ -27,12 +27,16 @@ class DeleteFile:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A data file of a snapshot with its size in bytes, and the files of position deletes that may name its rows."""
+    """A data file of a snapshot with its size in bytes, and the files of position deletes that may name its rows.
+
+    Files with the same `partition` have the same partition spec, by its id, and the same values of its fields.
+    """
 
     path: str
     rows: int
     deletes: tuple[DeleteFile, ...] = ()
     size: int = 0
+    partition: tuple[object, ...] = ()
 
     @property
     def own_deletes(self) -> tuple[DeleteFile, ...]:
@@ -42,6 +46,11 @@ class StoredFile:
     def deleted(self) -> int:
         """The rows that its own files of deletes name."""
         return sum(each.rows for each in self.own_deletes)
+
+    @property
+    def left(self) -> int:
+        """The rows that they do not name."""
+        return max(self.rows - self.deleted, 0)
 
     @property
     def is_crowded(self) -> bool:

@@ -164,8 +164,8 @@ class Maintain:
     keep_dead_letters: timedelta | None = None
     """How long dead letters are kept after they were read; None for ever."""
 
-    rewrite_deleted: float = 0.5
-    """The share of a data file's rows that are deleted, from which it is rewritten."""
+    rewrite_deleted: float = 0.25
+    """The share of a scan's cost that is wasted on deleted rows and on small files, from which files are rewritten."""
 
 
 @dataclass(frozen=True, slots=True)

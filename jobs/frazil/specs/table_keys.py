@@ -238,9 +238,9 @@ KEEP_DEAD_LETTERS = Key(
 REWRITE_DELETED = Key(
     "rewrite_deleted",
     SHARE,
-    "The share of deleted rows from which a data file is written again without them, in tables that follow keys; 100%"
-    " for never.",
-    "50%",
+    "By how much deleted rows and small files may slow a scan down before files are written again without them, in"
+    " tables that follow keys; 100% for never.",
+    "25%",
 )
 MAINTAIN = Key(
     "maintain",

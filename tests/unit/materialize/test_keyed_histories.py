@@ -171,7 +171,7 @@ def test_whatever_happens_to_an_ordered_table_it_is_that_of_the_model(tmp_path: 
 def test_whatever_happens_the_table_is_that_of_the_model(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rewriting, "FEW_ROWS", 1)
+    monkeypatch.setattr(rewriting, "WORTH_A_SNAPSHOT", 1)
     history = History(tmp_path, seed)
     for _ in range(12):
         history.step()

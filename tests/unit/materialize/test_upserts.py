@@ -10,6 +10,7 @@ from changelogs import SENT, Changelog, Sent
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from frazil.maintain.rewriting import NEVER
 from frazil.model import probe
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import IncompatibleSchemaError, SpecChangeError, SpecError
@@ -99,6 +100,8 @@ def test_files_of_deletes_become_one_before_a_data_file_has_many(
     changelog: Changelog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probe, "FEW_DELETED", 0)
+    maintain = replace(changelog.spec.maintain, rewrite_deleted=NEVER)
+    changelog.spec = replace(changelog.spec, maintain=maintain)
     keys = "abcdefghijklmn"
     changelog.send(*((key, 1) for key in keys))
     changelog.catch_up()

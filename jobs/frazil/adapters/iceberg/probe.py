@@ -49,9 +49,15 @@ def stored_files(view: TableView) -> tuple[StoredFile, ...]:
             task.file.record_count,
             tuple(sorted(map(_delete_file, task.delete_files), key=lambda each: each.path)),
             task.file.file_size_in_bytes,
+            _partition_of(task.file),
         )
         for task in tasks
     )
+
+
+def _partition_of(file: DataFile) -> tuple[object, ...]:
+    values = file.partition
+    return file.spec_id, *(values[field] for field in range(len(values)))
 
 
 def _delete_file(file: DataFile) -> DeleteFile:

@@ -58,7 +58,7 @@ ADDED_LATER: Mapping[str, str] = {
     "order_by": BY_OFFSET,
     "delete_memory": "604800 s",
     "maintain.keep_dead_letters": _FOR_EVER,
-    "maintain.rewrite_deleted": "50%",
+    "maintain.rewrite_deleted": "25%",
     "string_formats": "typed",
     "fields": "",
     "routes": "",
