@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -86,16 +87,30 @@ def test_commands_in_sentences_exist(page: Path) -> None:
     assert problems == []
 
 
+def _saved_by_readers(page: Path) -> set[str]:
+    return set(re.findall(r"Save this as `([^`]+)`", prose(page)))
+
+
 @each_page
 def test_named_files_and_folders_exist(page: Path) -> None:
     paths = [span for span in spans(page) if re.fullmatch(rf"({'|'.join(FOLDERS)})/[\w./-]*", span)]
-    made_by_the_reader = {
-        f"tables/{n}.yaml" for n in ("orders", "events", "customers", "prices", "prices_in_order", "sales", "accounts")
-    }
+    made_by_the_reader = {"tables/orders.yaml", "tables/customers.yaml", *_saved_by_readers(page)}
 
     missing = [path for path in paths if path not in made_by_the_reader and not (ROOT / path).exists()]
 
     assert missing == []
+
+
+def test_pages_can_be_followed_one_after_another_in_one_folder() -> None:
+    """A page that saves a file of another page, or fills its topic, would meet the table that this one left."""
+    made = Counter(
+        name
+        for page in WRITTEN
+        for name in _saved_by_readers(page) | set(re.findall(r"NewTopic\((\S+),", text_of(page)))
+    )
+
+    assert made
+    assert [name for name, pages in made.items() if pages > 1] == []
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs/architecture.md"], ids=name_of)
