@@ -11,7 +11,9 @@ PAGE = (DOCS / "rebuild.md").read_text(encoding="utf-8")
 
 def test_the_walk_through_prints_what_its_page_shows(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     topic = place.topic(partitions=2)
-    page = PAGE.replace('"subscribers"', f'"{topic}"').replace("topic: subscribers", f"topic: {topic}\ntable: subscribers")
+    page = PAGE.replace('"subscribers"', f'"{topic}"').replace(
+        "topic: subscribers", f"topic: {topic}\ntable: subscribers"
+    )
     walk = WalkThrough(place, capsys)
 
     walk.follow(page.replace("lake.", f"{place.name}."))

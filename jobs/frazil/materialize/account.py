@@ -242,7 +242,7 @@ def next_state(
     now = {facts.topic: facts for facts in plan.topics}
     sources = [_advanced_source(source, now.get(source.topic), got) for source in plan.state.sources]
     read = replace(plan.state, sources=tuple(without_rows(source, replaced) for source in sources))
-    through, observations = with_observation(read, observation(planned_at, plan.topics, sources))
+    through, observations = with_observation(read, observation(planned_at, plan.observed or plan.topics, sources))
     return replace(
         read,
         replayed_since=None,

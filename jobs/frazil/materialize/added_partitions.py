@@ -21,7 +21,7 @@ from frazil.materialize.changed_spec.applied_spec import (
 )
 from frazil.materialize.state import Standing
 from frazil.model.errors import CommitRejectedError
-from frazil.model.plan import TopicFacts
+from frazil.model.plan import PartitionFacts, TopicFacts
 from frazil.model.progress import SourceProgress
 from frazil.model.spec import TableSpec
 from frazil.ports import Lake
@@ -33,11 +33,29 @@ def may_order_by_time(spec: TableSpec) -> bool:
     return by_offset and spec.group is None and "timestamp" in spec.metadata.keep
 
 
-def without_waiting(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> TopicFacts:
-    """Return the topic without the partitions that are not read as long as offsets order the records."""
-    if not source.partitions or not may_order_by_time(spec):
+def without_waiting(spec: TableSpec, source: SourceProgress, facts: TopicFacts, first: Mapping[int, int]) -> TopicFacts:
+    """Return what is read of the topic as long as offsets order its records: others wait.
+
+    These are the partitions that the table has, up to the offsets `first`, which order records by offset.
+    """
+    if not _waiting(spec, source, facts):
         return facts
-    return replace(facts, partitions={n: each for n, each in facts.partitions.items() if n in source.partitions})
+    read = {number: progress.next for number, progress in source.partitions.items()}
+    there = ((number, each) for number, each in facts.partitions.items() if number in read)
+    ends = {number: max(offset, read.get(number, 0)) for number, offset in first.items()}
+    return replace(facts, partitions={number: _up_to(each, ends.get(number, each.end)) for number, each in there})
+
+
+def _up_to(facts: PartitionFacts, end: int) -> PartitionFacts:
+    """Return a partition that can be read up to this offset. Its high watermark stays."""
+    return facts if end >= facts.end else replace(facts, end=end, held_back=facts.high_watermark - end)
+
+
+def _waiting(spec: TableSpec, source: SourceProgress, facts: TopicFacts) -> bool:
+    """Return whether the topic has partitions that are not read as long as offsets order the records."""
+    return (
+        bool(source.partitions) and may_order_by_time(spec) and not facts.partitions.keys() <= source.partitions.keys()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +82,16 @@ def next_order(given: TableSpec, at: Standing, facts: TopicFacts) -> NextOrder |
     """
     spec = ordered_as(given, at.view.properties)
     source = next((each for each in at.state.sources if each.topic == facts.topic), None)
-    if source is None or not at.state.epoch or not {*source.partitions} <= {*facts.partitions}:
+    first = offsets_first(spec, at)
+    if source is None or not {*source.partitions} <= {*facts.partitions} or not (first or at.state.epoch):
         return None
     read = {number: progress.next for number, progress in source.partitions.items()}
-    first = offsets_first(spec, at)
     if first and spec.order_by is not None:
         again = {number: min(offset, read.get(number, offset)) for number, offset in first.items()}
         if again == first:
             return None
         return NextOrder(first, by_time=False) if given.order_by is None else NextOrder(again, by_time=True)
-    if without_waiting(spec, source, facts) == facts:
+    if not _waiting(spec, source, facts):
         return None
     if not first:
         return NextOrder({number: facts.partitions[number].end for number in read}, by_time=False)

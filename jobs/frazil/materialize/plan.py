@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from frazil.materialize.added_partitions import may_order_by_time, without_waiting
+from frazil.materialize.added_partitions import may_order_by_time, offsets_first, without_waiting
 from frazil.materialize.budget import RecordBytes, fit
 from frazil.materialize.pause.pausing import Pause, accepted_through, pause_of
 from frazil.materialize.state import Standing
@@ -54,7 +54,8 @@ def plan_batch(
     problems += [problem for other in others for problem in _problems_of_order(other, begun, topics)]
     if problems:
         return Halt(spec.identifier, together(problems))
-    topics = [without_waiting(spec, _source(state, facts), facts) for facts in topics]
+    every, first = tuple(topics), offsets_first(spec, at)
+    topics = [without_waiting(spec, _source(state, facts), facts, first) for facts in topics]
     accepted = accepted_through(at.view.properties)
     pending = [e for facts in topics for e in _pending(_source(state, facts), facts, accepted.get(facts.topic, {}))]
     ranges = fit(pending, spec.trigger, record_bytes=_record_bytes(at), turn=at.state.epoch)
@@ -70,6 +71,7 @@ def plan_batch(
         topics=tuple(topics),
         table_uuid=at.view.uuid,
         begins=tuple(source.topic for source in added),
+        observed=every,
     )
 
 

@@ -88,6 +88,8 @@ class BatchPlan:
     begins: tuple[str, ...] = ()
     is_replay: bool = False
     """Whether the batch replays dead letters: it reads no offsets, and is planned again if another came first."""
+    observed: tuple[TopicFacts, ...] = ()
+    """The topics as they were described, also with partitions that are read later."""
 
     @property
     def epoch(self) -> int:

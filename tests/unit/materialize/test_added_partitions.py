@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ordered_changelogs import STAMPED, OrderedChangelog, Stamped
-from rebuilt_tables import move, rewind
+from rebuilt_tables import KilledError, killed_at, move, rebuild, rewind
 from test_verify_keyed import kafka, with_values
+from values_of_tables import NOW
 from whole_batches import drained
 
-from frazil.materialize.added_partitions import note_on_order
+from frazil.materialize.added_partitions import note_on_order, offsets_first
+from frazil.materialize.rebuild.perform import RebuildProgress
 from frazil.materialize.rebuild.rewind import ToOffsets
 from frazil.materialize.state import Standing, standing
-from frazil.model.errors import SourceChangedError, SpecChangeError
+from frazil.model.errors import RebuildError, SourceChangedError, SpecChangeError
 from frazil.model.progress import Counts
+from frazil.model.spec import StartEarliest, StartOffsets
 from frazil.proof.verification import FindingKind
 from frazil.verify import by_identity
-from tests.sampling import examples
+from tests.sampling import examples, sampled
 
 BEFORE = st.tuples(st.sampled_from("abcd"), st.integers(0, 9) | st.none(), st.integers(1, 12), st.just(0))
 
@@ -236,6 +241,98 @@ def test_timestamps_that_the_spec_names_by_now_order_what_is_read_again(grown: G
 
     assert grown.records() == {"a": (5, 0, 0), "b": (7, 1, 0)}, "the delete of c has a later timestamp"
     assert grown.against_kafka().findings == ()
+
+
+@pytest.fixture
+def reordered(tmp_path: Path) -> GrowingChangelog:
+    """Timestamps order the later records of the former partition, too."""
+    made = GrowingChangelog.at(tmp_path)
+    made.spec = replace(made.spec, trigger=replace(made.spec.trigger, rows=4))
+    made.send_at(*(("b", n, 20 - n, 0) for n in range(6)), ("a", 1, 6, 0), ("c", 1, 9, 0))
+    made.catch_up()
+    made.grow()
+    made.send_at(("a", 2, 7, 1), ("a", None, 8, 1))
+    made.catch_up()
+    made.send_at(("c", 2, 12, 0), ("c", 3, 10, 0), ("b", None, 30, 0), ("b", 9, 25, 1))
+    made.catch_up()
+    assert made.records() == {"c": (12, 0, 8)}
+    return made
+
+
+@pytest.mark.parametrize("point", [None, 0, 5, 9])
+def test_a_rebuilt_or_rewound_table_is_what_it_was(reordered: GrowingChangelog, point: int | None) -> None:
+    before, first = reordered.records(), offsets_first(reordered.spec, reordered.standing)
+
+    act = rebuild(reordered) if point is None else rewind(reordered, ToOffsets({"orders": {0: point}}))
+    act.perform()
+
+    assert offsets_first(reordered.spec, reordered.standing) == first == {0: 8}
+    assert reordered.records() == before
+    assert reordered.against_kafka().findings == ()
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_rebuild_that_dies_at_any_commit_has_the_same_order_again(
+    reordered: GrowingChangelog, tmp_path: Path, after: bool
+) -> None:
+    before, deaths = reordered.records(), 0
+    for number in sampled(range(20), keep=lambda number: number in (4, 9)):
+        with suppress(KilledError), killed_at(reordered, number, after=after):
+            rebuild(reordered).perform()
+            continue
+        deaths += 1
+        rebuild(reordered).perform()
+
+        assert reordered.records() == before
+        assert reordered.against_kafka().findings == ()
+    assert deaths
+
+
+def test_partitions_that_are_added_during_a_rebuild_are_ordered_as_in_the_table(tmp_path: Path) -> None:
+    changelog = GrowingChangelog.at(tmp_path)
+    changelog.send_at(("a", 1, 6, 0), ("b", 1, 9, 0))
+    changelog.catch_up()
+
+    def grow(progress: RebuildProgress) -> None:
+        if 1 not in changelog.partitions.records:
+            changelog.grow()
+            changelog.send_at(("a", 2, 5, 0), ("a", 3, 4, 1), ("a", None, 7, 1), ("b", 2, 8, 1))
+            changelog.catch_up()
+
+    rebuild(changelog, report=grow).perform()
+
+    assert changelog.records() == {"b": (9, 0, 1)}
+    assert changelog.against_kafka().findings == ()
+
+
+def test_a_rebuild_by_a_spec_without_that_order_is_refused(grown: GrowingChangelog) -> None:
+    grown.catch_up()
+    before = grown.view.head
+    grown.spec = replace(grown.spec, start=StartOffsets({0: 1}))
+
+    with pytest.raises(
+        RebuildError, match=r"does not say which record of a key is the newest.*\n\n.*order_by: kafka_t"
+    ):
+        rebuild(grown).perform()
+
+    assert grown.view.head == before
+    grown.spec = replace(grown.spec, start=StartEarliest(), order_by="kafka_timestamp")
+    rebuild(grown).perform()
+    assert grown.records() == {"a": (5, 0, 0), "b": (7, 1, 0)}
+
+
+def test_a_table_is_not_complete_as_long_as_a_partition_waits(grown: GrowingChangelog) -> None:
+    was = grown.standing.state.complete_through
+    grown.spec = replace(grown.spec, trigger=replace(grown.spec.trigger, rows=2))
+    table = grown.world.table(grown.spec)
+    ticks = count(1)
+    table.clients = replace(table.clients, now=lambda: NOW + timedelta(minutes=next(ticks)))
+    while 1 not in grown.standing.state.sources[0].partitions:
+        assert grown.standing.state.complete_through == was
+        table.batch()
+    drained(grown.world, grown.spec)
+
+    assert grown.standing.state.complete_through != was
 
 
 def check_goes_on_by_time(changelog: GrowingChangelog, before: dict[str, tuple[int, int, int]]) -> None:

@@ -38,6 +38,7 @@ from frazil.materialize.pause.pausing import (
     PAUSED_PROPERTY,
 )
 from frazil.materialize.rebuild.checks import check_complete, check_foreign, check_records, check_spec, check_topics
+from frazil.materialize.rebuild.former_order import former_order, record, waits
 from frazil.materialize.rebuild.rebuilt_state import (
     ends_of,
     offsets_in,
@@ -147,7 +148,7 @@ class Rebuild:
             here = self._checked()
             if ends_of(built.state) != ends_of(here.state):
                 continue
-            check_complete(self.spec, here.state, built.state)
+            check_complete(ordered_as(self.spec, built.view.properties), here.state, built.state)
             try:
                 return self._replaced(here, built)
             except CommitError as failed:
@@ -247,12 +248,12 @@ class Rebuild:
         if self._base is not None:
             return fork == self._base.id
         applied = applied_spec_of(view.properties, table=self.spec.identifier)
-        wanted = applied_by(naming_topics(self._spec_of(here), here.state))
+        wanted = applied_by(ordered_as(naming_topics(self._spec_of(here), here.state), view.properties))
         return fork is None and applied is not None and applied.keys == wanted.keys
 
     def _create(self, here: Standing) -> None:
         if self._base is None:
-            self._run(here).create()
+            self._run(here, self._first(here)).create()
             return
         kept = {n: v for n, v in here.view.properties.items() if not n.startswith(REQUEST_PREFIX)}
         properties = {**kept, **generation_property(state_in(self._base).generation)}
@@ -264,19 +265,29 @@ class Rebuild:
         gone = [self.built.discard(each) for each in (self.spec.identifier, self.spec.dead_letters_identifier)]
         return any(gone)
 
-    def _run(self, here: Standing) -> _BuildRun:
-        topics = TopicsUpTo(self.clients.topics, here.state, self._origins(here, self._facts(here)))
+    def _run(self, here: Standing, first: Mapping[int, int] | None = None) -> _BuildRun:
+        topics = TopicsUpTo(self.clients.topics, here.state, self._origins(here, self._facts(here)), first or {})
         clients = replace(self.clients, lake=self.built, topics=topics, on_receipt=_ignore)
         return _BuildRun(self._spec_of(here), clients, self.writer)
 
     def _read(self, here: Standing) -> Standing:
         """Read the topics onto the branch, up to where the table has read them."""
-        run, _ = self._run(here), self._branch()
+        first, built = self._first(here), self._branch()
+        if first and waits(built, spec=self.spec):
+            record(self.built, self.spec, built, first)
+            self._read_all(self._run(here, first), here)
+        self._read_all(self._run(here), here)
+        return self._branch()
+
+    def _read_all(self, run: _BuildRun, here: Standing) -> None:
         with self._refusals():
             while not isinstance(outcome := run.batch(), NothingToDo):
                 if isinstance(outcome, Published):
                     self._note(outcome, here.state)
-        return self._branch()
+
+    def _first(self, here: Standing) -> Mapping[int, int]:
+        """Return the offsets that are read first; a rewind has the order that its snapshot has."""
+        return {} if self._base is not None else former_order(self.spec, here)
 
     def _branch(self) -> Standing:
         view = self.built.load(self.spec.identifier)
@@ -353,6 +364,7 @@ class Rebuild:
         spec = ordered_as(spec, built.view.properties)
         applied = applied_spec_of(built.view.properties, table=spec.identifier)
         recorded = applied_by(spec, None if self._base is None else applied)
+        recorded = recorded if applied is None else replace(recorded, offsets_first=applied.offsets_first)
         return {**kept, **spec_property(recorded), **generation_property(after.generation)}
 
     def _snapshot_of(self, after: TableState) -> int:

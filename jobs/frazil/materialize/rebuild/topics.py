@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from frazil.model.plan import PartitionFacts, TopicFacts
 from frazil.model.progress import SourceProgress, TableState
@@ -16,18 +16,24 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class TopicsUpTo:
-    """Topics whose partitions begin at `origins`, and end where the state of their table does (`ports.Topics`)."""
+    """Topics whose partitions begin at `origins`, and end where the state of their table does (`ports.Topics`).
+
+    With `first`, they have these partitions only, which end at these offsets or before them.
+    """
 
     topics: Topics
     state: TableState
     origins: Offsets
+    first: Mapping[int, int] = field(default_factory=dict)
 
     def describe(self, topic: str) -> TopicFacts | None:
         facts = self.topics.describe(topic)
         if facts is None:
             return None
-        read = self._source(topic).partitions
-        partitions = {n: _up_to(p, read[n].next) for n, p in facts.partitions.items() if n in read}
+        ends = {n: progress.next for n, progress in self._source(topic).partitions.items()}
+        if self.first:
+            ends = {n: min(end, self.first[n]) for n, end in ends.items() if n in self.first}
+        partitions = {n: _up_to(p, ends[n]) for n, p in facts.partitions.items() if n in ends}
         return replace(facts, partitions=partitions)
 
     def names(self) -> Collection[str]:
@@ -35,7 +41,7 @@ class TopicsUpTo:
 
     def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
         del start
-        return self.origins[facts.topic]
+        return {n: origin for n, origin in self.origins[facts.topic].items() if n in facts.partitions}
 
     def _source(self, topic: str) -> SourceProgress:
         return next(source for source in self.state.sources if source.topic == topic)
