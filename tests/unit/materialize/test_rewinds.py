@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -157,4 +158,24 @@ def test_what_others_did_after_the_point_of_a_rewind_is_not_undone_unless_asked(
         rewind(changelog, ToOffsets({"orders": {0: 3}})).perform()
 
     rewind(changelog, ToOffsets({"orders": {0: 3}}), drop_foreign=True).perform()
+    check_as_new(changelog)
+
+
+@pytest.mark.parametrize("target", [None, ToOffsets({"orders": {0: 3}})], ids=["rebuild", "rewind"])
+def test_what_another_rewind_has_begun_meanwhile_is_not_taken_for_what_was_built(
+    changelog: Changelog, target: Target | None
+) -> None:
+    """The branch of the other one lacks the dead letters from before its snapshot."""
+
+    left = [ToOffsets({"orders": {0: 6}})]
+
+    def begin_another(progress: RebuildProgress) -> None:
+        if left:
+            with suppress(KilledError), killed_at(changelog, 3, after=True):
+                rewind(changelog, left.pop()).perform()
+
+    with pytest.raises(RebuildError, match="has begun another rebuild"):
+        rebuild(changelog, target=target, report=begin_another).perform()
+
+    rebuild(changelog, target=target).perform()
     check_as_new(changelog)

@@ -96,6 +96,26 @@ def check_complete(spec: TableSpec, table: TableState, built: TableState) -> Non
                 _too_few(spec, f"{source.topic}-{number}", had, has)
 
 
+def check_own(spec: TableSpec, here: Standing, built: Standing, *, begun: int | None, base: int | None) -> None:
+    """Raise RebuildError if another process has begun another rebuild since this one began.
+
+    `begun` is the snapshot that the branch had then, and `base` the one that a rewind begins at.
+    """
+    of_table, of_built = ({s.id: s for s in each.view.ancestry(each.view.head)} for each in (here, built))
+    fork = next((each for each in of_built if each in of_table), None)
+    if begun not in of_built or (base is not None and fork not in (None, base)):
+        raise built_is_gone(spec)
+
+
+def built_is_gone(spec: TableSpec) -> RebuildError:
+    """Return the error for a rebuild whose branch another process has dropped, replaced or published."""
+    return RebuildError(
+        f"{spec.identifier}: what was built of the table is gone: another process dropped it, has begun another"
+        " rebuild, or has replaced the table with it",
+        hint=f"run `frazil status {spec.identifier}`; if its epoch is the former one, run it again",
+    )
+
+
 def _too_few(spec: TableSpec, partition: str, had: PartitionProgress, has: PartitionProgress) -> NoReturn:
     raise RecordsLostError(
         f"{spec.identifier}: the table was made of {plural(had.counts.read, 'record')} of {partition} up to offset"

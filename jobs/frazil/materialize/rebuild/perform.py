@@ -37,7 +37,15 @@ from frazil.materialize.pause.pausing import (
     DEAD_LETTER_SCHEMAS_PROPERTY,
     PAUSED_PROPERTY,
 )
-from frazil.materialize.rebuild.checks import check_complete, check_foreign, check_records, check_spec, check_topics
+from frazil.materialize.rebuild.checks import (
+    built_is_gone,
+    check_complete,
+    check_foreign,
+    check_own,
+    check_records,
+    check_spec,
+    check_topics,
+)
 from frazil.materialize.rebuild.former_order import former_order, record, waits
 from frazil.materialize.rebuild.rebuilt_state import (
     ends_of,
@@ -142,9 +150,11 @@ class Rebuild:
         here = self._begun_at(self._standing())
         ensure_dead_letters(self.clients.lake, self.spec, here)
         self._begin(here)
+        begun = self._branch().view.head
         reason: Exception = CommitRejectedError("a driver kept publishing")
         for _ in range(self.moves):
             built = self._read(here)
+            check_own(self.spec, here, built, begun=begun, base=None if self._base is None else self._base.id)
             here = self._checked()
             if ends_of(built.state) != ends_of(here.state):
                 continue
@@ -272,8 +282,8 @@ class Rebuild:
 
     def _read(self, here: Standing) -> Standing:
         """Read the topics onto the branch, up to where the table has read them."""
-        first, built = self._first(here), self._branch()
-        if first and waits(built, spec=self.spec):
+        first = self._first(here)
+        if first and waits(built := self._branch(), spec=self.spec):
             record(self.built, self.spec, built, first)
             self._read_all(self._run(here, first), here)
         self._read_all(self._run(here), here)
@@ -292,11 +302,7 @@ class Rebuild:
     def _branch(self) -> Standing:
         view = self.built.load(self.spec.identifier)
         if view is None:
-            raise RebuildError(
-                f"{self.spec.identifier}: what was built of the table is gone: another process dropped it, or has"
-                " replaced the table with it",
-                hint=f"run `frazil status {self.spec.identifier}`; if its epoch is the former one, run it again",
-            )
+            raise built_is_gone(self.spec)
         return standing(view, pipeline=self.spec.pipeline)
 
     def _note(self, outcome: Published, table: TableState) -> None:
