@@ -51,6 +51,7 @@ PRELOADED = (
 WORK: Mapping[type, Callable[[Any], Any]] = {
     IngestTask: worker.run,
     ProbeTask: worker.find,
+    RewriteTask: worker.rewrite,
     UpdateTask: worker.update,
 }
 
@@ -90,7 +91,7 @@ class WorkerProcess:
         assert isinstance(result, TaskResult)
         return result
 
-    def _answer(self, task: IngestTask | ProbeTask | UpdateTask, moment: str) -> Any:
+    def _answer(self, task: IngestTask | ProbeTask | RewriteTask | UpdateTask, moment: str) -> Any:
         self._pipe.send(task)
         self._reach(moment)
         assert self._pipe.poll(WAIT_SECONDS)

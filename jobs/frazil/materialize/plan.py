@@ -54,7 +54,7 @@ def plan_batch(
     problems += [problem for other in others for problem in _problems_of_order(other, begun, topics)]
     if problems:
         return Halt(spec.identifier, together(problems))
-    every, first = tuple(topics), offsets_first(spec, at)
+    every, first = tuple(topics), offsets_first(spec, at) if may_order_by_time(spec) else {}
     topics = [without_waiting(spec, _source(state, facts), facts, first) for facts in topics]
     accepted = accepted_through(at.view.properties)
     pending = [e for facts in topics for e in _pending(_source(state, facts), facts, accepted.get(facts.topic, {}))]

@@ -119,7 +119,7 @@ def test_a_failure_fails_no_batch_and_is_made_good_by_a_later_one(
     run = world.run()
     with caplog.at_level(logging.WARNING):
         assert isinstance(run.batch(), NothingToDo)
-    (told,) = [each for each in caplog.records if each.message == "snowflake_not_refreshed"]
+    (told,) = [each for each in caplog.records if each.getMessage() == "snowflake_not_refreshed"]
     assert (told.__dict__["as"], told.__dict__["hint"]) == ("ORDERS__DELTA", "wait")
 
     world.account.before = lambda: None
@@ -138,7 +138,7 @@ def test_what_nobody_foresaw_fails_no_batch_either(world: World, caplog: pytest.
     world.account.before = stumble
 
     assert isinstance(world.run().batch(), NothingToDo)
-    assert {"unforeseen", "snowflake_not_refreshed"} <= {each.message for each in caplog.records}
+    assert {"unforeseen", "snowflake_not_refreshed"} <= {each.getMessage() for each in caplog.records}
 
 
 def test_a_log_that_could_not_be_written_is_not_told_of(world: World) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from values_of_tables import NOW, SPEC, progress, snapshot, state, view
 
-from frazil.materialize import stage
+from frazil.materialize import table_change
 from frazil.materialize.account import Ingested
 from frazil.materialize.branches import Staged, branch_names
 from frazil.materialize.stage import ReadBatch
@@ -61,7 +61,7 @@ def every_row_of(head: TableView, _: object, __: object) -> list[FoundRows]:
 
 def test_the_write_mode_is_asked_again_for_each_head(monkeypatch: pytest.MonkeyPatch) -> None:
     mode = Mode("append", change=replace_what_is_found, prove_rows=APPEND.prove_rows)
-    monkeypatch.setattr(stage, "open_mode", lambda _: mode)
+    monkeypatch.setattr(table_change, "open_mode", lambda _: mode)
     lake = LakeThatStages()
     batch = ReadBatch(
         lake=cast(Lake, lake),
