@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import fastavro
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import Table
 
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.materialize.ingest.distribute import write_target
+from frazil.materialize.ingest.write import DataFileWriter
+from frazil.model.columns import Column, Scalar
 from frazil.model.errors import CommitRejectedError
 from frazil.model.ingested import DeletedRows, DroppedFile
+from frazil.model.spec import CatalogSettings
 from tests.table.trades_by_symbol import PATH_ID, ROWS, Trades, new_trades
 
 
@@ -130,3 +137,27 @@ def test_staging_again_takes_data_files_only(trades: Trades) -> None:
     staged = trades.publish([new], [DeletedRows(old.path, [0])])
 
     assert [file.path for file in trades.lake.added_files(trades.view, staged)] == [new.path]
+
+
+def test_partitions_of_doubles_stay_as_they_are_when_manifests_are_written_again(tmp_path: Path) -> None:
+    """Spark takes the values of such columns from the manifests, and matches files of deletes by them."""
+    lake, values = IcebergLake(CatalogSettings("jdbc", str(tmp_path))), [0.1, 5e-324, 1.7976931348623157e308]
+    lake.create("lake.doubles", [Column("d", Scalar("double"))], partition_by=("d",), properties={}, summary={})
+    doubles = Trades(lake, "lake.doubles")
+    target = write_target(doubles.view)
+    writer = DataFileWriter(target, storage={}, prefix="w", target_bytes=1 << 20)
+    writer.add(pa.RecordBatch.from_pydict({"d": [*values, *values, 7.5]}, schema=writer.arrow_schema))
+    files = {file.partition[0]: file for file in writer.close()}
+    doubles.publish(list(files.values()))
+
+    doubles.publish([], [DroppedFile(files[7.5].path, ()), *(DeletedRows(files[v].path, [0]) for v in values)])
+
+    manifests = doubles.table.current_snapshot().manifests(doubles.table.io)
+    written = [partitions_in(manifest.manifest_path) for manifest in manifests]
+    assert sorted(written, key=len) == [sorted(values), sorted([*values, 7.5])]
+
+
+def partitions_in(manifest: str) -> list[float]:
+    """Return the partition values of a manifest by another reader of Avro than PyIceberg's."""
+    with Path(manifest.removeprefix("file://")).open("rb") as stream:
+        return sorted(entry["data_file"]["partition"]["d"] for entry in fastavro.reader(stream))

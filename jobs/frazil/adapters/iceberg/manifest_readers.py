@@ -8,9 +8,10 @@ PyIceberg takes no class of Avro files as an argument, so this one replaces its 
 from __future__ import annotations
 
 from pyiceberg import manifest as library
-from pyiceberg.avro.decoder import new_decoder
+from pyiceberg.avro import STRUCT_DOUBLE
+from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
 from pyiceberg.avro.file import AvroFile, D
-from pyiceberg.avro.reader import Reader
+from pyiceberg.avro.reader import DoubleReader, Reader
 from pyiceberg.avro.resolver import resolve_reader
 from pyiceberg.schema import Schema
 
@@ -46,6 +47,15 @@ class ManifestAvroFile(AvroFile[D]):
         return self
 
 
+def _read_double(_: DoubleReader, decoder: BinaryDecoder) -> float:
+    """Read all 8 bytes: the compiled decoder of PyIceberg 0.12.0 rounds a double to 4.
+
+    Partition values that are read are written again, by each commit that removes a file of the same manifest.
+    """
+    return float(STRUCT_DOUBLE.unpack(decoder.read(8))[0])
+
+
 def share_readers() -> None:
-    """Patch PyIceberg in this process to share the readers of manifests. Idempotent."""
+    """Patch PyIceberg in this process to share the readers of manifests, and to read doubles. Idempotent."""
+    DoubleReader.read = _read_double  # type: ignore[assignment, method-assign]
     library.AvroFile = ManifestAvroFile  # type: ignore[attr-defined]
