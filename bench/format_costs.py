@@ -42,14 +42,13 @@ from frazil.model.spec import BadRecordLimit, FormatSettings, TableSpec
 TITLE = "Value formats"
 HASHED = ("email", "session_id")
 KEY = NamedKey("bench", Secret(base64.b64encode(bytes(32)).decode()))
-SPEED_TARGETS = {PROTOBUF.name: 0.9, JSON_SCHEMA.name: 0.6, JSON_EXTRA.name: 0.5}
-"""Rows per CPU-second, as a share of Avro's."""
 COST_TARGETS = {"bad": 1.05, "ids": 1.3, "hashed": 1.1}
 """CPU time, as a multiple of that of good records of 1 schema id."""
 WORDS = {
     "good": "good",
     "bad": f"1 bad record in {BAD_EVERY}",
     "ids": f"{SCHEMA_IDS} schema ids",
+    "reordered": "fields in another order",
     "hashed": "2 hashed columns",
 }
 
@@ -73,6 +72,14 @@ class Case:
     def table(self) -> str:
         return topic_of(self.format, self.variant) + ("_hashed" if self.hashed else "")
 
+
+SPEED_TARGETS = {
+    Case(PROTOBUF, "good"): 0.9,
+    Case(PROTOBUF, "reordered"): 0.9,
+    Case(JSON_SCHEMA, "good"): 0.6,
+    Case(JSON_EXTRA, "good"): 0.5,
+}
+"""Rows per CPU-second, as a share of Avro's."""
 
 CASES = tuple(
     case
@@ -143,11 +150,11 @@ def ratios(found: Found, case: Case, base: Case) -> list[float]:
 
 def targets(found: Found) -> Iterator[Target]:
     avro = Case(AVRO, "good")
-    for each in FORMATS:
-        if each.name in SPEED_TARGETS:
-            times = [1 / ratio for ratio in ratios(found, Case(each, "good"), avro)]
-            measure = f"{each.name}: rows per CPU-second against Avro, median ({_span(times)})"
-            yield Target(measure, SPEED_TARGETS[each.name], statistics.median(times))
+    for case, target in SPEED_TARGETS.items():
+        times = [1 / ratio for ratio in ratios(found, case, avro)]
+        name = case.format.name if case.what == "good" else f"{case.format.name}, {WORDS[case.what]}"
+        measure = f"{name}: rows per CPU-second against Avro, median ({_span(times)})"
+        yield Target(measure, target, statistics.median(times))
     for case in CASES:
         if case.what in COST_TARGETS:
             times = ratios(found, case, Case(case.format, "good"))
@@ -164,7 +171,8 @@ def report(found: Found) -> str:
         [
             "An ingest task fetches, decodes and writes each topic of the benchmark's orders, in turns in one process,"
             " 20 columns and 5 of metadata. CPU microseconds a record. A ratio is that of two cases of one round. The"
-            f" {SCHEMA_IDS} schemas have the same fields in the same order: they differ in a comment.",
+            f" {SCHEMA_IDS} schemas have the same fields in the same order: they differ in a comment. In another order:"
+            " Protobuf fields are declared in one order and written in another, neither that of their numbers.",
             "",
             "| values | records | least | median |",
             "|---|---|---|---|",

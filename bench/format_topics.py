@@ -1,4 +1,5 @@
-"""The benchmark's orders in each value format, and their topics: good, with bad records, and of many schema ids."""
+"""The benchmark's orders in each value format, and their topics: good, with bad records, of many schema ids, and with
+fields in another order."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from bench.formats import PROTO, protobuf_orders
 from bench.json_orders import TIMES, UNDECLARED, in_json, json_schema
 from bench.orders import SCHEMA, encoded
+from bench.reordered import reordered, reordered_schema
 from frazil.formats.framing import FRAME_BYTES
 from frazil.formats.protobuf.schema import parse_schema as parse_protobuf
 from frazil.local.supervisor import LocalServices
@@ -23,14 +25,14 @@ from frazil.model.spec import ValueFormat
 
 SCHEMA_IDS = 20
 BAD_EVERY = 100
-Variant = Literal["good", "bad", "ids"]
+Variant = Literal["good", "bad", "ids", "reordered"]
 
 
 @dataclass(frozen=True, slots=True)
 class OrderFormat:
     """A value format. `schema` returns the text of a version; versions declare the same fields.
 
-    `bodies` yields the data of so many orders, without the frame of the wire format.
+    `bodies` yields the data of so many orders, without the frame of the wire format. `variants` are its topics.
     """
 
     name: str
@@ -39,10 +41,7 @@ class OrderFormat:
     schema_type: SchemaType | None = None
     schema: Callable[[int], str] | None = None
     fields: str = ""
-
-    @property
-    def variants(self) -> tuple[Variant, ...]:
-        return ("good", "bad") if self.schema is None else ("good", "bad", "ids")
+    variants: tuple[Variant, ...] = ("good", "bad", "ids")
 
 
 def topic_of(each: OrderFormat, variant: Variant) -> str:
@@ -86,10 +85,19 @@ def _declared_fields() -> str:
 
 
 AVRO = OrderFormat("Avro", "avro", _avro, "AVRO", _avro_schema)
-PROTOBUF = OrderFormat("Protobuf", "protobuf", _protobuf, "PROTOBUF", _protobuf_schema)
+PROTOBUF = OrderFormat(
+    "Protobuf",
+    "protobuf",
+    _protobuf,
+    "PROTOBUF",
+    _protobuf_schema,
+    variants=("good", "bad", "ids", "reordered"),
+)
 JSON_SCHEMA = OrderFormat("JSON Schema", "json_schema", _json, "JSON", _json_schema)
 JSON_EXTRA = OrderFormat("JSON Schema, 3 undeclared fields", "json_schema", _json_with_undeclared, "JSON", _json_schema)
-DECLARED_JSON = OrderFormat("JSON, fields of the spec", "json", _json, fields=_declared_fields())
+DECLARED_JSON = OrderFormat(
+    "JSON, fields of the spec", "json", _json, fields=_declared_fields(), variants=("good", "bad")
+)
 FORMATS = (AVRO, PROTOBUF, JSON_SCHEMA, JSON_EXTRA, DECLARED_JSON)
 
 
@@ -114,7 +122,8 @@ def _register(services: LocalServices, topic: str, each: OrderFormat) -> list[in
         return []
     registry = SchemaRegistryClient({"url": services.schema_registry_url})
     versions = SCHEMA_IDS if topic == topic_of(each, "ids") else 1
-    texts = [each.schema(version) for version in range(versions)]
+    is_reordered = topic == topic_of(each, "reordered")
+    texts = [reordered_schema()] if is_reordered else [each.schema(version) for version in range(versions)]
     return [registry.register_schema(f"{topic}-value", Schema(text, each.schema_type)) for text in texts]
 
 
@@ -152,6 +161,8 @@ def _send(producer: Producer, topic: str, value: bytes, number: int) -> None:
 def payload(variant: Variant, number: int, body: bytes, ids: Sequence[int]) -> bytes:
     """Return a record's value in its wire format; it has none without schema ids."""
     framed = struct.pack(">bI", 0, ids[number % len(ids)]) if ids else b""
+    if variant == "reordered":
+        return framed + reordered(body)
     if variant != "bad" or number % BAD_EVERY:
         return framed + body
     forms = (framed + body[:-1], framed + b"\xff" * 100, b"\x01 is not framed, and no JSON")
