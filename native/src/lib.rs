@@ -17,6 +17,7 @@ mod librdkafka;
 mod protobuf;
 mod sha256_lanes;
 mod sha256_pairs;
+mod varint;
 
 #[pymodule]
 fn frazil_native(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -2,6 +2,7 @@
 
 use crate::faults::{broken, counted, utf8, Checked, Used};
 use crate::protobuf::shape::Scalar;
+use crate::varint::within_eight;
 
 pub const VARINT: u32 = 0;
 pub const FIXED64: u32 = 1;
@@ -121,12 +122,9 @@ impl<'a> Input<'a> {
         if at < end && self.data[at] < 0x80 {
             return Ok((u64::from(self.data[at]), at + 1));
         }
-        if let Some(word) = self.data[at..].first_chunk::<8>() {
-            let word = u64::from_le_bytes(*word);
-            let last = !word & 0x8080_8080_8080_8080;
-            let next = at + last.trailing_zeros() as usize / 8 + 1;
-            if last != 0 && next <= end {
-                return Ok((joined(word & (last ^ (last - 1))), next));
+        if let Some((value, taken)) = self.data[at..].first_chunk().and_then(within_eight) {
+            if at + taken <= end {
+                return Ok((value, at + taken));
             }
         }
         self.long_varint(at, end, "a varint", 10, 64)
@@ -233,14 +231,6 @@ impl<'a> Input<'a> {
         }
         broken("truncated", || format!("the message ends inside the group {number}"))
     }
-}
-
-/// Join the 7 low bits of each byte.
-#[inline]
-fn joined(bytes: u64) -> u64 {
-    let pairs = (bytes & 0x007F_007F_007F_007F) | (bytes & 0x7F00_7F00_7F00_7F00) >> 1;
-    let fours = (pairs & 0x0000_3FFF_0000_3FFF) | (pairs & 0x3FFF_0000_3FFF_0000) >> 2;
-    (fours & 0x0FFF_FFFF) | (fours & 0x0FFF_FFFF_0000_0000) >> 4
 }
 
 /// Check the wire type of a known field.
