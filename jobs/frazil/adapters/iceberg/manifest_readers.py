@@ -8,7 +8,6 @@ PyIceberg takes no class of Avro files as an argument, so this one replaces its 
 from __future__ import annotations
 
 from pyiceberg import manifest as library
-from pyiceberg.avro import STRUCT_DOUBLE
 from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
 from pyiceberg.avro.file import AvroFile, D
 from pyiceberg.avro.reader import DoubleReader, Reader
@@ -48,11 +47,11 @@ class ManifestAvroFile(AvroFile[D]):
 
 
 def _read_double(_: DoubleReader, decoder: BinaryDecoder) -> float:
-    """Read all 8 bytes: the compiled decoder of PyIceberg 0.12.0 rounds a double to 4.
+    """Read as decoders in Python do: the compiled one of PyIceberg 0.12.0 rounds a double to 4 bytes.
 
     Partition values that are read are written again, by each commit that removes a file of the same manifest.
     """
-    return float(STRUCT_DOUBLE.unpack(decoder.read(8))[0])
+    return BinaryDecoder.read_double(decoder)
 
 
 def share_readers() -> None:
