@@ -35,9 +35,7 @@ MayLackDeletes = Callable[[Numbers, Numbers], Flags]
 
 
 def undecided(spec: TableSpec, written: Written, find: Find, may_lack: MayLackDeletes) -> dict[int, Numbers]:
-    """Return the records that are not to be applied, as ascending offsets by partition."""
-    if spec.write not in ("upsert", "history"):
-        return {}
+    """Return the records that are not to be applied, as ascending offsets by partition: of an upsert or a history."""
     changes = changes_of(written, columns=columns_of(written))
     if not len(changes):
         return {}
