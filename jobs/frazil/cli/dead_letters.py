@@ -15,6 +15,7 @@ from frazil.cli.dead_letter_choice import reason_named
 from frazil.cli.dead_letter_replay import replay
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, schema_id_from, settings_from
 from frazil.cli.screen import print_lines
+from frazil.model.dead_letter import told_of_replayed
 from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def list_newest(
         print(json.dumps(value, indent=2))
         return
     if not found.total:
-        more = f"; {_replayed(found)}" if found.replayed else ""
+        more = "; " + told_of_replayed(found.replayed, all_are_rows=not found.follows_keys) if found.replayed else ""
         none = f"{found.table} has no {'pending ' * pending}dead letters{_with(reason, schema_id)}"
         print(none + more, file=sys.stderr)
         return
@@ -151,18 +152,12 @@ def _lines(found: DeadLetterList) -> Iterator[str]:
     ]
     yield from aligned(columns, counts, numeric=(True, False, True))
     if found.replayed:
-        yield _replayed(found, more="more ")
+        yield told_of_replayed(found.replayed, all_are_rows=not found.follows_keys, more="more ")
     if found.newest:
         yield f"\nthe newest {len(found.newest)} of {found.total:,}:"
     for letter in found.newest:
         yield ""
         yield from _letter(letter, found)
-
-
-def _replayed(found: DeadLetterList, *, more: str = "") -> str:
-    """Return how many dead letters are none any more: `2 more were replayed and are rows`."""
-    one, many = ("", "") if found.follows_keys else (" and is a row", " and are rows")
-    return plural(found.replayed, f"{more}was replayed{one}", f"{more}were replayed{many}")
 
 
 def _schema(schema_id: int | str | None) -> str:
@@ -253,7 +248,6 @@ def _now(letter: DeadLetter, now: PeekedRecord | str) -> Iterator[str]:
 
 def _dump(name: str, content: bytes | None) -> Iterator[str]:
     """Yield the bytes in hexadecimal digits and as text, 16 a line, each line after the place of its first byte."""
-    from frazil.model.spelling import plural  # noqa: PLC0415
 
     if content is None:
         yield f"  {name}: null"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from frazil.model.spelling import plural
+
 
 class Reason(StrEnum):
     """Why a record is a dead letter. The values are stored in tables: add new ones, but never change one."""
@@ -90,3 +92,9 @@ class Reject:
 
     def __str__(self) -> str:
         return described(self.reason.value, self.detail, self.path)
+
+
+def told_of_replayed(count: int, *, all_are_rows: bool, more: str = "") -> str:
+    """Return how many dead letters are none any more: `2 more were replayed and are rows`."""
+    one, many = (" and is a row", " and are rows") if all_are_rows else ("", "")
+    return plural(count, f"{more}was replayed{one}", f"{more}were replayed{many}")

@@ -16,6 +16,7 @@ from frazil.materialize.dead_letter_marks import EPOCH_COLUMN, MARK_READ, LiveRe
 from frazil.materialize.dead_letters import PREPARED_PREFIX, tagged
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS
 from frazil.materialize.state import Standing
+from frazil.model.dead_letter import told_of_replayed
 from frazil.model.expired_letters import Expired, expired_letters
 from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
@@ -226,8 +227,7 @@ def _says(found: DeadLetters, counted: Mapping[TopicPartition, int], *, all_are_
     if expired:
         says += f"; {expired:,} of them were deleted after `maintain.keep_dead_letters`"
     replayed = sum(len(found.marked(source)) for source in counted)
-    one, many = (" and is a row", " and are rows") if all_are_rows else ("", "")
-    return f"{says}; {plural(replayed, f'more was replayed{one}', f'more were replayed{many}')}" if replayed else says
+    return f"{says}; {told_of_replayed(replayed, all_are_rows=all_are_rows, more='more ')}" if replayed else says
 
 
 def _excuse(without_row: int, elsewhere: int, *, others_removed: bool) -> str:
