@@ -18,7 +18,7 @@ import typer
 from frazil.cli.options import DEFAULT_CONFIG, Config, Tables, example, settings_from
 from frazil.cli.printed_errors import print_error
 from frazil.cli.screen import print_lines
-from frazil.model.errors import FrazilError, SettingError, SubjectMissingError, TopicMissingError
+from frazil.model.errors import FrazilError, Misuse, SettingError, SubjectMissingError, TopicMissingError
 from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ Every = Annotated[
 ]
 CreateOnly = Annotated[
     bool, typer.Option("--create-only", help="Create missing tables, empty, apply changed specs, then stop.")
+]
+Metadata = Annotated[
+    bool, typer.Option("--metadata", help="Draw the table's files, from the catalog to the rows; no plan.")
 ]
 Adopt = Annotated[
     bool, typer.Option("--adopt", help="Take over a table that Frazil did not create, if its columns fit.")
@@ -61,7 +64,8 @@ SparkEnvironment = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    app.command("explain", epilog=example("frazil explain", "frazil explain lake.stock_trades"))(explain)
+    shown = ("frazil explain", "frazil explain lake.stock_trades", "frazil explain stock_trades --metadata")
+    app.command("explain", epilog=example(*shown))(explain)
     examples = (
         "frazil materialize --once",
         "frazil materialize --every 30s",
@@ -70,11 +74,15 @@ def register(app: typer.Typer) -> None:
     app.command("materialize", epilog=example(*examples))(materialize)
 
 
-def explain(tables: Tables = None, config: Config = DEFAULT_CONFIG) -> None:
+def explain(tables: Tables = None, metadata: Metadata = False, config: Config = DEFAULT_CONFIG) -> None:
     """Show the plan of the next batch, without running it.
 
     The exit status is that of materialize: 1 if a table cannot continue, 2 if its spec contradicts itself or the topic.
+    With --metadata, show the files of which each table consists instead.
     """
+    if metadata:
+        _show_metadata(config, tables)
+        return
     from frazil.materialize.preview.explain import explain as explain_table  # noqa: PLC0415
     from frazil.materialize.preview.explain import lines  # noqa: PLC0415
     from frazil.model.plan import Halt  # noqa: PLC0415
@@ -90,6 +98,26 @@ def explain(tables: Tables = None, config: Config = DEFAULT_CONFIG) -> None:
         if isinstance(explanation.plan, Halt):
             failures.append(explanation.plan.error)
     _raise_all(failures, "explain")
+
+
+def _show_metadata(config: Config, tables: Tables) -> None:
+    """Draw each table. Raises Misuse for the first that does not exist."""
+    from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
+    from frazil.adapters.iceberg.metadata_tree import metadata_tree  # noqa: PLC0415
+    from frazil.cli.metadata_tree import lines as metadata_lines  # noqa: PLC0415
+    from frazil.specs.select import select_tables  # noqa: PLC0415
+
+    settings = settings_from(config)
+    lake, catalog = IcebergLake(settings.catalog), f"catalog ({settings.catalog.type})"
+    for spec in select_tables(settings, tables or ()):
+        view, offsets = lake.load(spec.identifier), f"{spec.metadata.prefix}offset"
+        if view is None:
+            raise Misuse(
+                f"the catalog has no table {spec.identifier}, which {spec.source_file} describes",
+                hint=f"run `frazil materialize {spec.table} --create-only`",
+            )
+        tree = metadata_tree(view, bounds_of=offsets)
+        print_lines(metadata_lines(view, tree, catalog=catalog, bounds_of=offsets), sys.stdout)
 
 
 def materialize(

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from frazil.model.moments import rfc3339
 from frazil.model.receipt import RangeReceipt, Receipt
-from frazil.model.spelling import plural
+from frazil.model.spelling import file_size, plural
 
 
 def lines(receipt: Receipt) -> Iterator[str]:
@@ -35,7 +35,7 @@ def _details(receipt: Receipt) -> Iterator[str]:
         yield offsets_line(receipt)
     yield from _reasons("dead letters", receipt.dead_letters_by_reason)
     yield from _reasons("skipped", receipt.skipped_by_reason)
-    yield f"  {_size(receipt.payload_bytes)} read, {_size(receipt.file_bytes)} in {_files(receipt.files)}"
+    yield f"  {file_size(receipt.payload_bytes)} read, {file_size(receipt.file_bytes)} in {_files(receipt.files)}"
     for change in receipt.schema_changes:
         yield f"  schema: {change}"
     if receipt.truncated_nanos:
@@ -81,7 +81,3 @@ def _reasons(what: str, counts: Mapping[str, int]) -> Iterator[str]:
 
 def _files(count: int) -> str:
     return plural(count, "file")
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count / 1e3:.1f} KB"

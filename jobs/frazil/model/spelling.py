@@ -17,3 +17,8 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
 def plural(count: int, noun: str, nouns: str = "") -> str:
     """Return the count with the noun: `1 table`, `2,000 tables`; `nouns` is an irregular plural (`batches`)."""
     return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
+
+
+def file_size(count: int) -> str:
+    """Return bytes as people read them, in decimal units."""
+    return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count / 1e3:.1f} KB"
