@@ -24,6 +24,9 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 STATUS = 'subprocess.check_output([".venv/bin/frazil", "local", "status", "--json"])'
 """How the script of a page finds the services."""
 
+WAREHOUSE = '".frazil/warehouse"'
+"""How a script finds the tables."""
+
 
 @dataclass(slots=True)
 class WalkThrough:
@@ -50,6 +53,8 @@ class WalkThrough:
                     self.place.settings(self.spec)
                 case "bash":
                     printed = "\n".join(map(self.run, text.splitlines()))
+                case "mermaid":
+                    continue
                 case _:
                     assert _pattern(text).search(" ".join(printed.split())), f"{text}\n{printed}"
                     self.shown.append(text)
@@ -58,8 +63,9 @@ class WalkThrough:
         """Return what a command of the page prints."""
         program, *words = command.split()
         if program.endswith("python"):
-            assert STATUS in self.script
+            assert STATUS in self.script or WAREHOUSE in self.script
             script = self.script.replace(STATUS, repr(json.dumps(asdict(self.place.services))))
+            script = script.replace(WAREHOUSE, repr(str(self.place.folder / "warehouse")))
             return subprocess.check_output([sys.executable, "-c", script, *words[1:]], text=True)
         if words[0] == "materialize":
             receipts: list[Receipt] = []

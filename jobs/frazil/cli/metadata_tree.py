@@ -30,7 +30,7 @@ def lines(view: TableView, tree: MetadataTree, *, catalog: str, bounds_of: str) 
     below += [(_snapshot(view, each), []) for each in newest[:MOST_SHOWN]]
     below += _more(len(newest), "snapshot", "each with a list of its own")
     yield view.identifier
-    pointer = f"{catalog}: names the newest metadata file; a commit puts another in its place, if nobody else has"
+    pointer = f"{catalog}: names the newest metadata file; a commit exchanges it, if it is still the newest"
     yield from _drawn([(pointer, [(metadata, below)])], "")
 
 

@@ -22,7 +22,7 @@ from frazil.model.snapshot import TableView
 
 @dataclass(frozen=True, slots=True)
 class NamedFile:
-    """A data file or a file of deletes, with what its manifest says of it.
+    """A data file or a file of deletes, with what its manifest records.
 
     `partition` are the values by which the file is partitioned, as people read them, by the partition field's name.
     `bounds` are the least and greatest value of one column, if the manifest has them; texts may be cut.
