@@ -16,6 +16,7 @@ from frazil.model.reader_rules import refused_columns, refused_partition_source
 from frazil.model.schemas import SchemaFinding
 from frazil.model.sort_order import sort_field
 from frazil.model.spec import TableSpec
+from frazil.model.spelling import did_you_mean
 from frazil.modes.followed import added_columns
 from frazil.modes.identity import without_identity
 from frazil.modes.validity import TIMES
@@ -190,12 +191,22 @@ _TAKES: dict[str, set[str]] = {
 
 def partition_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
     """Return the errors in `partition_by` for a table with these columns (Iceberg, "Partition Transforms")."""
-    found = (_for_readers(spec, text) or _partition_problem(text, columns) for text in spec.partition_by)
+    found = (
+        (partition_field(text).column, _for_readers(spec, text) or _partition_problem(text, columns))
+        for text in spec.partition_by
+    )
     return tuple(
-        SpecError(f"{spec.identifier}: partition_by: {problem}", hint=f"fix `partition_by` in {spec.source_file}")
-        for problem in found
+        SpecError(f"{spec.identifier}: partition_by: {problem}", hint=_fix(spec, "partition_by", named, columns))
+        for named, problem in found
         if problem is not None
     )
+
+
+def _fix(spec: TableSpec, key: str, named: str, columns: tuple[Column, ...]) -> str:
+    """Return the hint that a key of the spec is to be fixed, with the column that a misspelt name probably means."""
+    names = [column.name for column in columns]
+    likely = None if named in names else did_you_mean(named, names)
+    return f"{f'did you mean {likely}? ' if likely else ''}fix `{key}` in {spec.source_file}"
 
 
 def identity_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
@@ -205,7 +216,7 @@ def identity_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[Spe
     unknown = [
         SpecError(
             f"{spec.identifier}: identity: {path} is a column that the table does not have; its columns are {names}",
-            hint=f"fix `identity` in {spec.source_file}",
+            hint=_fix(spec, "identity", path, columns),
         )
         for path in lacking
     ]
@@ -230,7 +241,7 @@ def order_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecEr
         findings = [SchemaFinding(spec.order_by, what)]
     else:
         findings = list(order_findings(spec, found))
-    hint = f"fix `order_by` in {spec.source_file}"
+    hint = _fix(spec, "order_by", spec.order_by, columns)
     return tuple(SpecError(f"{spec.identifier}: order_by: {finding}", hint=hint) for finding in findings)
 
 
@@ -273,10 +284,11 @@ def partition_columns(spec: TableSpec) -> frozenset[str]:
 
 def sort_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
     """Return the errors in `sort_by` for a table with these columns (Iceberg, "Sort Orders")."""
-    found = (_field_problem("sort", sort_field(text).of, columns) for text in spec.sort_by)
+    fields = (sort_field(text).of for text in spec.sort_by)
+    found = ((field.column, _field_problem("sort", field, columns)) for field in fields)
     return tuple(
-        SpecError(f"{spec.identifier}: sort_by: {problem}", hint=f"fix `sort_by` in {spec.source_file}")
-        for problem in found
+        SpecError(f"{spec.identifier}: sort_by: {problem}", hint=_fix(spec, "sort_by", named, columns))
+        for named, problem in found
         if problem is not None
     )
 

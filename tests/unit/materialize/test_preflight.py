@@ -183,6 +183,13 @@ WRONG: dict[str, tuple[TableSpec, type[FrazilError], str, str]] = {
         " at, kafka_partition, kafka_offset, kafka_timestamp, kafka_key, kafka_schema_id",
         "fix `partition_by` in tables/orders.yaml",
     ),
+    "partition column misspelt": (
+        spec(partition_by=("day(kafka_timestmp)",)),
+        SpecError,
+        "lake.orders: partition_by: day(kafka_timestmp) names a column that the table does not have; its columns are n,"
+        " at, kafka_partition, kafka_offset, kafka_timestamp, kafka_key, kafka_schema_id",
+        "did you mean kafka_timestamp? fix `partition_by` in tables/orders.yaml",
+    ),
     "partition of a wrong type": (
         spec(partition_by=("hour(at)",)),
         SpecError,
@@ -195,6 +202,29 @@ WRONG: dict[str, tuple[TableSpec, type[FrazilError], str, str]] = {
         "lake.orders: sort_by: account names a column that the table does not have; its columns are n,"
         " at, kafka_partition, kafka_offset, kafka_timestamp, kafka_key, kafka_schema_id",
         "fix `sort_by` in tables/orders.yaml",
+    ),
+    "sort column misspelt": (
+        spec(sort_by=("kafka_ofset desc",)),
+        SpecError,
+        "lake.orders: sort_by: kafka_ofset names a column that the table does not have; its columns are n,"
+        " at, kafka_partition, kafka_offset, kafka_timestamp, kafka_key, kafka_schema_id",
+        "did you mean kafka_offset? fix `sort_by` in tables/orders.yaml",
+    ),
+    "column of the order misspelt": (
+        spec(write="upsert", key="string", order_by="kafka_timestmp", on_tombstone="skip"),
+        SpecError,
+        "lake.orders: order_by: kafka_timestmp: names a column that the table does not have; its columns are n,"
+        " at, kafka_partition, kafka_offset, kafka_timestamp, kafka_key, kafka_schema_id,"
+        " frazil_identity_1, frazil_identity_2",
+        "did you mean kafka_timestamp? fix `order_by` in tables/orders.yaml",
+    ),
+    "column of the identity misspelt": (
+        spec(write="deduplicate", key="string", identity=("kafka_ky",)),
+        SpecError,
+        "lake.orders: identity: kafka_ky is a column that the table does not have; its columns are n,"
+        " at, kafka_partition, kafka_offset, kafka_timestamp, kafka_key, kafka_schema_id,"
+        " frazil_identity_1, frazil_identity_2",
+        "did you mean kafka_key? fix `identity` in tables/orders.yaml",
     ),
     "sort by a transform that the type does not have": (
         spec(sort_by=("hour(at) nulls last",)),
