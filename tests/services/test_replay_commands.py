@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from breadth import Place, encode, record_of
+from walk_through import run_script
 
 from frazil.cli.app import run
 from frazil.cli.dead_letter_replay import LEAST_WAIT_SECONDS
@@ -65,21 +66,22 @@ def test_a_replay_alone_is_shown_listed_and_verified(place: Place, broken: tuple
     assert "2 more were replayed and are rows" in capsys.readouterr().out
 
 
-def test_the_walk_through_is_as_its_page_says(place: Place, broken: tuple[str, str], capsys: Captured) -> None:
-    spec, topic = broken
-    first, second = re.findall(r"```yaml\n(.*?)\n```", PAGE, re.DOTALL)
-    assert [set(each.splitlines()[1:]) for each in (first, second)] == [
-        {"on_tombstone: dead_letter", "bad_record_limit: off"},
-        set(spec.splitlines()[1:]),
-    ]
-    commands = re.findall(r"^frazil (.*)$", PAGE, re.MULTILINE)
-    assert commands.pop(0) == "materialize orders --once", "the fixture has done that"
+def test_the_walk_through_is_as_its_page_says(place: Place, capsys: Captured) -> None:
+    topic = place.topic()
+    (value,) = encode(SCHEMA, place.register(f"{topic}-value", SCHEMA), {"n": 1})
+    place.send(topic, value, key=b"k")
+    page = PAGE.replace("orders-0@1145", "orders-0@1").replace("orders", topic)
+    first, careless, second = re.findall(r"```(?:python|yaml)\n(.*?)```", page, re.DOTALL)
+    run_script(careless, place)
+    assert place.materialize(first).state.total().dead_letters == 3
+    place.settings(second)
+    commands = re.findall(r"^frazil (.*)$", page, re.MULTILINE)
+    assert commands.pop(0) == f"materialize {topic} --once", "that was done above"
     config = ["--config", str(place.folder / "frazil.yaml")]
 
     said = []
     for command in commands:
-        own = command.replace("orders-0@1145", "orders-0@1").replace("orders", topic)
-        assert run([*own.split(), *config]) == 0, command
+        assert run([*command.split(), *config]) == 0, command
         said.append("".join(capsys.readouterr()))
 
     before, _, replayed, again, proof, after, shown = said

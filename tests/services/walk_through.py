@@ -63,10 +63,7 @@ class WalkThrough:
         """Return what a command of the page prints."""
         program, *words = command.split()
         if program.endswith("python"):
-            assert STATUS in self.script or WAREHOUSE in self.script
-            script = self.script.replace(STATUS, repr(json.dumps(asdict(self.place.services))))
-            script = script.replace(WAREHOUSE, repr(str(self.place.folder / "warehouse")))
-            return subprocess.check_output([sys.executable, "-c", script, *words[1:]], text=True)
+            return run_script(self.script, self.place, *words[1:])
         if words[0] == "materialize":
             receipts: list[Receipt] = []
             catch_up(self.place.run(self.spec, on_receipt=receipts.append))
@@ -77,6 +74,14 @@ class WalkThrough:
         words = shlex.split(command)[1:]
         assert app.run([*words, "--config", str(self.place.folder / "frazil.yaml")]) == 0, self.capsys.readouterr()
         return self.capsys.readouterr().out
+
+
+def run_script(script: str, place: Place, *arguments: str) -> str:
+    """Run a script of a page on the services of a place, and return what it prints."""
+    assert STATUS in script or WAREHOUSE in script
+    script = script.replace(STATUS, repr(json.dumps(asdict(place.services))))
+    script = script.replace(WAREHOUSE, repr(str(place.folder / "warehouse")))
+    return subprocess.check_output([sys.executable, "-c", script, *arguments], text=True)
 
 
 def _pattern(shown: str) -> re.Pattern[str]:
