@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from frazil.cli.options import DEFAULT_CONFIG, Config, example, settings_from
+from frazil.cli.options import DEFAULT_CONFIG, Config, Tables, example, settings_from
+from frazil.cli.printed_errors import print_error
 from frazil.cli.screen import print_lines
-from frazil.model.errors import FencedError, FrazilError
+from frazil.model.errors import FencedError, FrazilError, SubjectMissingError, TopicMissingError
 from frazil.model.spec import Settings, TableSpec
 from frazil.model.spelling import plural
+
+NOT_THERE_YET = 3
+"""The exit status if all that is wrong is that topics or subjects do not exist."""
 
 Check = Callable[[Settings], Iterable[FrazilError]]
 """Returns (or raises) the errors that it finds. It imports slow modules when it is called."""
@@ -56,22 +61,35 @@ CHECKS: tuple[Check, ...] = (what_materialize_would_refuse,)
 
 
 def register(app: typer.Typer) -> None:
-    examples = example("frazil check", "frazil check --offline", "frazil check --config staging.yaml")
+    examples = example("frazil check", "frazil check orders", "frazil check --offline")
     app.command("check", epilog=examples)(check)
 
 
-def check(offline: Offline = False, config: Config = DEFAULT_CONFIG) -> None:
+def check(tables: Tables = None, offline: Offline = False, config: Config = DEFAULT_CONFIG) -> None:
     """Check the configuration, the specs and what they name.
 
-    Every problem is shown at once.
+    Every problem is shown at once. The exit status is 3 if only topics or subjects are missing, which a producer may
+    yet create.
     """
+    from frazil.specs.select import select_tables  # noqa: PLC0415
+
     settings = settings_from(config)
+    settings = replace(settings, tables=select_tables(settings, tables or ()))
     findings = find_problems(settings, () if offline else CHECKS)
     print_lines(summarise(settings.tables), sys.stdout)
+    count = f"{settings.source_file}: {plural(len(settings.tables), 'table')}"
+    if are_not_there_yet(findings):
+        print_error(together(findings))
+        print(f"\n{count}, no other problems found.", file=sys.stderr)
+        raise typer.Exit(NOT_THERE_YET)
     if findings:
         raise together(findings)
-    count = len(settings.tables)
-    print(f"{settings.source_file}: {plural(count, 'table')}, no problems found.", file=sys.stderr)
+    print(f"{count}, no problems found.", file=sys.stderr)
+
+
+def are_not_there_yet(findings: Sequence[FrazilError]) -> bool:
+    """Return whether there are findings, and all are topics or subjects that do not exist."""
+    return bool(findings) and all(isinstance(each, TopicMissingError | SubjectMissingError) for each in findings)
 
 
 def find_problems(settings: Settings, checks: Iterable[Check]) -> list[FrazilError]:

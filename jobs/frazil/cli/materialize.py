@@ -18,7 +18,7 @@ import typer
 from frazil.cli.options import DEFAULT_CONFIG, Config, Tables, example, settings_from
 from frazil.cli.printed_errors import print_error
 from frazil.cli.screen import print_lines
-from frazil.model.errors import FrazilError, Misuse, SettingError, SubjectMissingError, TopicMissingError
+from frazil.model.errors import FrazilError, Misuse, SettingError
 from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = 130
-NOT_THERE_YET = 3
 
 Once = Annotated[bool, typer.Option("--once", help="Stop after reading to the end offsets at start.")]
 Every = Annotated[
@@ -203,6 +202,8 @@ def cluster_on(master: str | None, environment: str | None) -> SparkCluster | No
 
 
 def _create(runs: Sequence[TableRun]) -> None:
+    from frazil.cli.check import NOT_THERE_YET, are_not_there_yet  # noqa: PLC0415
+
     failures: list[FrazilError] = []
     for run in runs:
         names = [table.identifier for table in run.tables]
@@ -216,7 +217,7 @@ def _create(runs: Sequence[TableRun]) -> None:
             said = {name: "exists" if name in there else "created, empty" for name in names}
         for name, what in said.items():
             print(f"{name}: {what}", file=sys.stderr)
-    if failures and all(isinstance(each, TopicMissingError | SubjectMissingError) for each in failures):
+    if are_not_there_yet(failures):
         print_error(_together(failures, "materialize --create-only"))
         raise typer.Exit(NOT_THERE_YET)
     _raise_all(failures, "materialize --create-only")

@@ -12,7 +12,7 @@ import pytest
 
 from frazil.cli import app, check, config_name, reference
 from frazil.local.supervisor import LocalServices
-from frazil.model.errors import BrokerError, SpecError
+from frazil.model.errors import BrokerError, SpecError, TopicMissingError
 from frazil.model.spec import Settings
 from tests.routes import EVENTS
 
@@ -175,7 +175,7 @@ def test_addresses_of_another_configuration_are_not_to_be_written_into_it(
     assert f"{elsewhere} uses other addresses: {ORIGIN}.\n" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["chek"], ["check", "--confg", "x"], ["check", "extra"], []])
+@pytest.mark.parametrize("arguments", [["chek"], ["check", "--confg", "x"], ["doctor", "extra"], []])
 def test_a_wrong_command_is_misuse(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run(arguments) == 2
     assert "Usage: frazil" in "".join(capsys.readouterr())
@@ -203,6 +203,50 @@ def test_findings_of_further_checks_are_shown_together(
         "\n"
         "hint: run `frazil check` again after fixing them\n"
     )
+
+
+def test_check_takes_names_of_tables(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "tables" / "trades.yaml").write_text("topic: trades\n")
+    asked: list[str] = []
+
+    def no_problem(settings: Settings) -> list[SpecError]:
+        asked.extend(spec.table for spec in settings.tables)
+        return []
+
+    monkeypatch.setattr(check, "CHECKS", (no_problem,))
+
+    assert app.run(["check", "lake.trades"]) == 0
+
+    said = capsys.readouterr()
+    assert asked == ["trades"]
+    assert said.out.count("\n") == 1
+    assert said.out.startswith("lake.trades <- trades")
+    assert said.err == "frazil.yaml: 1 table, no problems found.\n"
+    assert app.run(["check", "trade"]) == 2
+    assert "hint: did you mean trades?" in capsys.readouterr().err
+
+
+def test_the_status_of_check_says_that_only_topics_are_missing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = TopicMissingError("lake.orders: the cluster has no topic orders", hint="create the topic")
+    monkeypatch.setattr(check, "CHECKS", (lambda settings: [missing],))
+
+    assert app.run(["check"]) == 3
+    assert capsys.readouterr().err == (
+        "TopicMissingError: lake.orders: the cluster has no topic orders\n"
+        "\n"
+        "hint: create the topic\n"
+        "\n"
+        "frazil.yaml: 1 table, no other problems found.\n"
+    )
+
+    monkeypatch.setattr(check, "CHECKS", (lambda settings: [missing, SpecError("two", hint="fix it")],))
+
+    assert app.run(["check"]) == 1
+    assert "no other problems" not in capsys.readouterr().err
 
 
 def test_hints_name_the_file_that_config_names(

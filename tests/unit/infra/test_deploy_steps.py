@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from confluent_in_memory import WHO, Wire, cloud_over
 
 from devcloud.confluent_double import ConfluentDouble
-from frazil.cli import materialize
+from frazil.cli import check
 from frazil.model.errors import ServiceError, SettingError
 from infra.deploy.__main__ import run
 from infra.deploy.accounts import account_record
@@ -88,7 +88,7 @@ def test_tables_that_wait_for_a_topic_or_a_subject_stop_nothing(
 
     STEPS["tables"](applied, nothing())
 
-    assert materialize.NOT_THERE_YET == NOT_THERE_YET
+    assert check.NOT_THERE_YET == NOT_THERE_YET
 
 
 def test_hints_name_frazil_as_it_can_be_run(
