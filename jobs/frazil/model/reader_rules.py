@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from frazil.model.columns import Column, ColumnType, Fixed, ListOf, MapOf, Scalar, walk
+from frazil.model.columns import Column, ColumnType, Fixed, ListOf, MapOf, Scalar, Struct, walk
 from frazil.model.schemas import SchemaFinding
 from frazil.model.spec import Reader
 
@@ -104,6 +104,14 @@ def _is_fixed(column_type: ColumnType) -> bool:
     return isinstance(column_type, Fixed)
 
 
+def _resembles_a_variant(column_type: ColumnType) -> bool:
+    """Return whether a Parquet file has this struct as it would have a VARIANT without its annotation."""
+    if not isinstance(column_type, Struct):
+        return False
+    types = {column.name: column.type for column in column_type.columns if column.name != "typed_value"}
+    return types.keys() == {"metadata", "value"} and {*types.values()} <= {_TEXT, _BYTES}
+
+
 def _at_the_top(path: str) -> bool:
     return re.search(r"[.\[{]", path) is None
 
@@ -124,7 +132,10 @@ def _column(name: str, column_type: ColumnType) -> Column:
     return Column(name, column_type)
 
 
-_TEXT, _TIME, _UUID = Scalar("string"), Scalar("time"), Scalar("uuid")
+_TEXT, _TIME, _UUID, _BYTES = Scalar("string"), Scalar("time"), Scalar("uuid"), Scalar("binary")
+_VARIANT = Struct((_column("metadata", _BYTES), _column("value", _BYTES)))
+_PROPERTIES = Struct((_column("value", _TEXT), _column("metadata", _TEXT)))
+_THREE_TEXTS = Struct((_column("metadata", _TEXT), _column("value", _TEXT), _column("x", _TEXT)))
 
 RULES: tuple[ReaderRule, ...] = (
     ReaderRule(
@@ -152,6 +163,17 @@ RULES: tuple[ReaderRule, ...] = (
     ReaderRule("duckdb", "upper case and dots in names of columns", "fine", "quoted", "on the engine",
                column=lambda _, column: _upper_case(column.name) or "." in column.name,
                examples=Examples((_column("Total", _TEXT), _column("a.b", _TEXT)))),
+    ReaderRule(
+        "duckdb", "a struct of two texts or binaries, `metadata` and `value`", "warn",
+        f"{_DUCKDB_RUN}: with its extension delta loaded, it takes the struct for a VARIANT", "on the engine",
+        "is a struct that DuckDB takes for a VARIANT while its extension delta is loaded, and cannot read then: read"
+        " the Iceberg table in a session without delta",
+        column=_holds(_resembles_a_variant),
+        examples=Examples(
+            (_column("v", _VARIANT), _column("v", ListOf(_PROPERTIES)), _column("v", MapOf(_TEXT, _VARIANT))),
+            (_column("v", _THREE_TEXTS), _column("v", Struct((_column("metadata", _TEXT),)))),
+        ),
+    ),
     ReaderRule(
         "athena", "type fixed", "refuse", _ATHENA_TYPES, "the recognition only",
         "is a {type}, which Athena does not support: write bytes, or remove athena from `readers`",
