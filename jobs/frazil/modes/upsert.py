@@ -105,7 +105,7 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
     if cut is not None:
         settled = replace(settled, live=settled.live[changes.order[-1][settled.live] > cut.last])
     completed = _completed(written, found, changes, identities, rows, settled) if written.incomplete else Completed()
-    settled = replace(settled, live=np.setdiff1d(settled.live, completed.unkept, assume_unique=True))
+    settled = _without_unkept(settled, completed.unkept, changes, identities)
     ours, theirs = taken_out(changes, settled), settled.replaced if cut is None else settled.replaced[:0]
     late = settled.late
     late_rows, late_deletes = late[changes.file[late] != DELETE], late[changes.file[late] == DELETE]
@@ -162,6 +162,17 @@ def _completed(
         truncates=np.array([] if written.truncation is None else written.truncation.offsets, np.int64),
     )
     return complete(written.incomplete, chains)
+
+
+def _without_unkept(settled: Settled, unkept: Numbers, changes: Changes, identities: Grouped) -> Settled:
+    """Return what stays where these records change nothing: a delete that only they follow is the newest one still."""
+    if not len(unkept):
+        return settled
+    others = np.setdiff1d(np.arange(len(changes)), np.union1d(settled.late, unkept), assume_unique=True)
+    _, winners = _newest(identities.place[others], tuple(column[others] for column in changes.order))
+    newest = np.sort(others[winners])
+    live = np.setdiff1d(settled.live, unkept, assume_unique=True)
+    return replace(settled, live=live, deletes=newest[changes.file[newest] == DELETE])
 
 
 def with_remembered(stored: StoredRows, identities: Grouped, memory: Memory) -> StoredRows:

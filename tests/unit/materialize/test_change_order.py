@@ -121,6 +121,18 @@ def test_a_change_that_is_older_than_a_delete_does_not_bring_its_key_back(stream
     stream.verified()
 
 
+def test_a_delete_is_remembered_though_an_update_that_has_no_row_to_keep_follows_it(stream: SourceOrdered) -> None:
+    stream.put(1, postgres("c", after=order(1), lsn=1))
+    stream.put(1, postgres("d", before=order(1), lsn=5))
+    stream.put(1, postgres("u", lsn=7))
+    stream.catch_up()
+    stream.put(1, postgres("u", after=order(1), lsn=4), partition=1)
+    stream.catch_up()
+
+    assert stream.rows("id") == []
+    assert stream.verified().counts == Counts(read=4, rows=1, deletes=1, duplicates=1, skipped=1)
+
+
 def test_partitions_may_be_added(stream: SourceOrdered) -> None:
     stream.put(1, postgres("c", after=order(1, notes="before"), lsn=1))
     stream.catch_up()
