@@ -306,6 +306,18 @@ def test_soft_deletes_keep_the_row_and_mark_it(tmp_path: Path) -> None:
     assert stream.verified().counts == Counts(read=7, rows=6, skipped=1)
 
 
+def test_an_update_without_the_row_is_skipped_where_there_is_none_to_keep_with_soft_deletes_too(tmp_path: Path) -> None:
+    stream = ChangeStream.at(tmp_path, ChangeEvents(soft_deletes=True), on_tombstone="skip")
+    stream.send(1, postgres("u"))
+    stream.send(2, postgres("u"))
+    stream.send(2, postgres("d", before=order(2, notes="x")))
+    stream.send(2, postgres("u"))
+    stream.catch_up()
+
+    assert stream.rows("id", "notes", "__op", "__deleted") == [(2, "x", "u", False)]
+    assert stream.verified().counts == Counts(read=4, rows=2, skipped=2)
+
+
 EVENTS = st.tuples(
     st.integers(1, 2),
     st.sampled_from(["whole", "notes", "tags", "both", "keeps", "delete", "tombstone", "truncate"]),

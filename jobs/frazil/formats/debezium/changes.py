@@ -46,8 +46,9 @@ class Changes:
     """The changes of some records: each is a row, a delete or a truncate, or was skipped or rejected.
 
     `indexes` are the records of the rows, ascending, and the flags belong to the rows. `keeps_row`: the stored values
-    stay, but those of the metadata columns; where no row is stored, the values given are the row, if it is
-    soft-deleted. `unavailable` are the columns of which some values stay as they are stored; here these are null.
+    stay, but those of the metadata columns; where no row is stored, the values given are the row, or the record changes
+    nothing if it `needs_row`. `unavailable` are the columns of which some values stay as they are stored; here these
+    are null.
     `deletes` are the records that take out the row of their key, `truncates` those that take out all rows.
     `delete_position` orders the deletes as the source's log does, as columns of the rows order these, the most
     significant number first; it is empty if the offset orders. `skipped` are records by the reason under which they are
@@ -57,6 +58,7 @@ class Changes:
     rows: pa.RecordBatch
     indexes: Indexes
     keeps_row: Flags
+    needs_row: Flags
     unavailable: Mapping[str, Flags]
     deletes: Indexes
     delete_position: tuple[Indexes, ...]
@@ -129,6 +131,7 @@ class Envelopes:
             rows=self._rows(converted.rows, parts, indexes, at),
             indexes=indexes,
             keeps_row=keeps_row[indexes],
+            needs_row=(keeps_row & parts.are(UPDATE))[indexes],
             unavailable={name: mark[stays] for name, mark in marks.items()},
             deletes=deletes,
             delete_position=tuple(column[deletes] for column in at.columns),

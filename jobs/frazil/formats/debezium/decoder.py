@@ -75,10 +75,10 @@ def accepted_of(decoded: Decoded) -> Indexes:
 
 def _incomplete(changes: Changes, settings: ChangeEvents) -> Iterator[Incomplete]:
     """Yield the rows that take values from stored ones: by the columns that they take."""
-    if changes.keeps_row.any():
-        needs_row = not settings.soft_deletes
-        own, which = about_names(settings), changes.indexes[changes.keeps_row]
-        yield Incomplete(own, which, are_own=True, needs_row=needs_row)
+    for needs_row in (False, True):
+        which = changes.indexes[changes.keeps_row & (changes.needs_row == needs_row)]
+        if len(which):
+            yield Incomplete(about_names(settings), which, are_own=True, needs_row=needs_row)
     if changes.unavailable:
         names, marks = tuple(changes.unavailable), np.stack([*changes.unavailable.values()], axis=1)
         rows = np.flatnonzero(marks.any(axis=1))
