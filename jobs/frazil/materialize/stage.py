@@ -75,7 +75,9 @@ class ReadBatch:
         # the rest of the state is as planned, with later origins
         plan = replace(self.plan, state=replace(self.plan.state, foreign=count_foreign(here)))
         change, remembered = self._change(here.view)
-        plan = replace(plan, state=replace(plan.state, foreign=plan.state.foreign.without_copies(change.copies)))
+        foreign = plan.state.foreign.without_copies(change.copies)
+        foreign = foreign.of_emptied_table() if self.got.truncates else foreign
+        plan = replace(plan, state=replace(plan.state, foreign=foreign))
         got = self.got.without_late(change.late, [each.topic for each in plan.topics]).without_unkept(change.unkept)
         state = next_state(
             plan,

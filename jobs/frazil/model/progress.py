@@ -171,6 +171,10 @@ class ForeignChanges:
         """Return the changes without the effect of so many rows that others had copied, and that are gone again."""
         return replace(self, rows_removed=self.rows_removed + count, sourced_removed=self.sourced_removed + count)
 
+    def of_emptied_table(self) -> ForeignChanges:
+        """Return the changes after all rows were taken out: no row of others is left, or missing because of others."""
+        return replace(self, rows_removed=self.rows_added, unsourced_added=0, sourced_removed=0)
+
 
 FOREIGN_NAMES_KEPT = 20
 

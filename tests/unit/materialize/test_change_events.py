@@ -6,10 +6,12 @@ import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from change_streams import ChangeStream
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from pyiceberg.expressions import EqualTo
 from whole_batches import World
 
 from frazil.formats.connect_json import embedded
@@ -244,6 +246,28 @@ def test_a_truncate_takes_out_all_earlier_rows(stream: ChangeStream) -> None:
     stream.catch_up()
     assert stream.rows("id", "notes") == [(3, "again")]
     stream.verified()
+
+
+@pytest.mark.parametrize("act", ["delete", "insert", "copy"])
+def test_a_truncate_takes_out_what_others_have_left(stream: ChangeStream, act: str) -> None:
+    for key in (1, 2):
+        stream.send(key, postgres("c", after=order(key)))
+    stream.catch_up()
+    loaded = stream.world.lake.catalog.load_table(stream.spec.identifier)
+    match act:
+        case "delete":
+            loaded.delete(EqualTo("id", 1))
+        case "insert":
+            loaded.append(pa.table({"id": pa.array([7], pa.int32())}))
+        case _:
+            loaded.append(loaded.scan().to_arrow())
+    stream.send(3, postgres("c", after=order(3)))
+    stream.send(None, postgres("t"))
+    stream.send(4, postgres("c", after=order(4)))
+    stream.catch_up()
+
+    assert stream.rows("id") == [(4,)]
+    assert stream.verified().counts == Counts(read=5, rows=4, deletes=1)
 
 
 def test_a_truncate_of_soft_deletes_pauses_the_table_and_loses_nothing(tmp_path: Path) -> None:
