@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,11 @@ from hypothesis import strategies as st
 from shaped_tables import TABLES, Sent, Shapes
 from test_groups import KilledError, at_commit, kill
 
+from frazil.maintain import rewriting
 from frazil.materialize import epoch_tags
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.replay.request import check_replayable
+from frazil.materialize.rewrite_files import Rewriting
 from frazil.model.errors import GroupApartError, PausedError, ReplayError, SourceChangedError, SpecChangeError
 from frazil.model.progress import Counts
 from frazil.model.routes import Group, Route
@@ -181,6 +184,23 @@ def test_a_table_that_follows_keys_and_was_changed_meanwhile_halts_the_group(beg
     roll_back(begun, 2)
     begun.catch_up()
 
+    begun.check()
+
+
+def test_files_are_not_rewritten_under_a_batch_that_another_driver_is_publishing(
+    begun: Shapes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun.catch_up()
+    begun.send(("d", 1, 50, 0))
+    view, clients = begun.stands("now").view, begun.driver().clients
+    killed_before(begun, "now")
+    monkeypatch.setattr(rewriting, "WORTH_A_SNAPSHOT", 1)
+
+    with caplog.at_level(logging.INFO):
+        Rewriting(begun.tables[1], "slow").between_batches(clients, view)
+
+    assert "rewrite_overtaken" in caplog.messages
+    begun.catch_up()
     begun.check()
 
 
