@@ -27,12 +27,11 @@ from frazil.model.remembered import RememberedDeletes
 from frazil.model.routes import Group
 from frazil.model.schemas import SchemaId, in_order
 from frazil.modes.followed import partition_number
+from frazil.modes.incomplete import NO_ROW_TO_KEEP
 from frazil.modes.mode import Late, Written
 from frazil.modes.truncation import OutOfTable
 
 NOTHING: Mapping[int, OutOfTable] = {}
-NO_ROW_TO_KEEP = "no_row_to_keep"
-"""The reason under which change events are skipped that keep a row which is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,11 +263,22 @@ def _advanced_source(before: SourceProgress, facts: TopicFacts | None, got: Inge
     if facts is None:
         return replace(before, partitions={n: replace(p, start=p.next) for n, p in before.partitions.items()})
     results = {each.partition: each for each in got.ranges if each.topic == facts.topic}
+    last = last_incomplete(got.incomplete)
     partitions = {
-        number: _advance(before.partitions.get(number), results.get(number), partition)
+        number: _advance(before.partitions.get(number), results.get(number), partition).with_incomplete(
+            last.get(number, -1)
+        )
         for number, partition in facts.partitions.items()
     }
     return replace(before, topic_id=facts.topic_id or before.topic_id, partitions=partitions)
+
+
+def last_incomplete(events: Iterable[IncompleteRecords]) -> dict[int, int]:
+    """Return the greatest offset of the events of each partition."""
+    last: dict[int, int] = {}
+    for each in events:
+        last[each.partition] = max(last.get(each.partition, -1), max(each.offset, default=-1))
+    return last
 
 
 def without_rows(source: SourceProgress, replaced: Mapping[int, OutOfTable]) -> SourceProgress:
@@ -294,6 +304,7 @@ def _advance(before: PartitionProgress | None, result: RangeResult | None, facts
         leader_epoch=before.leader_epoch if result.leader_epoch is None else result.leader_epoch,
         record_bytes=before.record_bytes if result.record_bytes is None else result.record_bytes,
         replaced=before.replaced,
+        last_incomplete=before.last_incomplete,
     )
 
 

@@ -90,6 +90,8 @@ class PartitionProgress:
 
     `sums` are those of the rows that are in the table: all that were counted but those that were `replaced`.
     `record_bytes` is the mean size of key and value in the most recently read records; None before the first record.
+    `last_incomplete` is the offset of the last change event that took values from the row before it; -1 if there was
+    none, and None if an earlier release has read events.
     """
 
     origin: int
@@ -100,6 +102,7 @@ class PartitionProgress:
     leader_epoch: int | None = None
     record_bytes: int | None = None
     replaced: int = 0
+    last_incomplete: int | None = None
 
     @property
     def live_rows(self) -> int:
@@ -107,7 +110,12 @@ class PartitionProgress:
 
     @staticmethod
     def beginning_at(offset: int) -> PartitionProgress:
-        return PartitionProgress(origin=offset, start=offset, next=offset)
+        return PartitionProgress(origin=offset, start=offset, next=offset, last_incomplete=-1)
+
+    def with_incomplete(self, offset: int) -> PartitionProgress:
+        """Return the progress after a change event that took values from the row before it; -1 is no event."""
+        known = self.last_incomplete
+        return self if known is None else replace(self, last_incomplete=max(known, offset))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@ from frazil.model.ingested import IncompleteRecords
 from frazil.model.updates import RowUpdates, TakenColumns
 from frazil.modes.wanted import Numbers, as_array, as_numbers
 
+NO_ROW_TO_KEEP = "no_row_to_keep"
+"""The reason under which change events are counted that keep a row which is not there."""
+
 Place = tuple[int, int]
 """A row: the number of its data file, and its position in it."""
 NO_FILE = -1

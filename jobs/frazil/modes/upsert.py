@@ -104,13 +104,13 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
     settled = settle(changes, identities, stored)
     if cut is not None:
         settled = replace(settled, live=settled.live[changes.order[-1][settled.live] > cut.last])
-    completed = _completed(written, found, changes, identities, rows, settled) if written.incomplete else Completed()
-    settled = _without_unkept(settled, completed.unkept, changes, identities)
+    whole = completed(written, found, changes, identities, rows, settled)
+    settled = _without_unkept(settled, whole.unkept, changes, identities)
     ours, theirs = taken_out(changes, settled), settled.replaced if cut is None else settled.replaced[:0]
     late = settled.late
     late_rows, late_deletes = late[changes.file[late] != DELETE], late[changes.file[late] == DELETE]
-    replaced = np.setdiff1d(ours, [*late_rows, *completed.unkept], assume_unique=True)
-    rewritten = np.union1d(ours, completed.records)
+    replaced = np.setdiff1d(ours, [*late_rows, *whole.unkept], assume_unique=True)
+    rewritten = np.union1d(ours, whole.records)
     deletes = [
         *deleted_rows([each.path for each in written.followed], changes.file[rewritten], changes.position[rewritten]),
         *(deletions(found, stored.file[theirs], stored.position[theirs]) if cut is None else cut.dropped()),
@@ -119,9 +119,9 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
     partition_of_stored, offset_of_stored = _each_once(*(column[theirs] for column in stored.order[-2:]))
     return BatchChange(
         written.files,
-        figures_of(written, found if cut is None else cut.found(), deletes, updated=len(completed.records)),
+        figures_of(written, found if cut is None else cut.found(), deletes, updated=len(whole.records)),
         deletes,
-        completed.updates,
+        whole.updates,
         late=_late(partition, offset, late_rows, late_deletes),
         replaced=_together(
             _out_of_table(
@@ -130,13 +130,13 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
             ),
             {} if cut is None else cut.rows,
         ),
-        unkept=_out_of_table(partition[completed.unkept], offset[completed.unkept]),
+        unkept=_out_of_table(partition[whole.unkept], offset[whole.unkept]),
         copies=len(theirs) - len(offset_of_stored),
         remembered=_remembered(changes, settled.deletes, written.memory) if columns else None,
     )
 
 
-def _completed(
+def completed(
     written: Written,
     found: Sequence[FoundRows],
     changes: Changes,
@@ -145,6 +145,8 @@ def _completed(
     settled: Settled,
 ) -> Completed:
     """Return what completes the rows of change events that take values from the row before them."""
+    if not written.incomplete:
+        return Completed()
     ascending = np.lexsort((*reversed(changes.order), identities.place))
     on_time = ascending[~np.isin(ascending, settled.late)]
     own, (*_, partition, offset) = len(written.followed), changes.order

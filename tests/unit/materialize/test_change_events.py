@@ -16,10 +16,9 @@ from whole_batches import World
 
 from frazil.formats.connect_json import embedded
 from frazil.materialize.pause.pausing import pause_of
-from frazil.materialize.replay.request import ReplayRequest
 from frazil.model.change_events import ChangeEvents
 from frazil.model.dead_letter import Reason
-from frazil.model.errors import IncompatibleSchemaError, PausedError, ReplayError, UnsupportedChangeError
+from frazil.model.errors import IncompatibleSchemaError, PausedError, UnsupportedChangeError
 from frazil.model.ingested import IngestTask, TaskResult
 from frazil.model.policed import policed
 from frazil.model.policies import Policies, Policy
@@ -51,13 +50,6 @@ def form(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def stream(tmp_path: Path, form: str) -> ChangeStream:
     return ChangeStream.at(tmp_path, form=form)
-
-
-def test_dead_letters_are_not_replayed_because_later_events_may_have_taken_values_from_them(
-    stream: ChangeStream,
-) -> None:
-    with pytest.raises(ReplayError, match="may have taken values from them"):
-        stream.world.table(stream.spec).replay(ReplayRequest("r", "test", "now"))
 
 
 def test_a_snapshot_and_what_follows_it_are_the_present_state(stream: ChangeStream) -> None:

@@ -1,7 +1,7 @@
 """Replays into tables that follow keys: which dead letters can be compared with what came after them (decision 0046).
 
 A replayed record is compared with the rows of its identity, as a late record of a batch is. Only a delete leaves no
-row to compare with.
+row to compare with, and a row does not say which of its values were those of the row before it (decision 0050).
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ from frazil.materialize.update_rows import update_rows
 from frazil.model.remembered import RememberedDeletes
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
+from frazil.modes.incomplete import NO_ROW_TO_KEEP
 from frazil.modes.mode import BatchChange
-from frazil.modes.undecided import undecided
+from frazil.modes.undecided import ORDER_UNKNOWN, VALUES_UNKNOWN, Followed, undecided
 from frazil.modes.wanted import Numbers
 
 Flags = npt.NDArray[np.bool_]
 
-ORDER_UNKNOWN = "order_unknown"
-"""Why a letter stays: its key may have been deleted after it."""
-
-WHY_UNKNOWN = "the table does not know whether its key was deleted later, or which of two partitions is newer"
+WHY = {
+    ORDER_UNKNOWN: "the table does not know whether its key was deleted later, or which of two partitions is newer",
+    VALUES_UNKNOWN: "later events of its key may have taken values from the row before it: only a rebuild reads all",
+    NO_ROW_TO_KEEP: "it keeps the row of its key, which has none",
+}
+"""What is wrong with letters that stay, by the reason."""
 
 MARGIN = timedelta(hours=1)
 """A delete is remembered from the time of its batch on, and a letter of this batch was read a while later."""
@@ -60,19 +63,26 @@ class ReplayTarget:
         """Return what the replay changes, and the deletes that the table remembers after it."""
         return change_table(self.access, rows.written, self.at.state.remembered, now=self.clients.now())
 
-    def undecided(self, rows: ReplayedRows, dead_letters: TableView) -> dict[Source, Offsets]:
-        """Return the letters that stay, because the table cannot say what they change."""
+    def undecided(self, rows: ReplayedRows, dead_letters: TableView) -> dict[str, dict[Source, Offsets]]:
+        """Return the letters that stay, because the table cannot say what they change, by the reason."""
         if self.spec.write not in ("upsert", "history"):
             return {}
         now, access = self.clients.now(), self.access
         memory = access.recall(self.at.state.remembered, now=now)
         written = replace(rows.written, memory=memory)
-        may_lack = partial(self._may_lack_deletes, dead_letters, now)
-        found = undecided(self.spec, written, access.find, may_lack)
         (source,) = self.at.state.sources
-        by_source = {(source.topic, source.generation, number): offsets for number, offsets in found.items()}
-        both = joined([by_source, self._ordered_by_offset(rows)])
-        return {at: np.unique(offsets) for at, offsets in both.items() if len(offsets)}
+        followed = Followed(
+            by_deletes=partial(self._may_lack_deletes, dead_letters, now),
+            by_incomplete=self._may_have_given,
+            lost_events=NO_ROW_TO_KEEP in self.at.state.skipped_by_reason,
+        )
+        stay = {
+            reason: {(source.topic, source.generation, number): offsets for number, offsets in found.items()}
+            for reason, found in undecided(self.spec, written, access.find, followed).items()
+        }
+        both = joined([stay.get(ORDER_UNKNOWN, {}), self._ordered_by_offset(rows)])
+        stay[ORDER_UNKNOWN] = {at: np.unique(offsets) for at, offsets in both.items() if len(offsets)}
+        return {reason: letters for reason, letters in stay.items() if letters}
 
     def _ordered_by_offset(self, rows: ReplayedRows) -> dict[Source, Offsets]:
         """Return the letters that offsets ordered before partitions were added, in a table that a column orders now."""
@@ -89,13 +99,26 @@ class ReplayTarget:
         deletes = {number: each.counts.deletes for number, each in source.partitions.items()}
         if count_foreign(self.at).sourced_removed:
             deletes = dict.fromkeys(deletes, 1)
-        if self.spec.order_by is None:
+        if not self.spec.order:
             return np.isin(partition, [number for number, count in deletes.items() if count])
         lacking = np.full(len(offset), bool(sum(deletes.values())))
         for number in np.unique(partition[lacking]).tolist():
             here = lacking & (partition == number)
             lacking[here] = ~np.isin(offset[here], self._recent(dead_letters, now, number, offset[here]))
         return lacking
+
+    def _may_have_given(self, partition: Numbers, offset: Numbers) -> Flags:
+        """Return whether a change event that came after each letter took values from the row before it."""
+        (source,) = self.at.state.sources
+        last = {number: each.last_incomplete for number, each in source.partitions.items()}
+        if self.spec.order:
+            return np.full(len(offset), any(each is None or each >= 0 for each in last.values()))
+        given = np.ones(len(offset), np.bool_)
+        for number, end in last.items():
+            if end is not None:
+                here = partition == number
+                given[here] = offset[here] < end
+        return given
 
     def _recent(self, dead_letters: TableView, now: datetime, partition: int, offsets: Offsets) -> Offsets:
         """Return the letters that were read so recently that all deletes since are remembered."""

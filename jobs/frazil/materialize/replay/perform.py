@@ -32,10 +32,18 @@ from frazil.materialize.plan import check_not_paused
 from frazil.materialize.publish import Share, publish
 from frazil.materialize.replay.answer import answer
 from frazil.materialize.replay.doubled import check_no_rows
-from frazil.materialize.replay.keyed import ORDER_UNKNOWN, WHY_UNKNOWN, ReplayTarget
+from frazil.materialize.replay.keyed import WHY, ReplayTarget
 from frazil.materialize.replay.letters import LETTERS_AT_ONCE, Letters, Waiting, chosen_letters, without
 from frazil.materialize.replay.redecode import NewSchemaError, Redecoder, SchemaUse
-from frazil.materialize.replay.replayed_state import ReplayedRows, check, of_group, outcome_of, receipt_of, state_after
+from frazil.materialize.replay.replayed_state import (
+    ReplayedRows,
+    check,
+    joined,
+    of_group,
+    outcome_of,
+    receipt_of,
+    state_after,
+)
 from frazil.materialize.replay.request import ReplayRequest, ReplayResult, check_replayable
 from frazil.materialize.schema.fitted import fitted
 from frazil.materialize.state import Standing
@@ -87,7 +95,7 @@ class Replay:
         """Replay what is chosen, a portion at a time, each in a snapshot of its own, until nothing is left to try.
 
         Raises PausedError, ContendedError if others keep publishing, and what a batch raises. What is visible by then
-        is right. Raises ReplayError for a table whose rows take values from others, and for shapes.
+        is right. Raises ReplayError for shapes.
         """
         check_replayable(self.spec)
         overtaken = 0
@@ -161,9 +169,10 @@ class Replay:
         undecided = self._target(self.tables[0], self._ledger(here)).undecided(got.replayed()[0], dead_letters)
         if not undecided:
             return got
-        left = without(chosen, {source: [offsets] for source, offsets in undecided.items()})
+        left = without(chosen, {source: [offsets] for source, offsets in joined(undecided.values()).items()})
         again = self._decoded({source: each for source, each in left.items() if len(each)}, here, dead_letters)
-        again.stay(undecided, ORDER_UNKNOWN, WHY_UNKNOWN)
+        for reason, letters in undecided.items():
+            again.stay(letters, reason, WHY[reason])
         return again
 
     def _target(self, table: OneTable, here: Standing) -> ReplayTarget:

@@ -24,7 +24,7 @@ from frazil.materialize.replay.replayed_state import ReplayedRows
 from frazil.materialize.replay.request import ReplayResult
 from frazil.materialize.schema.former_names import former_names_of
 from frazil.materialize.schema.routed import takes
-from frazil.model.ingested import FollowedRecords, FollowedRows, TaskContext, WrittenFile
+from frazil.model.ingested import FollowedRecords, FollowedRows, IncompleteRecords, TaskContext, WrittenFile
 from frazil.model.plan import WriterSchemas
 from frazil.model.progress import TableState
 from frazil.model.schemas import ExcludedSchemas, RegisteredSchema, SchemaId
@@ -34,6 +34,9 @@ from frazil.modes.followed import FollowedColumns
 from frazil.modes.wanted import as_numbers
 from frazil.ports import Lake, SchemaRegistry
 from frazil.records import Records
+
+TRUNCATE = "truncate"
+WHY_TRUNCATE = "it would take out all rows from before it, also values that later events took from them"
 
 OPTIONAL = ("timestamp_type", "leader_epoch")
 """Metadata that dead letters have only if the table of rows kept it when they were read."""
@@ -54,12 +57,16 @@ class NewSchemaError(Exception):
 
 @dataclass(slots=True)
 class _NewRows:
-    """The files of one table, and the offsets of their rows. `deletes` are those of a table that follows keys."""
+    """The files of one table, and the offsets of their rows. `deletes` are those of a table that follows keys.
+
+    `incomplete` are the change events among the rows that take values from the row before them.
+    """
 
     files: list[WrittenFile] = field(default_factory=list)
     offsets: dict[Source, list[Offsets]] = field(default_factory=dict)
     followed: list[FollowedRows] = field(default_factory=list)
     deletes: dict[Source, list[FollowedRecords]] = field(default_factory=dict)
+    incomplete: list[IncompleteRecords] = field(default_factory=list)
 
     def add(self, source: Source, new: NewRows) -> None:
         self.offsets.setdefault(source, []).append(np.asarray(new.offsets, np.int64))
@@ -74,6 +81,7 @@ class _NewRows:
             followed=tuple(self.followed),
             deletes=tuple(each for parts in self.deletes.values() for each in parts),
             deleting=deleting,
+            incomplete=tuple(self.incomplete),
         )
 
 
@@ -162,6 +170,8 @@ class Redecoder:
     def _count(self, source: Source, decoded: DecodedRecords) -> None:
         for rows, new in zip(self._rows, decoded.tables, strict=True):
             rows.add(source, new)
+        self._rows[0].incomplete += decoded.incomplete
+        self.stay({source: decoded.truncates}, TRUNCATE, WHY_TRUNCATE)
         self.truncated_nanos += decoded.truncated_nanos
         self.undeclared_fields += decoded.undeclared_fields
         for reason, count in decoded.skipped_by_reason.items():

@@ -10,10 +10,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from frazil.materialize.account import Ingested, without_rows
+from frazil.materialize.account import Ingested, last_incomplete, without_rows
 from frazil.materialize.dead_letter_marks import Offsets, Source
 from frazil.model.errors import CountMismatchError
-from frazil.model.ingested import FollowedRecords, FollowedRows, RangeResult, RouteRows, WrittenFile
+from frazil.model.ingested import (
+    FollowedRecords,
+    FollowedRows,
+    IncompleteRecords,
+    RangeResult,
+    RouteRows,
+    WrittenFile,
+)
 from frazil.model.plan import BatchPlan
 from frazil.model.progress import Counts, Fitted, PartitionProgress, SourceProgress, TableState
 from frazil.model.receipt import Receipt
@@ -33,7 +40,8 @@ NONE_LATE = Late(OutOfTable(), 0)
 class ReplayedRows:
     """What dead letters became: rows, by their files and their offsets by partition, and `deleting` records.
 
-    Of a table that follows keys, `followed` is about each row, and `deletes` about each deleting record.
+    Of a table that follows keys, `followed` is about each row, and `deletes` about each deleting record. `incomplete`
+    are the change events among the rows that take values from the row before them.
     """
 
     files: tuple[WrittenFile, ...]
@@ -43,6 +51,7 @@ class ReplayedRows:
     followed: tuple[FollowedRows, ...] = ()
     deletes: tuple[FollowedRecords, ...] = ()
     deleting: Mapping[Source, Offsets] = field(default_factory=dict)
+    incomplete: tuple[IncompleteRecords, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -55,7 +64,7 @@ class ReplayedRows:
 
     @property
     def written(self) -> Written:
-        return Written(self.files, self.rows, self.followed, self.deletes)
+        return Written(self.files, self.rows, self.followed, self.deletes, self.incomplete)
 
 
 def joined(parts: Iterable[Mapping[Source, Offsets]]) -> dict[Source, Offsets]:
@@ -162,12 +171,13 @@ def state_after(
 def _source(
     source: SourceProgress, got: ReplayedRows, late: Mapping[int, Late], topics: Sequence[str], *, is_grouped: bool
 ) -> SourceProgress:
-    partitions = {}
+    partitions, last = {}, last_incomplete(got.incomplete)
     for number, progress in source.partitions.items():
         at = (source.topic, source.generation, number)
         rows, deletes = (offsets.get(at, NO_OFFSETS) for offsets in (got.offsets, got.deleting))
         late_here = late.get(partition_number(topics, source.topic, number), NONE_LATE)
-        partitions[number] = _partition(progress, rows, deletes, late_here, is_grouped=is_grouped)
+        moved = _partition(progress, rows, deletes, late_here, is_grouped=is_grouped)
+        partitions[number] = moved.with_incomplete(last.get(number, -1))
     return replace(source, partitions=partitions)
 
 

@@ -22,18 +22,12 @@ Record = tuple[str, int, int]
 
 
 def check_replayable(spec: TableSpec) -> None:
-    """Raise ReplayError for shapes, and for change events, whose rows take values from the rows before them."""
+    """Raise ReplayError for shapes."""
     if spec.group is not None and spec.group.has_shapes:
         raise ReplayError(
             f"{spec.dead_letters_identifier}: the dead letters of shapes cannot be replayed yet: their tables"
             " would get the records late",
             hint="fix the cause and produce the records again",
-        )
-    if spec.cdc != "none":
-        raise ReplayError(
-            f"{spec.dead_letters_identifier}: the dead letters of a table with cdc: {spec.cdc} cannot be replayed yet:"
-            " later change events may have taken values from them",
-            hint=f"fix the cause, then run `frazil rebuild {spec.identifier}`, which reads all records again",
         )
 
 
