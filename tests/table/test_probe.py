@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from frazil.model.changes import AddColumn
 from frazil.model.columns import Column, Scalar
 from frazil.model.errors import CatalogError
 from frazil.model.ingested import DeletedRows, WrittenFile
+from frazil.model.partition_numbers import PartitionNumbers
 from frazil.model.probe import IdentityColumns, ProbeTask
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings
@@ -142,6 +144,31 @@ def test_found_rows_have_the_values_that_order_them(tmp_path: Path) -> None:
 
     assert [list(column) for column in by_both.order] == [[10, 20], [-1, LEAST]], "a row without a level is the oldest"
     assert [list(column) for column in by_one.order] == [[10, 20]]
+
+
+def test_rows_have_the_numbers_of_partitions_over_all_topics(tmp_path: Path) -> None:
+    """Rows of a file from before there was a second topic name none; those of an unknown topic are another writer's."""
+    keyed = Keyed(tmp_path)
+    old = keyed.file([(1, 1)])
+    keyed.publish([old])
+    keyed.lake.change_schema(keyed.view, [AddColumn("topic", Scalar("string"))], {})
+    files = DataFileWriter(write_target(keyed.view), storage={}, prefix="w", target_bytes=1 << 20)
+    rows = {"topic": ["b", "a", None, "x"], "partition": [2, 3, 4, 5], "offset": [7, 8, 9, 10]}
+    files.add(pa.RecordBatch.from_pydict({**rows, FIRST: [1] * 4, SECOND: [1] * 4}, schema=files.arrow_schema))
+    (new,) = files.close()
+    keyed.publish([new])
+
+    def numbers(unnamed: str | None) -> dict[str, list[tuple[int, int]]]:
+        task, topics = keyed.task([(1, 1)]), PartitionNumbers(("a", "b"), unnamed)
+        topic = keyed.view.current.schema().find_field("topic").field_id
+        columns = replace(task.columns, topic=topic, numbers=topics)
+        found = probe(replace(task, columns=columns))
+        return {each.file.path: list(zip(each.partition, each.offset, strict=True)) for each in found}
+
+    of_b = 2**32 + 2
+    assert numbers("a") == {old.path: [(0, 0)], new.path: [(of_b, 7), (3, 8), (4, 9)]}
+    assert numbers("b") == {old.path: [(2**32, 0)], new.path: [(of_b, 7), (3, 8), (2**32 + 4, 9)]}
+    assert {path: each for path, each in numbers(None).items() if each} == {new.path: [(of_b, 7), (3, 8)]}
 
 
 def test_positions_go_on_from_one_row_group_to_the_next(keyed: Keyed, monkeypatch: pytest.MonkeyPatch) -> None:

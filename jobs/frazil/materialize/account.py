@@ -20,13 +20,13 @@ from frazil.model.ingested import (
     Truncates,
     WrittenFile,
 )
+from frazil.model.partition_numbers import PartitionNumbers
 from frazil.model.plan import BatchPlan, PartitionFacts, TopicFacts
 from frazil.model.progress import Counts, Fitted, PartitionProgress, SourceProgress, TableState
 from frazil.model.receipt import RangeReceipt, Receipt
 from frazil.model.remembered import RememberedDeletes
 from frazil.model.routes import Group
 from frazil.model.schemas import SchemaId, in_order
-from frazil.modes.followed import partition_number
 from frazil.modes.incomplete import NO_ROW_TO_KEEP
 from frazil.modes.mode import Late, Written
 from frazil.modes.truncation import OutOfTable
@@ -79,11 +79,10 @@ class Ingested:
         """Return whether any offset was read: a batch that only found new schemas publishes nothing."""
         return any(each.end > each.start for each in self.ranges)
 
-    def without_late(self, late: Mapping[int, Late], topics: Sequence[str] = ()) -> Ingested:
+    def without_late(self, late: Mapping[int, Late], numbers: PartitionNumbers) -> Ingested:
         """Return the account in which late records are duplicates. `late` is by the number of the partition."""
-        numbers = [partition_number(topics, each.topic, each.partition) for each in self.ranges]
-        pairs = zip(self.ranges, numbers, strict=True)
-        return replace(self, ranges=tuple(_without(each, late.get(number)) for each, number in pairs))
+        late_in = ((each, late.get(numbers.number(each.topic, each.partition))) for each in self.ranges)
+        return replace(self, ranges=tuple(_without(each, here) for each, here in late_in))
 
     def without_unkept(self, unkept: Mapping[int, OutOfTable]) -> Ingested:
         """Return the account in which events that keep a row which is not there are skipped, by partition."""
@@ -235,12 +234,12 @@ def next_state(
 ) -> TableState:
     """The table's state after the batch. `fitted` records the plan's schemas.
 
-    `replaced` are rows that are not in the table any more, by partition of the only topic. `remembered` are the deletes
-    that it remembers.
+    `replaced` are rows that are not in the table any more, by the number of their partition. `remembered` are the
+    deletes that it remembers.
     """
     now = {facts.topic: facts for facts in plan.topics}
     sources = [_advanced_source(source, now.get(source.topic), got) for source in plan.state.sources]
-    read = replace(plan.state, sources=tuple(without_rows(source, replaced) for source in sources))
+    read = without_rows(replace(plan.state, sources=tuple(sources)), replaced)
     through, observations = with_observation(read, observation(planned_at, plan.observed or plan.topics, sources))
     return replace(
         read,
@@ -281,13 +280,14 @@ def last_incomplete(events: Iterable[IncompleteRecords]) -> dict[int, int]:
     return last
 
 
-def without_rows(source: SourceProgress, replaced: Mapping[int, OutOfTable]) -> SourceProgress:
-    """Return a topic's progress without rows that are not in the table any more, by partition."""
-    partitions = dict(source.partitions)
+def without_rows(state: TableState, replaced: Mapping[int, OutOfTable]) -> TableState:
+    """Return the state without rows that are not in the table any more, by the number of their partition."""
+    partitions = {source.topic: dict(source.partitions) for source in state.sources}
     for number, gone in replaced.items():
-        at = partitions[number]
-        partitions[number] = replace(at, replaced=at.replaced + gone.rows, sums=at.sums - gone.sums)
-    return replace(source, partitions=partitions)
+        topic, partition = state.partition_numbers.source(number)
+        at = partitions[topic][partition]
+        partitions[topic][partition] = replace(at, replaced=at.replaced + gone.rows, sums=at.sums - gone.sums)
+    return replace(state, sources=tuple(replace(each, partitions=partitions[each.topic]) for each in state.sources))
 
 
 def _advance(before: PartitionProgress | None, result: RangeResult | None, facts: PartitionFacts) -> PartitionProgress:

@@ -269,7 +269,8 @@ class TableRun:
 
     def _gets_order(self, at: Standing, topics: Sequence[TopicFacts]) -> bool:
         """Return whether the records of the next batches have another order, which is recorded then."""
-        order = next_order(self.tables[0].given, at, topics[0])
+        first = next((each for each in topics if each.topic == at.state.sources[0].topic), None)
+        order = None if first is None else next_order(self.tables[0].given, at, first)
         if order is not None:
             order.commit(self.clients.lake, self.spec, at)
         return order is not None

@@ -16,6 +16,7 @@ from frazil.materialize.table_change import TableAccess, change_table
 from frazil.materialize.verdicts import new_base
 from frazil.model.errors import SourceChangedError, UnsupportedChangeError
 from frazil.model.ingested import WrittenFile
+from frazil.model.partition_numbers import PartitionNumbers
 from frazil.model.plan import BatchPlan
 from frazil.model.probe import FoundRows
 from frazil.model.progress import Fitted, TableState
@@ -49,7 +50,7 @@ class ReadBatch:
     got: Ingested
     planned_at: datetime
     seconds: Mapping[str, float]
-    find: Callable[[TableView, Numbers, Numbers], Sequence[FoundRows]]
+    find: Callable[[TableView, PartitionNumbers, Numbers, Numbers], Sequence[FoundRows]]
     update: Callable[[TableView, RowUpdates], Sequence[WrittenFile]]
     fitted: Fitted | None = None
     entry: LedgerEntry | None = None
@@ -78,7 +79,7 @@ class ReadBatch:
         foreign = plan.state.foreign.without_copies(change.copies)
         foreign = foreign.of_emptied_table() if self.got.truncates else foreign
         plan = replace(plan, state=replace(plan.state, foreign=foreign))
-        got = self.got.without_late(change.late, [each.topic for each in plan.topics]).without_unkept(change.unkept)
+        got = self.got.without_late(change.late, plan.state.partition_numbers).without_unkept(change.unkept)
         state = next_state(
             plan,
             got,
@@ -102,7 +103,8 @@ class ReadBatch:
         return replace(staged, statistics=None if remembered is None else remembered.file)
 
     def _change(self, view: TableView) -> tuple[BatchChange, RememberedDeletes | None]:
-        access = TableAccess(self.lake, self.spec, view, partial(self.find, view), partial(self.update, view))
+        find = partial(self.find, view, self.plan.state.partition_numbers)
+        access = TableAccess(self.lake, self.spec, view, find, partial(self.update, view))
         written = replace(self.got.written, truncation=self._truncation(view))
         try:
             return change_table(access, written, self.plan.state.remembered, now=self.planned_at)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from frazil.model.partition_numbers import PartitionNumbers
 from frazil.model.plan import OffsetRange, WriterSchemas
 from frazil.model.progress import Counts, OffsetSums
 from frazil.model.routes import Route, are_shapes
@@ -60,7 +61,7 @@ class TaskContext:
     registry: RegistrySettings | None
     storage: Mapping[str, SettingValue]
     source_ids: Mapping[str, tuple[str | None, int]]
-    """The topic id and the generation, by topic."""
+    """The topic id and the generation of each topic that the table was read from, in the order in which they came."""
     excluded: ExcludedSchemas = NONE_EXCLUDED
     routes: tuple[RouteTarget, ...] = ()
 
@@ -68,6 +69,10 @@ class TaskContext:
     def tables(self) -> tuple[RouteTarget, ...]:
         """The tables that get rows. The route of a table without a group has no conditions."""
         return self.routes or (RouteTarget(Route(""), self.spec, self.rows, self.former_names),)
+
+    @property
+    def partition_numbers(self) -> PartitionNumbers:
+        return PartitionNumbers(tuple(self.source_ids))
 
     @property
     def has_shapes(self) -> bool:
@@ -137,6 +142,8 @@ Deletion = DeletedRows | DroppedFile
 @dataclass(frozen=True, slots=True)
 class FollowedRecords:
     """Records of a table that follows keys, by column: the halves of their identity, their partition and offset.
+
+    Partitions are numbered over all topics of the table (`PartitionNumbers`).
 
     `order` are longs that say before partition and offset which record is newer, most significant first.
     """

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from frazil.model.partition_numbers import PartitionNumbers
 from frazil.model.secret import SettingValue
 
 MERGED_FROM = 5
@@ -63,7 +64,8 @@ class StoredFile:
 class IdentityColumns:
     """Columns by their field ids: the halves of the identity, where a row came from, and what orders it before that.
 
-    `end` is a column whose null is the greatest value: the end of an interval. It follows the order.
+    `end` is a column whose null is the greatest value: the end of an interval. It follows the order. `topic` is given
+    where `numbers` has several topics.
     """
 
     first: int
@@ -72,6 +74,13 @@ class IdentityColumns:
     offset: int
     order: tuple[int, ...] = ()
     end: int | None = None
+    topic: int | None = None
+    numbers: PartitionNumbers = field(default_factory=PartitionNumbers)
+
+    @property
+    def read(self) -> frozenset[int]:
+        """All columns, as far as a file has them."""
+        return frozenset({self.first, self.second, *self.found, *(() if self.topic is None else (self.topic,))})
 
     @property
     def needed(self) -> frozenset[int]:
@@ -105,8 +114,8 @@ class FoundRows:
 
     `left` is the number of all its rows that are not deleted. `deleted` are the positions in its own files of deletes,
     if it is crowded. By column: the `position` in the file, ascending, the `place` of the identity in the task, and the
-    partition and offset of the row's record, and the `order` before these, most significant first. Rows without a
-    partition and an offset are left out: they are another writer's.
+    number of the partition and the offset of the row's record, and the `order` before these, most significant first.
+    Rows without a partition and an offset are left out: they are another writer's.
     """
 
     file: StoredFile

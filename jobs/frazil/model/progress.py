@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from frazil.model.partition_numbers import PartitionNumbers
 from frazil.model.remembered import RememberedDeletes
 from frazil.model.routes import Route
 from frazil.model.schemas import SchemaId
@@ -300,6 +301,10 @@ class TableState:
     def topic_of_unnamed_rows(self) -> str | None:
         """The topic of rows that name none; None if each row names its topic."""
         return self.sources[0].topic if len(self.sources) == 1 else self.unnamed_topic
+
+    @property
+    def partition_numbers(self) -> PartitionNumbers:
+        return PartitionNumbers(tuple(source.topic for source in self.sources), self.topic_of_unnamed_rows)
 
     def with_topics(self, added: Sequence[SourceProgress]) -> TableState:
         """Return the state with topics that begin."""

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from frazil.model.columns import Column
 from frazil.model.ingested import FollowedRecords
+from frazil.model.partition_numbers import PartitionNumbers
 from frazil.model.spec import TableSpec
 from frazil.modes.identity import COLUMNS, FIRST, SECOND
 from frazil.modes.order import LEAST, as_order
 from frazil.modes.validity import VALID_FROM, VALID_TO, validity_columns
 from frazil.modes.wanted import as_array
+from frazil.proof.sources import numbered
 
-PARTITIONS = 2**32
-"""More than the partitions of any topic."""
+ONE_TOPIC = PartitionNumbers()
 
 
 def added_columns(spec: TableSpec) -> tuple[Column, ...]:
@@ -43,15 +43,14 @@ class FollowedColumns:
     """In a history, the end of a row's interval."""
     compares_stored: bool = True
     topic: str | None = None
-    topics: tuple[str, ...] = ()
-    """Several topics, which the column `topic` names: then partitions are numbered over all of them."""
+    numbers: PartitionNumbers = ONE_TOPIC
+    """Of several topics, which the column `topic` names, partitions are numbered over all of them."""
 
     @classmethod
-    def of(cls, spec: TableSpec, topics: Sequence[str] = ()) -> FollowedColumns:
-        """Return the columns of a table. `topics` are those of a batch."""
+    def of(cls, spec: TableSpec, numbers: PartitionNumbers = ONE_TOPIC) -> FollowedColumns:
         found = cls._of(spec)
-        several = len(topics) > 1
-        return replace(found, topic=f"{spec.metadata.prefix}topic", topics=tuple(topics)) if several else found
+        several = numbers.has_several
+        return replace(found, topic=f"{spec.metadata.prefix}topic", numbers=numbers) if several else found
 
     @classmethod
     def _of(cls, spec: TableSpec) -> FollowedColumns:
@@ -66,8 +65,7 @@ class FollowedColumns:
         order = [as_order(rows.column(name)).fill_null(LEAST) for name in self.order]
         first, second, partition, offset = rows.select([FIRST, SECOND, self.partition, self.offset]).columns
         if self.topic is not None:
-            topic = pc.index_in(rows.column(self.topic), value_set=pa.array(self.topics))
-            partition = pc.add(pc.multiply(topic.cast(pa.int64()), PARTITIONS), partition.cast(pa.int64()))
+            partition = numbered(self.numbers, rows.column(self.topic), partition)
         names = [FIRST, SECOND, self.partition, self.offset, *map(str, range(len(order)))]
         return pa.RecordBatch.from_arrays([first, second, partition, offset, *order], names=names)
 
@@ -78,15 +76,10 @@ class FollowedColumns:
         return FollowedRecords(first, second, partition, offset, tuple(order))
 
 
-def partition_number(topics: Sequence[str], topic: str, partition: int) -> int:
-    """Return the number of a partition of one of these topics among those of all. That of a single topic is its own."""
-    return (topics.index(topic) if len(topics) > 1 else 0) * PARTITIONS + partition
-
-
 def followed_records(
     identities: Sequence[pa.Array], partition: int, offsets: pa.Int64Array, order: Sequence[pa.Array] = ()
 ) -> FollowedRecords | None:
-    """Return records of one partition by the halves of their identity; None if there is none.
+    """Return records of one partition, by its number, by the halves of their identity; None if there is none.
 
     `order` are columns as in `FollowedColumns`, without nulls.
     """

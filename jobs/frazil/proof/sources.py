@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.model.partition_numbers import PARTITIONS, PartitionNumbers
 from frazil.model.progress import PartitionProgress, TableState
 from frazil.model.spec import TableSpec
 from frazil.proof.tally import TopicPartition
@@ -34,6 +35,11 @@ class SourceColumns:
         """The columns that have a value in each row that has a source."""
         return self.names if self.unnamed_topic is None else (self.partition, self.offset)
 
+    def places(self, rows: pa.RecordBatch, numbers: PartitionNumbers) -> list[pa.Int64Array]:
+        """Return the number of each row's partition, and its offset; the number is null without a topic."""
+        partition, offset = (rows.column(name).cast(pa.int64()) for name in (self.partition, self.offset))
+        return [partition if self.topic is None else numbered(numbers, rows.column(self.topic), partition), offset]
+
     def by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield the rows of each topic. Rows that lack a topic and need one are left out."""
         if rows.num_rows == 0:
@@ -49,6 +55,14 @@ class SourceColumns:
 
 
 DEAD_LETTER_SOURCE = SourceColumns("topic", "partition", "offset")
+
+
+def numbered(numbers: PartitionNumbers, topic: pa.Array, partition: pa.Array) -> pa.Int64Array:
+    """Return the number of each row's partition among those of several topics; null for a row without a source."""
+    place = pc.index_in(topic, value_set=pa.array(numbers.topics, topic.type))
+    if numbers.unnamed is not None:
+        place = pc.if_else(topic.is_valid(), place, numbers.topics.index(numbers.unnamed))
+    return pc.add(pc.multiply(place.cast(pa.int64()), PARTITIONS), partition.cast(pa.int64()))
 
 
 def source_columns(spec: TableSpec, state: TableState) -> SourceColumns:

@@ -48,9 +48,12 @@ def keyed_problems(values: Values, metadata: MetadataColumns) -> Iterator[Proble
     if not identity_of(values, metadata) and "key" not in metadata.keep:
         what = f"{says}, the key is the identity of a row, and the table keeps no key"
         yield _problem(values.place_of(keys.WRITE), what, "set `key` to its format, and add key to metadata.keep")
-    if write != "deduplicate" and values.get(keys.TOPICS) is not None and len(values[keys.TOPICS]) > 1:
+    if len(values.get(keys.TOPICS) or ()) > 1 and write != "deduplicate" and order_by_of(values, metadata) is None:
         what = f"{says}, the offset says which record of a key is the newest, and offsets of several topics do not"
-        yield _problem(values.place_of(keys.TOPICS), what, "write one spec per topic")
+        hint = f"add order_by: {metadata.prefix}timestamp, or a column, or write one spec per topic"
+        if values[keys.CDC] != "none":
+            what, hint = "the change events of a table are in one topic", "write one spec per topic"
+        yield _problem(values.place_of(keys.TOPICS), what, hint)
     if values.get(ROUTES) is not None:
         what = "routes are not supported with a write mode that follows keys"
         yield _problem(values.place_of(ROUTES), what, "write one spec per table, or write: append")

@@ -79,11 +79,12 @@ def check_against_kafka(
 
 def _check(comparing: _Comparing, *, clean: bool) -> Check:
     result, tables, ledger = Comparison(), comparing.tables, comparing.ledger
+    together = collected_of(tables[0]) if compares_together(tables[0].spec) else None
+    read: list[_Partition] = []
     for source in ledger.at.state.sources:
-        if source.topic in ledger.spec.topics:
-            _compare_topic(comparing, source, result)
-        else:
-            _compare_removed_topic(comparing, source, result)
+        compare = _compare_topic if source.topic in ledger.spec.topics else _compare_removed_topic
+        read += compare(comparing, source, result, together)
+    comparing.keys(together, read)
     for table in tables:
         result.findings += lacking_metadata(table.spec, table.at)
     expired = expired_by_source(comparing.dead_letters, ledger.at)
@@ -124,41 +125,45 @@ def lacking_metadata(spec: TableSpec, at: Standing) -> Iterator[Discrepancy]:
         yield Discrepancy(FindingKind.NO_COLUMN, at.view.identifier, what)
 
 
-def _compare_topic(comparing: _Comparing, source: SourceProgress, result: Comparison) -> None:
+def _compare_topic(
+    comparing: _Comparing, source: SourceProgress, result: Comparison, together: Collected | None
+) -> list[_Partition]:
+    """Compare the partitions of a topic, and return them. Keys that are compared `together` are collected there."""
     facts = comparing.kafka.topics.describe(source.topic)
     changed = list(_changed(source, facts))
     result.findings += changed
     if facts is None or any(finding.where == source.topic for finding in changed):
-        return
-    table = comparing.tables[0]
-    together = collected_of(table, source.topic) if compares_together(table.spec) else None
-    read: list[tuple[PartitionComparison, PartitionProgress]] = []
+        return []
+    read: list[_Partition] = []
     for number, progress in sorted(source.partitions.items()):
         if number in facts.partitions:
             where = (source.topic, number)
-            collected = together or collected_of(table, source.topic)
+            collected = together or collected_of(comparing.tables[0])
             comparison = comparing.partition(where, progress, facts, result, collected)
             result.compared[where] = comparison.found
-            read.append((comparison, progress))
+            read.append(_Partition(comparison, progress, facts))
             if together is None:
-                comparing.keys(collected, [(comparison, progress)], facts)
-    comparing.keys(together, read, facts)
+                comparing.keys(collected, read[-1:])
+    return read
 
 
-def _compare_removed_topic(comparing: _Comparing, source: SourceProgress, result: Comparison) -> None:
+def _compare_removed_topic(
+    comparing: _Comparing, source: SourceProgress, result: Comparison, together: Collected | None
+) -> list[_Partition]:
     """Compare a topic that the spec does not name any more, if it still exists and this user may still read it."""
-    found = Comparison()
     try:
-        _compare_topic(comparing, source, found)
+        facts = comparing.kafka.topics.describe(source.topic)
+        replaced = list(_changed(source, facts))
+        if not replaced:
+            found = Comparison()
+            read = _compare_topic(comparing, source, found, together)
+            result.add(found)
+            return read
+        why = "; ".join(f"{finding.where}: {finding.what}" for finding in replaced)
     except BrokerError as refused:
         why = refused.what
-    else:
-        replaced = [finding for finding in found.findings if finding.kind is FindingKind.SOURCE_CHANGED]
-        if not replaced:
-            result.add(found)
-            return
-        why = "; ".join(f"{finding.where}: {finding.what}" for finding in replaced)
     result.notes.append(f"{source.topic}: not compared, and the spec does not name the topic any more: {why}")
+    return []
 
 
 def _changed(source: SourceProgress, facts: TopicFacts | None) -> Iterator[Discrepancy]:
@@ -178,6 +183,15 @@ def _changed(source: SourceProgress, facts: TopicFacts | None) -> Iterator[Discr
         elif partition.end < progress.next:
             what = f"read up to {progress.next}, but the partition ends at {partition.end}: records were lost in Kafka"
             yield Discrepancy(kind, f"{source.topic}-{number}", what)
+
+
+@dataclass(slots=True)
+class _Partition:
+    """A partition that was compared, and the newest facts of its topic."""
+
+    comparison: PartitionComparison
+    progress: PartitionProgress
+    facts: TopicFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,23 +231,19 @@ class _Comparing:
         result.notes += _letter_notes(f"{where[0]}-{where[1]}", comparison.letters, self.tables[0].spec)
         return comparison
 
-    def keys(
-        self,
-        collected: Collected | None,
-        read: Sequence[tuple[PartitionComparison, PartitionProgress]],
-        facts: TopicFacts,
-    ) -> None:
+    def keys(self, collected: Collected | None, read: Sequence[_Partition]) -> None:
         """Compare the keys of partitions, whose records are read again for keys that did not fit in memory."""
         if collected is None:
             return
-        found = {comparison.source: comparison.found for comparison, _ in read}
+        found = {each.comparison.source: each.comparison.found for each in read}
         while True:
             add_compared(collected, found)
             if not collected.goes_on():
                 return
-            for comparison, progress in read:
-                if comparison.keys is not None:
-                    facts, _ = self._read(comparison.keys, comparison.source, progress, facts)
+            for each in read:
+                if each.comparison.keys is not None:
+                    where = each.comparison.source
+                    each.facts, _ = self._read(each.comparison.keys, where, each.progress, each.facts)
 
     def _read(
         self, comparison: Windows, where: TopicPartition, progress: PartitionProgress, facts: TopicFacts

@@ -24,27 +24,28 @@ Collected = NewestRecords | HistoryEnds
 
 
 def compares_together(spec: TableSpec) -> bool:
-    """Return whether all partitions of a topic are compared together: the records of a key may be in several of them.
+    """Return whether the partitions of all topics are compared together: the records of a key may be in several.
 
     Those of a history are compared together because it is read for all of them.
     """
     return bool(spec.order) or spec.keeps_history or spec.write == "deduplicate"
 
 
-def collected_of(table: ComparedTable, topic: str) -> Collected | None:
-    """Return where records of a topic are collected; None unless the table follows keys."""
+def collected_of(table: ComparedTable) -> Collected | None:
+    """Return where records are collected; None unless the table follows keys."""
     if not table.spec.follows_keys:
         return None
-    columns = FollowedColumns.of(table.spec)
+    numbers = table.at.state.partition_numbers
+    columns = FollowedColumns.of(table.spec, numbers)
     if table.spec.keeps_history:
         source = source_columns(table.spec, table.at.state)
-        rows = TableScan(table.at.view, columns=(*HALVES, source.partition, source.offset, *NAMES))
-        return HistoryEnds(topic, rows, source, by_time=table.spec.order_by is not None)
+        rows = TableScan(table.at.view, columns=(*HALVES, *source.names, *NAMES))
+        return HistoryEnds(rows, source, numbers, by_time=table.spec.order_by is not None)
     first_stays = table.spec.write == "deduplicate"
     columns = replace(columns, order=()) if first_stays else columns
     rows = TableScan(table.at.view, columns=NewestRecords.read_from(columns))
     first = offsets_first(table.spec, table.at) if table.spec.order_by is not None else None
-    return NewestRecords(topic, rows, columns, first_stays=first_stays, offsets_first=first)
+    return NewestRecords(numbers, rows, columns, first_stays=first_stays, offsets_first=first)
 
 
 def comparison_of(
@@ -57,10 +58,12 @@ def comparison_of(
 
 
 def add_compared(collected: Collected, found: Mapping[TopicPartition, Compared]) -> None:
-    """Compare what is collected, and add it to what was found in each partition."""
+    """Compare what is collected, and add it to what was found in each partition that could be read."""
     if isinstance(collected, HistoryEnds):
         for ends in collected.compared():
-            found[ends.source].add_ends(ends)
+            if ends.source in found:
+                found[ends.source].add_ends(ends)
     else:
         for keys in collected.compared():
-            found[keys.source].add_keys(keys)
+            if keys.source in found:
+                found[keys.source].add_keys(keys)

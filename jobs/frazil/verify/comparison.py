@@ -95,9 +95,12 @@ def judge(
         what = f"{table} has no column for {', '.join(fields)}"
         result.findings.append(Discrepancy(FindingKind.NO_COLUMN, _writer(schema_id), what))
     _judge_early_ends(tables, result, proof)
+    # a delete that is gone from Kafka may have been in another partition than the record that it followed
+    lost = sum(len(each.lost_keys) for each in result.compared.values())
+    deleted_since = bool(tables[0].spec.order) and lost <= _deletes_gone(tables, result)
     # the row that was removed is the first record of its key, which may be in another partition than the newest
     first_stays = tables[0].spec.write == "deduplicate"
-    lost_anywhere = first_stays and proof.excuses_keys(sum(len(each.lost_keys) for each in result.compared.values()))
+    lost_anywhere = first_stays and proof.excuses_keys(lost)
     for where, found in result.compared.items():
         name = f"{where[0]}-{where[1]}"
         skipped, elsewhere = _not_shown(tables, ledger.state, where)
@@ -116,7 +119,7 @@ def judge(
             )
         if found.lost_keys:
             removed = lost_anywhere or proof.excuses(where, len(found.lost_keys))
-            _lost_keys(name, found, result, excused=removed)
+            _lost_keys(name, found, result, removed=removed, deleted=deleted_since)
         if found.keys_elsewhere:
             keys = plural(found.keys_elsewhere, "key of records has", "keys of records have")
             why = "offsets of two partitions do not say which record of a key is newer"
@@ -132,8 +135,7 @@ def _judge_early_ends(tables: Sequence[ComparedTable], result: Comparison, proof
     early = sum(len(found.ending_early) for found in result.compared.values())
     if not early:
         return
-    known = progress_by_source(tables[0].at.state)
-    gone = sum(max(known[at].counts.deletes - found.deletes, 0) for at, found in result.compared.items())
+    gone = _deletes_gone(tables, result)
     removed = sum(proof.lost.values())
     if early <= gone + removed:
         causes = [f"{plural(gone, 'delete')} that Kafka does not have any more"] * (gone > 0)
@@ -148,6 +150,13 @@ def _judge_early_ends(tables: Sequence[ComparedTable], result: Comparison, proof
             what = f"{plural(count, 'row ends', 'rows end')} before the next record of the key in Kafka"
             what += f": {listed_offsets(offsets, count)}"
             result.findings.append(Discrepancy(FindingKind.WRONG_INTERVAL, f"{topic}-{number}", what, offsets))
+
+
+def _deletes_gone(tables: Sequence[ComparedTable], result: Comparison) -> int:
+    """Return how many deletes the table has counted that were not found in Kafka, or are in topics not compared."""
+    known = progress_by_source(tables[0].at.state)
+    found = {at: each.deletes for at, each in result.compared.items()}
+    return sum(max(progress.counts.deletes - found.get(at, 0), 0) for at, progress in known.items())
 
 
 def _not_shown(tables: Sequence[ComparedTable], ledger: TableState, where: TopicPartition) -> tuple[int, int]:
@@ -185,13 +194,14 @@ def _missing(found: Compared) -> str:
     return f"missing: {missing} in Kafka (not a row, a dead letter or skipped): {offsets}"
 
 
-def _lost_keys(name: str, found: Compared, result: Comparison, *, excused: bool) -> None:
+def _lost_keys(name: str, found: Compared, result: Comparison, *, removed: bool, deleted: bool) -> None:
     keys, offsets = plural(len(found.lost_keys), "key"), first_named(found.lost_keys)
     what = (
         f"missing: the row of {keys}, whose newest records in Kafka are {listed_offsets(offsets, len(found.lost_keys))}"
     )
-    if excused:
-        result.notes.append(f"{name}: {what}; removals by other writers explain the number")
+    if removed or deleted:
+        why = "removals by other writers" if removed else "deletes that Kafka does not have any more"
+        result.notes.append(f"{name}: {what}; {why} explain the number")
     else:
         result.findings.append(Discrepancy(FindingKind.LOST_KEY, name, what, offsets))
 

@@ -229,6 +229,7 @@ def open_judge(
             former_names=former_names_of(standing.view.properties),
             place_values=_placed_deciding(own, standing),
             place_keys=ByNameIfThere,
+            numbers=at.state.partition_numbers,
         )
         for own, standing in own_of_each
     ]

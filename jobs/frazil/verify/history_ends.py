@@ -15,6 +15,7 @@ from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.ingest.decode import DecodedRecords
+from frazil.model.partition_numbers import PartitionNumbers
 from frazil.modes.validity import OPEN, VALID_TO
 from frazil.modes.wanted import Numbers, as_numbers
 from frazil.proof.sources import SourceColumns
@@ -55,8 +56,8 @@ class HistoryEnds:
     `by_time`: a column orders the records of a key; else their offsets do.
     """
 
-    def __init__(self, topic: str, rows: TableScan, source: SourceColumns, *, by_time: bool) -> None:
-        self._topic = topic
+    def __init__(self, rows: TableScan, source: SourceColumns, numbers: PartitionNumbers, *, by_time: bool) -> None:
+        self._numbers = numbers
         self._rows = rows
         self._source = source
         self._by_time = by_time
@@ -64,7 +65,7 @@ class HistoryEnds:
         self._held = HeldRows(LEAST, most=MOST_HELD)
 
     def add(self, deletes: Rows) -> None:
-        """Add deletes: the halves of the identity, time, partition and offset."""
+        """Add deletes: the halves of the identity, time, number of the partition, and offset."""
         self._held.add(deletes)
 
     def goes_on(self) -> bool:
@@ -81,7 +82,7 @@ class HistoryEnds:
         while True:
             held = HeldRows(start, most=MOST_HELD, stop=stop)
             for batch in self._rows.batches():
-                held.add(interval_rows(batch, self._source))
+                held.add(interval_rows(batch, self._source, self._numbers))
             inside = (deletes[0] >= start) & (True if held.end is None else deletes[0] < held.end)
             yield from self._compared(held.rows(columns=_OF_ROWS), deletes[:, inside])
             if held.end == stop:
@@ -95,7 +96,7 @@ class HistoryEnds:
         for number, where in each_partition(partition):
             here = np.arange(len(partition)) if where is None else np.flatnonzero(where)
             late, early = here[end[here] > expected[here]], here[end[here] < expected[here]]
-            yield ComparedEnds((self._topic, number), np.sort(offset[late]), np.sort(offset[early]))
+            yield ComparedEnds(self._numbers.source(number), np.sort(offset[late]), np.sort(offset[early]))
 
 
 def expected_ends(rows: Rows, deletes: Rows, *, by_time: bool) -> Numbers:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.dead_letter_checks import TYPE_HINT
 from frazil.materialize.state import Standing
+from frazil.model.partition_numbers import PartitionNumbers
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 from frazil.modes.order import as_order
@@ -42,16 +43,17 @@ def check_intervals(spec: TableSpec, at: Standing, *, without: Collection[str]) 
     if changed:
         return Check("intervals", "0 rows", changed)
     columns = source_columns(spec, at.state)
-    source = (columns.partition, columns.offset)
-    scan = TableScan(at.view, columns=list(dict.fromkeys((*HALVES, *source, *needed))), without=without)
+    numbers = at.state.partition_numbers
+    scan = TableScan(at.view, columns=list(dict.fromkeys((*HALVES, *columns.names, *needed))), without=without)
     wrong = _Wrong(at)
     count, keys, start = 0, 0, LEAST
     while True:
         held = HeldRows(start, most=MOST_HELD)
         for batch in scan.batches():
-            held.add(interval_rows(batch, columns))
+            held.add(interval_rows(batch, columns, numbers))
             if start == LEAST and spec.order_by is not None:
-                wrong.add(f"{VALID_FROM} is not {spec.order_by}", *_beginning_elsewhere(batch, columns, spec.order_by))
+                elsewhere = _beginning_elsewhere(batch, columns, numbers, spec.order_by)
+                wrong.add(f"{VALID_FROM} is not {spec.order_by}", *elsewhere)
         rows = _sorted(held.rows(columns=7))
         for what, which in (*_problems(rows), *(_backwards(rows) if spec.order_by is None else ())):
             wrong.add(what, *rows[4:6, which])
@@ -82,15 +84,18 @@ class _Wrong:
     """The intervals that are wrong, of which the first ones are named."""
 
     def __init__(self, at: Standing) -> None:
-        self._topic = at.state.sources[0].topic
+        self._numbers = at.state.partition_numbers
         self._named: list[Discrepancy] = []
         self._count = 0
 
     def add(self, what: str, partition: Numbers, offset: Numbers) -> None:
+        """Add rows, by the number of the partition, and the offset."""
         self._count += len(offset)
         first = slice(0, NAMED - len(self._named))
         for number, at in zip(partition[first].tolist(), offset[first].tolist(), strict=True):
-            self._named.append(Discrepancy(FindingKind.WRONG_INTERVAL, f"{self._topic}-{number}@{at}", what, (at,)))
+            topic, at_partition = self._numbers.source(number)
+            where = f"{topic}-{at_partition}@{at}"
+            self._named.append(Discrepancy(FindingKind.WRONG_INTERVAL, where, what, (at,)))
 
     def findings(self) -> Iterator[Discrepancy]:
         yield from self._named
@@ -99,28 +104,29 @@ class _Wrong:
             yield Discrepancy(FindingKind.WRONG_INTERVAL, "table", what)
 
 
-def _beginning_elsewhere(batch: pa.RecordBatch, columns: SourceColumns, order_by: str) -> Iterator[Numbers]:
+def _beginning_elsewhere(
+    batch: pa.RecordBatch, columns: SourceColumns, numbers: PartitionNumbers, order_by: str
+) -> Iterator[Numbers]:
     """Yield partition and offset of the rows from a record that are not valid from the time in their column on."""
     begin, time = as_order(batch.column(VALID_FROM)), begins(batch.column(order_by))
     differs = pc.fill_null(pc.not_equal(begin, time), fill_value=True)
-    sources = [batch.column(name).cast(pa.int64()) for name in (columns.partition, columns.offset)]
-    rows = pa.RecordBatch.from_arrays(sources, names=["partition", "offset"]).filter(differs).drop_null()
-    yield from (column.to_numpy() for column in rows.columns)
+    places = pa.RecordBatch.from_arrays(columns.places(batch, numbers), names=["partition", "offset"])
+    yield from (column.to_numpy() for column in places.filter(differs).drop_null().columns)
 
 
-def interval_rows(batch: pa.RecordBatch, columns: SourceColumns) -> Rows:
+def interval_rows(batch: pa.RecordBatch, columns: SourceColumns, numbers: PartitionNumbers) -> Rows:
     """Return the rows that have an identity and come from a record, as columns of longs.
 
-    These are the halves of the identity, beginning, end, partition, offset, and whether the row says to be current.
+    These are the halves of the identity, beginning, end, number of the partition, offset, and whether the row says to
+    be current.
     """
     _, _, rows = halves_of(batch)
-    sources = [rows.column(name).cast(pa.int64()) for name in (columns.partition, columns.offset)]
     values = pa.RecordBatch.from_arrays(
         [
             *(rows.column(half) for half in HALVES),
             as_order(rows.column(VALID_FROM)).fill_null(OPEN),
             as_order(rows.column(VALID_TO)).fill_null(OPEN),
-            *sources,
+            *columns.places(rows, numbers),
             rows.column(IS_CURRENT).cast(pa.int64()).fill_null(-1),
         ],
         names=[str(n) for n in range(7)],

@@ -18,10 +18,12 @@ from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.ingest.decode import DecodedRecords
+from frazil.model.partition_numbers import PartitionNumbers
 from frazil.modes.followed import FollowedColumns
 from frazil.modes.identity import FIRST, SECOND
 from frazil.modes.order import LEAST, Flags, as_order, is_newer
 from frazil.modes.wanted import Numbers, Wanted, as_numbers
+from frazil.proof.sources import numbered
 from frazil.proof.tally import TopicPartition, bitmap_of, each_partition, offsets_of
 from frazil.proof.verification import NAMED, Discrepancy, FindingKind
 from frazil.records import Records
@@ -31,7 +33,7 @@ from frazil.verify.identities import HALVES, halves_of
 from frazil.verify.row_comparison import RowComparison
 
 Place = tuple[Numbers, Numbers]
-"""Partitions and offsets."""
+"""Numbers of partitions, and offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class ComparedKeys:
     lost: Numbers
     others: Sequence[tuple[FindingKind, Numbers, Place]]
     elsewhere: int
+    numbers: PartitionNumbers
 
     @property
     def unnamed(self) -> int:
@@ -57,8 +60,9 @@ class ComparedKeys:
         for kind, newest, rows in self.others:
             then = "is newer" if kind is FindingKind.STALE_ROW else "deletes it"
             named = (column[:NAMED].tolist() for column in (newest, *rows))
-            for at, row_partition, offset in zip(*named, strict=True):
-                where = f"offset {offset}" if row_partition == partition else f"{topic}-{row_partition}@{offset}"
+            for at, number, offset in zip(*named, strict=True):
+                row_topic, row_partition = source = self.numbers.source(number)
+                where = f"offset {offset}" if source == self.source else f"{row_topic}-{row_partition}@{offset}"
                 what = f"the row of the record's key is from {where}, and the record {then}"
                 yield Discrepancy(kind, f"{topic}-{partition}@{at}", what, (at,))
 
@@ -77,7 +81,7 @@ class NewestRecords:
 
     def __init__(
         self,
-        topic: str,
+        numbers: PartitionNumbers,
         rows: TableScan,
         columns: FollowedColumns,
         *,
@@ -86,7 +90,7 @@ class NewestRecords:
     ) -> None:
         self.columns = columns
         self._first_offsets = offsets_first or {}
-        self._topic = topic
+        self.numbers = numbers
         self._rows = rows
         self._first_stays = first_stays
         self._held = ByIdentity(greatest, columns=self._width)
@@ -105,7 +109,8 @@ class NewestRecords:
     @staticmethod
     def read_from(columns: FollowedColumns) -> tuple[str, ...]:
         """Return the columns of the table that `rows` must have."""
-        return (*HALVES, columns.partition, columns.offset, *columns.order)
+        topic = () if columns.topic is None else (columns.topic,)
+        return (*HALVES, *topic, columns.partition, columns.offset, *columns.order)
 
     def add(self, first: Numbers, second: Numbers, record: Sequence[Numbers], *, is_delete: int) -> None:
         *before, offset = record
@@ -141,10 +146,11 @@ class NewestRecords:
                 (FindingKind.DELETED_KEY, here[is_older[here] & is_delete[here]]),
             )
             yield ComparedKeys(
-                (self._topic, number),
+                self.numbers.source(number),
                 np.sort(offset[lost]),
                 [(kind, offset[which], (row[-2][which], row[-1][which])) for kind, which in wrong],
                 int(elsewhere[here].sum()),
+                self.numbers,
             )
 
     def _beside(self, is_later: Flags, row: Sequence[Numbers]) -> Sequence[Numbers]:
@@ -155,31 +161,38 @@ class NewestRecords:
 
     def _rows_of(self, wanted: Wanted, count: int) -> tuple[Flags, Sequence[Numbers]]:
         """Return whether each key has a row, and of its newest row what orders it, its partition and its offset."""
-        names = (*self.columns.order, self.columns.partition, self.columns.offset)
-        places, parts = [np.empty(0, np.int64)], [[np.empty(0, np.int64)] * len(names)]
+        width = len(self.columns.order) + 2
+        places, parts = [np.empty(0, np.int64)], [[np.empty(0, np.int64)] * width]
         for batch in self._rows.batches() if count else ():
-            first, second, whole = halves_of(_with_source(batch, self.columns))
+            first, second, whole = halves_of(batch)
             likely = wanted.candidates(first)
             found = wanted.find(first[likely], second[likely])
-            rows = whole.take(pa.array(likely[found >= 0]))
-            places.append(found[found >= 0])
-            parts.append([as_order(rows.column(name)).fill_null(LEAST).to_numpy() for name in names])
+            ours, *columns = self._with_source(found[found >= 0], whole.take(pa.array(likely[found >= 0])))
+            places.append(ours)
+            parts.append(columns)
         place = np.concatenate(places)
         by_place = np.argsort(place, kind="stable")
         at, starts = np.unique(place[by_place], return_index=True)
-        newest = [np.zeros(count, np.int64) for _ in names]
+        newest: list[Numbers] = [np.zeros(count, np.int64) for _ in range(width)]
         if len(at):
-            columns = greatest([np.concatenate(column)[by_place] for column in zip(*parts, strict=True)], starts)
-            for column, values in zip(newest, columns, strict=True):
+            of_each = greatest([np.concatenate(column)[by_place] for column in zip(*parts, strict=True)], starts)
+            for column, values in zip(newest, of_each, strict=True):
                 column[at] = values
         has_row = np.zeros(count, np.bool_)
         has_row[at] = True
         return has_row, newest
 
-
-def _with_source(rows: pa.RecordBatch, columns: FollowedColumns) -> pa.RecordBatch:
-    """Return the rows that came from a record."""
-    return rows.filter(pc.and_(*(rows.column(name).is_valid() for name in (columns.partition, columns.offset))))
+    def _with_source(self, place: Numbers, rows: pa.RecordBatch) -> Iterator[Numbers]:
+        """Yield the places of the rows that came from a record, what orders them, their partition and offset."""
+        columns = self.columns
+        partition = rows.column(columns.partition).cast(pa.int64())
+        if columns.topic is not None:
+            partition = numbered(columns.numbers, rows.column(columns.topic), partition)
+        order = [as_order(rows.column(name)).fill_null(LEAST) for name in columns.order]
+        offset = rows.column(columns.offset).cast(pa.int64())
+        is_ours = pc.and_(partition.is_valid(), offset.is_valid())
+        for column in (pa.array(place), *order, partition, offset):
+            yield column.filter(is_ours).to_numpy()
 
 
 @dataclass(slots=True)
@@ -206,7 +219,8 @@ class KeyComparison:
         rows, offsets = decoded.rows.filter(pa.array(says)), decoded.row_offsets[says]
         first, second = (rows.column(half).to_numpy() for half in (FIRST, SECOND))
         before = [as_order(rows.column(name)).to_numpy() for name in self.newest.columns.order]
-        self._add(first, second, [*before, np.full(len(first), self.source[1]), offsets], is_delete=0)
+        number = self.newest.numbers.number(*self.source)
+        self._add(first, second, [*before, np.full(len(first), number), offsets], is_delete=0)
         if decoded.deletes is None:
             return len(says)
         deletes = decoded.deletes

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,44 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from keyed_letters import KEY, LateKeys
-from ordered_changelogs import Partitions
-from values_of_tables import topic
+from two_topics import OF_A_TOPIC, TOPICS, TwoTopics
 from whole_batches import LONG
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.state import standing
 from frazil.model.errors import SpecChangeError
-from frazil.model.plan import OffsetRange
 from frazil.model.progress import Counts
 from frazil.model.spec import CatalogSettings
-from frazil.records import Records
-from tests.fakes.clients_in_memory import TopicsInMemory
 from tests.sampling import examples
-
-TOPICS = ("orders", "returns")
-OF_A_TOPIC = 2
-
-
-@dataclass
-class TwoTopics(Partitions):
-    """Two topics of two partitions each, numbered over both."""
-
-    records: dict[int, list[tuple[bytes | None, bytes | None, int]]] = field(
-        default_factory=lambda: {number: [] for number in range(OF_A_TOPIC * len(TOPICS))}
-    )
-
-    def _chunks(self, wanted: OffsetRange) -> Iterator[Records]:
-        number = TOPICS.index(wanted.topic) * OF_A_TOPIC + wanted.partition
-        return super()._chunks(replace(wanted, partition=number))
-
-    @property
-    def topics(self) -> TopicsInMemory:
-        ends = {number: len(found) for number, found in self.records.items()}
-        facts = {}
-        for place, name in enumerate(TOPICS):
-            own = {n: (0, ends[place * OF_A_TOPIC + n]) for n in range(OF_A_TOPIC)}
-            facts[name] = replace(topic(own), topic=name, topic_id=f"id-{name}")
-        return TopicsInMemory(facts)
 
 
 @dataclass

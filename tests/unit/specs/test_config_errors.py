@@ -241,6 +241,11 @@ CONTRADICTIONS = {
         "topics: [a, b]\ntable: t\nwrite: upsert",
         "tables/a.yaml:1:9: topics: with write: upsert, the offset says which record of a key is the newest, and"
         " offsets of several topics do not",
+        "add order_by: kafka_timestamp, or a column, or write one spec per topic",
+    ),
+    "change events of several topics": (
+        "topics: [a, b]\ntable: t\nwrite: upsert\nkey: avro\nvalue: avro\ncdc: debezium",
+        "tables/a.yaml:1:9: topics: the change events of a table are in one topic",
         "write one spec per topic",
     ),
     "change events that are appended": (

@@ -27,6 +27,7 @@ from frazil.model.snapshot import TableView
 from frazil.modes.order import LEAST, as_order
 from frazil.modes.validity import OPEN
 from frazil.modes.wanted import Numbers, Wanted, as_array, as_numbers
+from frazil.proof.sources import numbered
 
 BUFFER_BYTES = 1 << 20
 NAME_MAPPING = "schema.name-mapping.default"
@@ -99,7 +100,7 @@ def _found_in(
 ) -> Iterator[pa.RecordBatch]:
     with io.new_input(file.path).open() as stream:
         parquet = pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER_BYTES)
-        names = names_of(parquet.schema_arrow, mapping, {columns.first, columns.second, *columns.found})
+        names = names_of(parquet.schema_arrow, mapping, columns.read)
         if not columns.needed <= names.keys():
             return  # another writer's: its rows have no identity, or come from no record
         start = 0
@@ -128,6 +129,10 @@ def _rows_of(
         number: as_order(_column(parquet, group, names[number]).take(at)) if number in names else _no_order(len(at))
         for number in columns.found
     }
+    if columns.topic is not None:
+        name = names.get(columns.topic)
+        topics = pa.nulls(len(at), pa.string()) if name is None else _column(parquet, group, name).take(at)
+        values[columns.partition] = numbered(columns.numbers, topics, values[columns.partition])
     if columns.end is None:
         values |= {number: values[number].fill_null(LEAST) for number in columns.order}
     else:

@@ -134,7 +134,7 @@ def _topics(judged: Judged) -> Iterator[SpecChange]:
     """Yield what becomes of the topics. A spec that shares none with the table is another pipeline, refused before."""
     before, now = set(judged.applied.keys["topics"].split(", ")), set(judged.spec.topics)
     told = []
-    if judged.spec.follows_keys and judged.spec.write != "deduplicate" and before != now:
+    if judged.spec.write in ("upsert", "history") and judged.spec.order_by is None and before != now:
         how = "the offset orders the records of a key, and those of another topic have offsets of their own"
         yield judged.change("topics", Fate.REFUSED, how)
         return

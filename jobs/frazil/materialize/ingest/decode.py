@@ -272,6 +272,7 @@ def open_records(
             row_schema=columns,
             schemas=schemas,
             former_names=table.former_names,
+            numbers=context.partition_numbers,
         )
         for table, columns in zip(context.tables, rows, strict=True)
     ]

@@ -54,7 +54,7 @@ def task_context(
     Raises SettingError and ServiceError.
     """
     spec, rows = tables[0].spec, tables[0].rows
-    generations = {source.topic: source.generation for source in plan.state.sources}
+    topic_ids = {facts.topic: facts.topic_id for facts in plan.topics}
     return TaskContext(
         spec=with_keys_read(spec, rows.properties),
         batch_id=plan.batch_id,
@@ -66,7 +66,7 @@ def task_context(
         kafka=kafka,
         registry=registry,
         storage=storage,
-        source_ids={facts.topic: (facts.topic_id, generations.get(facts.topic, 0)) for facts in plan.topics},
+        source_ids={s.topic: (topic_ids.get(s.topic, s.topic_id), s.generation) for s in plan.state.sources},
         excluded=excluded_schemas(rows.properties),
         routes=route_targets(tables),
     )

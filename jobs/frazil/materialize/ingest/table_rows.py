@@ -30,8 +30,9 @@ from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.ingested import FollowedRecords, IncompleteRecords
+from frazil.model.partition_numbers import PartitionNumbers
 from frazil.model.spec import TableSpec
-from frazil.modes.followed import added_columns, followed_records
+from frazil.modes.followed import ONE_TOPIC, added_columns, followed_records
 from frazil.modes.identified import IdentityPaths
 from frazil.modes.identity import COLUMNS, FIRST, SECOND
 from frazil.modes.validity import VALID_FROM, begins
@@ -93,8 +94,10 @@ class TableDecoder:
         former_names: Mapping[str, tuple[str, ...]],
         place_values: Place | None = None,
         place_keys: type[ByName] = ByName,
+        numbers: PartitionNumbers = ONE_TOPIC,
     ) -> None:
         self._spec = spec
+        self._numbers = numbers
         self._row_schema = row_schema
         self._values = TaskDecoders(schemas.values, spec.value_settings, spec.wire_format)
         self._keys = TaskDecoders(schemas.keys, spec.key_settings, spec.wire_format)
@@ -181,7 +184,8 @@ class TableDecoder:
         identities = narrow(keys.columns[1:], keys.accepted, found)
         offsets = chunk.records.offsets.take(pa.array(found))
         order = self._order_of_deletes(chunk.records, values.without_row, found)
-        return replace(values, rejects=rejects), followed_records(identities, chunk.partition, offsets, order)
+        number = self._numbers.number(chunk.topic, chunk.partition)
+        return replace(values, rejects=rejects), followed_records(identities, number, offsets, order)
 
     def _order_of_deletes(self, records: Records, events: WithoutRow, found: Indexes) -> Sequence[pa.Array]:
         """Return the columns that order the records that delete an identity, which are at these indexes."""

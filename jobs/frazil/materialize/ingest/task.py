@@ -73,7 +73,7 @@ def _embedded(results: Sequence[RangeResult]) -> Iterator[str]:
 
 
 def _following(spec: TableSpec, context: TaskContext) -> FollowedColumns | None:
-    return FollowedColumns.of(spec, tuple(context.source_ids)) if spec.follows_keys else None
+    return FollowedColumns.of(spec, context.partition_numbers) if spec.follows_keys else None
 
 
 def _files(context: TaskContext, target: WriteTarget, following: FollowedColumns | None = None) -> DataFileWriter:

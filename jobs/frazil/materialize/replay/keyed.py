@@ -30,6 +30,7 @@ from frazil.modes.incomplete import NO_ROW_TO_KEEP
 from frazil.modes.mode import BatchChange
 from frazil.modes.undecided import ORDER_UNKNOWN, VALUES_UNKNOWN, Followed, undecided
 from frazil.modes.wanted import Numbers
+from frazil.proof.sources import progress_by_source
 
 Flags = npt.NDArray[np.bool_]
 
@@ -55,7 +56,7 @@ class ReplayTarget:
 
     @property
     def access(self) -> TableAccess:
-        find = partial(find_rows, self.clients, self.spec, self.at.view)
+        find = partial(find_rows, self.clients, self.spec, self.at.view, self.at.state.partition_numbers)
         update = partial(update_rows, self.clients, self.spec, self.prefix, self.at.view)
         return TableAccess(self.clients.lake, self.spec, self.at.view, find, update)
 
@@ -70,33 +71,38 @@ class ReplayTarget:
         now, access = self.clients.now(), self.access
         memory = access.recall(self.at.state.remembered, now=now)
         written = replace(rows.written, memory=memory)
-        (source,) = self.at.state.sources
         followed = Followed(
             by_deletes=partial(self._may_lack_deletes, dead_letters, now),
             by_incomplete=self._may_have_given,
             lost_events=NO_ROW_TO_KEEP in self.at.state.skipped_by_reason,
         )
         stay = {
-            reason: {(source.topic, source.generation, number): offsets for number, offsets in found.items()}
+            reason: {self._source(number): offsets for number, offsets in found.items()}
             for reason, found in undecided(self.spec, written, access.find, followed).items()
         }
         both = joined([stay.get(ORDER_UNKNOWN, {}), self._ordered_by_offset(rows)])
         stay[ORDER_UNKNOWN] = {at: np.unique(offsets) for at, offsets in both.items() if len(offsets)}
         return {reason: letters for reason, letters in stay.items() if letters}
 
+    def _source(self, number: int) -> Source:
+        topic, partition = self.at.state.partition_numbers.source(number)
+        generation = next(source.generation for source in self.at.state.sources if source.topic == topic)
+        return topic, generation, partition
+
     def _ordered_by_offset(self, rows: ReplayedRows) -> dict[Source, Offsets]:
         """Return the letters that offsets ordered before partitions were added, in a table that a column orders now."""
         ends = offsets_first(self.spec, self.at) if self.spec.order_by is not None else {}
-        return {at: offsets[offsets < ends.get(at[2], 0)] for at, offsets in rows.letters.items()}
+        number = self.at.state.partition_numbers.number  # offsets ordered the first topic, when there was no other one
+        return {at: each[each < ends.get(number(at[0], at[2]), 0)] for at, each in rows.letters.items()}
 
     def _may_lack_deletes(self, dead_letters: TableView, now: datetime, partition: Numbers, offset: Numbers) -> Flags:
-        """Return whether the table may lack a delete that is newer than each letter, by partition and offset.
+        """Return whether the table may lack a delete that is newer than each letter, by number of partition and offset.
 
         It has none if it never read one; and where a column orders, it remembers those that came after a letter that
         is not old. Rows that others removed are like deletes that are not remembered.
         """
-        (source,) = self.at.state.sources
-        deletes = {number: each.counts.deletes for number, each in source.partitions.items()}
+        numbers, found = self.at.state.partition_numbers, progress_by_source(self.at.state)
+        deletes = {numbers.number(*source): each.counts.deletes for source, each in found.items()}
         if count_foreign(self.at).sourced_removed:
             deletes = dict.fromkeys(deletes, 1)
         if not self.spec.order:
@@ -104,13 +110,14 @@ class ReplayTarget:
         lacking = np.full(len(offset), bool(sum(deletes.values())))
         for number in np.unique(partition[lacking]).tolist():
             here = lacking & (partition == number)
-            lacking[here] = ~np.isin(offset[here], self._recent(dead_letters, now, number, offset[here]))
+            recent = self._recent(dead_letters, now, self._source(number), offset[here])
+            lacking[here] = ~np.isin(offset[here], recent)
         return lacking
 
     def _may_have_given(self, partition: Numbers, offset: Numbers) -> Flags:
         """Return whether a change event that came after each letter took values from the row before it."""
-        (source,) = self.at.state.sources
-        last = {number: each.last_incomplete for number, each in source.partitions.items()}
+        numbers, found = self.at.state.partition_numbers, progress_by_source(self.at.state)
+        last = {numbers.number(*source): each.last_incomplete for source, each in found.items()}
         if self.spec.order:
             return np.full(len(offset), any(each is None or each >= 0 for each in last.values()))
         given = np.ones(len(offset), np.bool_)
@@ -120,16 +127,16 @@ class ReplayTarget:
                 given[here] = offset[here] < end
         return given
 
-    def _recent(self, dead_letters: TableView, now: datetime, partition: int, offsets: Offsets) -> Offsets:
+    def _recent(self, dead_letters: TableView, now: datetime, source: Source, offsets: Offsets) -> Offsets:
         """Return the letters that were read so recently that all deletes since are remembered."""
-        (source,) = self.at.state.sources
         remembered = self.at.state.remembered
         if remembered is not None and remembered.forgotten:
             return np.empty(0, np.int64)
+        topic, generation, partition = source
         equal = {
             "table_uuid": self.at.view.uuid,
-            "topic": source.topic,
-            "generation": source.generation,
+            "topic": topic,
+            "generation": generation,
             "partition": partition,
         }
         earliest = pa.scalar(now - self.spec.delete_memory + MARGIN, pa.timestamp("us", "UTC"))

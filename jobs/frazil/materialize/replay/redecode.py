@@ -124,10 +124,6 @@ class Redecoder:
     def spec(self) -> TableSpec:
         return self.tables[0].spec
 
-    @property
-    def _topics(self) -> tuple[str, ...]:
-        return tuple(source.topic for source in self.state.sources)
-
     def replayed(self) -> tuple[ReplayedRows, ...]:
         """Return the rows of each table. What was noticed on the way is the first one's."""
         first, *others = (each.replayed() for each in self._rows)
@@ -217,7 +213,7 @@ class Redecoder:
             storage=self.lake.storage,
             prefix=self.prefix,
             target_bytes=self.spec.maintain.target_file_bytes,
-            following=FollowedColumns.of(table.spec, self._topics) if table.spec.follows_keys else None,
+            following=FollowedColumns.of(table.spec, self.state.partition_numbers) if table.spec.follows_keys else None,
         )
 
     def _new_decoder(self, writers: Sequence[DataFileWriter]) -> RecordDecoder:

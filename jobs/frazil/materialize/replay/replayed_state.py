@@ -21,13 +21,13 @@ from frazil.model.ingested import (
     RouteRows,
     WrittenFile,
 )
+from frazil.model.partition_numbers import PartitionNumbers
 from frazil.model.plan import BatchPlan
 from frazil.model.progress import Counts, Fitted, PartitionProgress, SourceProgress, TableState
 from frazil.model.receipt import Receipt
 from frazil.model.remembered import RememberedDeletes
 from frazil.model.schemas import in_order
 from frazil.model.spelling import plural
-from frazil.modes.followed import partition_number
 from frazil.modes.mode import BatchChange, Late, Written
 from frazil.modes.truncation import OutOfTable
 from frazil.proof.tally import sums_of
@@ -149,33 +149,38 @@ def state_after(
     """Return the state of a table after a replay: dead letters became rows; no offset was read.
 
     The dead letters of a group are counted in none of its tables: to them, these are further records of their routes,
-    which may be from before the table was added. Only a table with one topic has rows that are replaced.
+    which may be from before the table was added.
     """
     before = plan.state
-    topics = [source.topic for source in before.sources]
-    moved = (_source(source, got, change.late, topics, is_grouped=is_grouped) for source in before.sources)
+    moved = (
+        _source(source, got, change.late, before.partition_numbers, is_grouped=is_grouped) for source in before.sources
+    )
     return replace(
-        before,
+        without_rows(replace(before, sources=tuple(moved)), change.replaced),
         epoch=plan.epoch,
         writer=writer,
         batch_id=plan.batch_id,
         replayed_since=before.last_read,
         fitted=fitted,
         remembered=remembered,
-        sources=tuple(without_rows(source, change.replaced) for source in moved),
         schema_ids=in_order({*before.schema_ids, *plan.schemas.values}),
         key_schema_ids=in_order({*before.key_schema_ids, *plan.schemas.keys}),
     )
 
 
 def _source(
-    source: SourceProgress, got: ReplayedRows, late: Mapping[int, Late], topics: Sequence[str], *, is_grouped: bool
+    source: SourceProgress,
+    got: ReplayedRows,
+    late: Mapping[int, Late],
+    numbers: PartitionNumbers,
+    *,
+    is_grouped: bool,
 ) -> SourceProgress:
     partitions, last = {}, last_incomplete(got.incomplete)
     for number, progress in source.partitions.items():
         at = (source.topic, source.generation, number)
         rows, deletes = (offsets.get(at, NO_OFFSETS) for offsets in (got.offsets, got.deleting))
-        late_here = late.get(partition_number(topics, source.topic, number), NONE_LATE)
+        late_here = late.get(numbers.number(source.topic, number), NONE_LATE)
         moved = _partition(progress, rows, deletes, late_here, is_grouped=is_grouped)
         partitions[number] = moved.with_incomplete(last.get(number, -1))
     return replace(source, partitions=partitions)
