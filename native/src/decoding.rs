@@ -150,6 +150,12 @@ impl Payloads {
         self.chosen.as_ref().map_or(self.values.len(), |chosen| chosen.len())
     }
 
+    /// Whether most payloads do not follow the one before them: the processor then does not expect them. Those that are
+    /// left without a few bad ones do.
+    fn are_apart(&self) -> bool {
+        self.chosen.as_ref().is_some_and(|chosen| chosen.len() < self.values.len() / 2)
+    }
+
     #[inline]
     fn get(&self, index: usize) -> &[u8] {
         let place = self.chosen.as_ref().map_or(index, |chosen| chosen[index] as usize);
@@ -233,7 +239,7 @@ fn run<'s, R: Reader>(
     numbers.unwrap_or_default().iter().for_each(|number| counts[usize::from(*number)] += 1);
     let mut filled: Vec<_> = readers.iter().zip(counts).map(|(reader, count)| Filled::new(*reader, count)).collect();
     let (mut read, mut slots, mut next) = (Read::default(), 0, order.clone().skip(1));
-    let are_apart = numbers.is_some() || payloads.chosen.is_some();
+    let are_apart = numbers.is_some() || payloads.are_apart();
     read.places.resize(if numbers.is_some() { payloads.len() } else { 0 }, NOWHERE);
     for index in order {
         if let Some(next) = next.next().filter(|_| are_apart) {
