@@ -249,7 +249,7 @@ def _covered(each: PeekedRecord) -> PeekedRecord:
     return replace(
         each,
         raw=replace(each.raw, key=None if key is None else HIDDEN, value=value),
-        reject=None if reject is None else replace(reject, detail="hidden, because the table masks columns"),
+        reject=None if reject is None else reject._replace(detail="hidden, because the table masks columns"),
         key=None,
     )
 

@@ -102,7 +102,7 @@ def _decode_inflated(decoder: Decoder, inflated: _Inflated) -> Decoded:
     ended_early = decoded.taken < len(inflated.kept)
     taken = inflated.kept[decoded.taken] if ended_early else inflated.taken
     rejects = [reject for reject in inflated.rejects if reject.index < taken]
-    rejects += [replace(reject, index=inflated.kept[reject.index]) for reject in decoded.rejects]
+    rejects += [reject.at(inflated.kept[reject.index]) for reject in decoded.rejects]
     kept = np.array(inflated.kept, np.int64)
     without_row = decoded.without_row.among(kept)
     incomplete = tuple(each.among(kept) for each in decoded.incomplete)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -217,7 +217,7 @@ def _rejects(parts: _Parts) -> list[Reject]:
 def _at(reject: Reject, index: int, parts: _Parts) -> Reject:
     """Return the reject of an image's value as one of its record."""
     image = "after" if parts.has_after[index] else "before"
-    return replace(reject, index=index, path=f"{image}.{reject.path}")
+    return reject._replace(index=index, path=f"{image}.{reject.path}")
 
 
 def _without_marked(images: pa.RecordBatch, marks: Mapping[str, Flags]) -> pa.RecordBatch:

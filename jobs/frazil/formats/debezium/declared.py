@@ -153,7 +153,7 @@ class _DeclaredEnvelopes:
             columns[name] = _struct(images, given, len(rows))
             for each in images.rejects:
                 index = int(among[given[each.index]])
-                rejects.setdefault(index, replace(each, index=index, path=f"{name}.{each.path}" if each.path else name))
+                rejects.setdefault(index, each._replace(index=index, path=f"{name}.{each.path}" if each.path else name))
                 is_bad[given[each.index]] = True
             undeclared += images.undeclared
         whole = pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +41,7 @@ class ChangeDecoder:
     def decode(self, payloads: Payloads, *, skip: int = 0) -> Decoded:
         decoded = self._decoder.decode(payloads, skip=skip)
         changes, among = self._envelopes.changes(decoded.rows), accepted_of(decoded)
-        rejects = [*decoded.rejects, *(replace(each, index=int(among[each.index])) for each in changes.rejects)]
+        rejects = [*decoded.rejects, *(each.at(int(among[each.index])) for each in changes.rejects)]
         return Decoded(
             changes.rows,
             tuple(sorted(rejects, key=lambda each: each.index)),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 
@@ -32,7 +30,7 @@ class KeyDecoder:
         decoded = self._decoder.decode(payloads, skip=skip)
         converted = self._columns.convert(decoded.rows)
         rows = np.delete(np.arange(decoded.taken), [reject.index for reject in decoded.rejects])
-        bad = (replace(each, index=int(rows[each.index])) for each in converted.rejects)
+        bad = (each.at(int(rows[each.index])) for each in converted.rejects)
         return Decoded(
             converted.rows,
             tuple(sorted([*decoded.rejects, *bad], key=lambda each: each.index)),

@@ -54,7 +54,7 @@ class FieldJudge:
             decoded = decode_group(decoder, chosen_payloads(values, part), group)
             bad = [start + reject.index for reject in decoded.rejects]
             for place, reject in zip(bad, decoded.rejects, strict=True):
-                rejects[int(chosen[place])] = replace(reject, index=int(chosen[place]))
+                rejects[int(chosen[place])] = reject.at(int(chosen[place]))
             good = np.setdiff1d(np.arange(start, start + decoded.taken), bad)
             for condition in conditions:
                 holds[condition][good] = _has_value(decoded.rows, condition)

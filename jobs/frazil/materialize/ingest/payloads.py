@@ -205,7 +205,7 @@ class _Work:
             raise CrowdedError(decoded.taken if chosen is None else int(chosen[decoded.taken]))
         self.nanos += decoded.truncated_nanos
         self.undeclared += decoded.undeclared
-        self.rejects += [_at(reject, chosen) for reject in decoded.rejects]
+        self.rejects += _among(decoded.rejects, chosen)
         self.without_row += decoded.without_row.among(chosen)
         self.incomplete += [each.among(chosen) for each in decoded.incomplete]
         kept = _without(chosen, count, decoded.rowless)
@@ -239,19 +239,23 @@ class _Work:
         return Part(columns, None if len(order) == len(every) else order[places], rejects, Writers(*in_order))
 
 
-def _at(reject: Reject, chosen: Indexes | None) -> Reject:
-    """A decoder counts within what it was given: the reject with its index in the chunk."""
-    if chosen is None:
-        return reject
-    return Reject(int(chosen[reject.index]), reject.reason, reject.detail, reject.path)
+def _among(rejects: Sequence[Reject], chosen: Indexes | None) -> Sequence[Reject]:
+    """Return rejects with their indexes in the chunk: a decoder counts within what it was given."""
+    if chosen is None or not rejects:
+        return rejects
+    indexes = chosen[[reject.index for reject in rejects]].tolist()
+    pairs = zip(indexes, rejects, strict=True)
+    return [Reject(index, reason, detail, path) for index, (_, reason, detail, path) in pairs]
 
 
 def narrow(columns: Sequence[pa.Array], have: Indexes | None, wanted: Indexes | None) -> list[pa.Array]:
-    """Columns of the records `have`, cut down to the records `wanted`, which are some of them."""
-    if wanted is None or (have is not None and len(have) == len(wanted)):
+    """Columns of the records `have`, cut down to the records `wanted`, which are some of them in the same order."""
+    if wanted is None or (have is not None and len(have) == len(wanted)) or not columns:
         return list(columns)
-    places = wanted if have is None else np.searchsorted(have, wanted)
-    return [column.take(pa.array(places)) for column in columns]
+    kept = np.zeros(len(columns[0]), np.bool_)
+    kept[wanted if have is None else np.searchsorted(have, wanted)] = True
+    mask = pa.array(kept)
+    return [column.filter(mask) for column in columns]
 
 
 def both(one: Indexes | None, other: Indexes | None) -> Indexes | None:
@@ -292,5 +296,6 @@ def _nulls(schema: pa.Schema, count: int) -> pa.RecordBatch:
 def _without(chosen: Indexes | None, count: int, rowless: Indexes) -> Indexes | None:
     if not len(rowless):
         return chosen
-    kept = np.delete(np.arange(count), rowless)
-    return kept if chosen is None else chosen[kept]
+    has_row = np.ones(count, np.bool_)
+    has_row[rowless] = False
+    return np.flatnonzero(has_row) if chosen is None else chosen[has_row]

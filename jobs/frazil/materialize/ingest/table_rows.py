@@ -271,9 +271,12 @@ class TableDecoder:
             by_name |= {column.name: half for column, half in zip(COLUMNS, identities, strict=True)}
         if self._keeps_history:
             by_name |= newest_rows(self._begins(chunk, by_name, accepted))
+        of_all = {}
         for column, name in self._metadata.items():
             arrow_type = self._row_schema.field(column).type
             match name:
+                case "key" if keys.accepted is None:
+                    of_all[column] = keys.columns[0]
                 case "key":
                     by_name[column] = narrow(keys.columns, keys.accepted, accepted)[0]
                 case "schema_id" | "schema_uuid":
@@ -284,7 +287,8 @@ class TableDecoder:
                     count = len(chunk.records) if accepted is None else len(accepted)
                     by_name[column] = pa.repeat(pa.scalar(value, arrow_type), count)
                 case _:
-                    by_name[column] = narrow([_about(chunk.records, name, arrow_type)], None, accepted)[0]
+                    of_all[column] = _about(chunk.records, name, arrow_type)
+        by_name |= zip(of_all, narrow(list(of_all.values()), None, accepted), strict=True)
         if self._identity is not None:
             by_name |= zip((FIRST, SECOND), self._identity.of(by_name).columns, strict=True)
         return pa.RecordBatch.from_arrays([by_name[f.name] for f in self._row_schema], schema=self._row_schema)
