@@ -71,13 +71,15 @@ def group_by_schema_id(values: pa.LargeBinaryArray, headers: Headers | None = No
     """Group values by the schema id in their header. This is cheap if all values have the same id."""
     del headers
     ids = schema_ids(values)
-    if len(ids) and ids[0] >= 0 and (ids == ids[0]).all():
+    is_first = ids == ids[:1]
+    if len(ids) and ids[0] >= 0 and is_first.all():
         return Framed((Group(int(ids[0]), None, FRAME_BYTES),), (), ())
-    places = {schema_id: np.flatnonzero(ids == schema_id) for schema_id in pc.unique(pa.array(ids)).to_pylist()}
-    nulls, unframed = (places.pop(mark, _NOWHERE).tolist() for mark in (_NULL, _UNFRAMED))
+    others = np.flatnonzero(~is_first)
+    places = {schema_id: np.flatnonzero(is_first) for schema_id in ids[:1].tolist()}
+    places |= {each: others[ids[others] == each] for each in pc.unique(pa.array(ids[others])).to_pylist()}
+    nulls, unframed = places.pop(_NULL, _NOWHERE), places.pop(_UNFRAMED, _NOWHERE)
     groups = tuple(Group(schema_id, indexes, FRAME_BYTES) for schema_id, indexes in places.items())
-    refused = values.take(pa.array(unframed, pa.int64())).to_pylist()
-    return Framed(groups, tuple(nulls), tuple(map(_reject, unframed, refused)))
+    return Framed(groups, tuple(nulls.tolist()), _rejects(values, unframed))
 
 
 def grouped(
@@ -137,12 +139,19 @@ def _words_after(data: pa.Buffer, places: npt.NDArray[np.int64]) -> npt.NDArray[
     return words[places].astype(np.int64)
 
 
-def _reject(index: int, value: bytes | None) -> Reject:
-    held = value or b""
-    if len(held) < FRAME_BYTES:
-        return Reject(index, Reason.NOT_FRAMED, f"{plural(len(held), 'byte')}, expected a header of {FRAME_BYTES}")
-    detail = f"starts with byte {shown(held[0])}, expected 0: was it written without a schema registry's serializer?"
-    return Reject(index, Reason.NOT_FRAMED, detail)
+def _rejects(values: pa.LargeBinaryArray, unframed: npt.NDArray[np.int64]) -> tuple[Reject, ...]:
+    """Refuse the values at these indexes. None of their bytes is copied."""
+    if not len(unframed):
+        return ()
+    ends, data = value_ends(values), memoryview(values.buffers()[2] or b"").cast("B")
+    spans = zip(unframed.tolist(), ends[unframed].tolist(), ends[unframed + 1].tolist(), strict=True)
+    return tuple(Reject(index, Reason.NOT_FRAMED, _wrong_start(data[start:end])) for index, start, end in spans)
+
+
+def _wrong_start(value: memoryview) -> str:
+    if len(value) < FRAME_BYTES:
+        return f"{plural(len(value), 'byte')}, expected a header of {FRAME_BYTES}"
+    return f"starts with byte {shown(value[0])}, expected 0: was it written without a schema registry's serializer?"
 
 
 @lru_cache(maxsize=256)

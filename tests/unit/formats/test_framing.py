@@ -39,6 +39,14 @@ def test_a_text_that_is_no_avro_shows_its_first_character() -> None:
     assert reject.detail.startswith('starts with byte 110 ("n"), expected 0')
 
 
+def test_bytes_that_start_a_value_are_shown_without_a_sign_also_in_a_slice() -> None:
+    values = binary([framed(1), b"no avro", b"\xff" * 9, b"\x80" * 5])[1:]
+
+    details = [reject.detail.partition(",")[0] for reject in group_by_schema_id(values).unframed]
+
+    assert details == ['starts with byte 110 ("n")', "starts with byte 255", "starts with byte 128"]
+
+
 def test_nothing_but_nulls_makes_no_group() -> None:
     assert group_by_schema_id(binary([None, None])) == Framed((), (0, 1), ())
     assert group_by_schema_id(binary([])) == Framed((), (), ())
