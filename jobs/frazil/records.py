@@ -58,9 +58,13 @@ class Headers:
         each = self.lists.flatten()
         return sum(_total_length(each.field(n)) for n in range(2)) + len(each) * HEADER_MEMORY
 
+    def has_problems(self) -> bool:
+        """Return whether the headers of any record cannot be read."""
+        return bool(self.problems.null_count < len(self.problems))
+
     def take(self, indexes: pa.Int64Array) -> Headers:
         """Return the headers of these records; a null index has none."""
-        return Headers(self.lists.take(indexes), self.problems.take(indexes))
+        return Headers(_taken(self.lists, indexes), _taken(self.problems, indexes))
 
     def slice(self, start: int, length: int | None = None) -> Headers:
         return Headers(self.lists.slice(start, length), self.problems.slice(start, length))
@@ -149,6 +153,12 @@ class HeadersBuilder:
 
 
 _NO_HEADERS = -1
+
+
+def _taken(column: pa.Array, indexes: pa.Int64Array) -> pa.Array:
+    """Return the values at these indexes, without looking at them where all are null, as headers mostly are."""
+    all_are_null = column.null_count == len(column)
+    return pa.nulls(len(indexes), column.type) if all_are_null else column.take(indexes)
 
 
 def unreadable_key(key: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 HEADERS_LEFT_OUT = "; the headers are left out: "
 """In the detail of a dead letter whose headers could not be read, before the problem."""
+
+FEW = 1024
+"""Columns that repeat a value are kept for so many dead letters of a chunk."""
 
 _LARGEST_MS = (2**63 - 1) // 1000
 """The largest number of milliseconds whose microseconds have 64 bits."""
@@ -49,10 +53,10 @@ def dead_rows(
         "generation": generation,
         "partition": partition,
         "batch_id": context.batch_id,
-        "read_at": int((now() - _EPOCH).total_seconds() * 1e6),
         "table_uuid": context.rows.uuid,
     }
-    places = pa.array([reject.index for reject in dead], pa.int64())
+    indexes, reasons, details, paths = zip(*dead, strict=True)
+    places = pa.array(indexes, pa.int64())
     headers = records.headers.take(places).checked()
     values = records.values.take(places)
     columns = {
@@ -61,9 +65,10 @@ def dead_rows(
         "key": records.keys.take(places),
         "value": values,
         "headers": headers.lists,
-        "reason": pa.array([reject.reason for reject in dead], pa.string()),
-        "detail": pa.array(list(map(_detail, dead, headers.problems.to_pylist()))),
-        "path": pa.array([reject.path for reject in dead], pa.string()),
+        "reason": pa.array(reasons, pa.string()),
+        "detail": pa.array(_details(dead, headers) if headers.has_problems() else details, pa.string()),
+        "path": pa.array(paths, pa.string()),
+        "read_at": pa.repeat(int((now() - _EPOCH).total_seconds() * 1e6), len(dead)),
         **named_writers(context.spec, values, headers),
         **_optional(records, places),
     }
@@ -85,6 +90,10 @@ def timestamps(milliseconds: pa.Int64Array, arrow_type: pa.DataType) -> pa.Array
 
     A producer may stamp a record with any number.
     """
+    if not milliseconds.null_count and len(milliseconds):
+        numbers = milliseconds.to_numpy()
+        if numbers.min() >= -_LARGEST_MS and numbers.max() <= _LARGEST_MS:
+            return pa.array(numbers * 1000).cast(arrow_type)
     stored = pc.and_(pc.greater_equal(milliseconds, -_LARGEST_MS), pc.less_equal(milliseconds, _LARGEST_MS))
     return pc.multiply(pc.if_else(stored, milliseconds, pa.scalar(None, pa.int64())), 1000).cast(arrow_type)
 
@@ -95,13 +104,30 @@ def _column(
     if field.name == "timestamp":
         return timestamps(columns["timestamp"], field.type)
     if field.name in columns:
-        return columns[field.name].cast(field.type)
+        found = columns[field.name]
+        if found.null_count == count:
+            return pa.nulls(count, field.type)
+        return found if found.type == field.type else found.cast(field.type)
     value = constants.get(field.name)
-    return pa.nulls(count, field.type) if value is None else pa.repeat(pa.scalar(value), count).cast(field.type)
+    if value is None:
+        return pa.nulls(count, field.type)
+    if count > FEW:
+        return pa.repeat(pa.scalar(value).cast(field.type), count)
+    return _repeated_few(value, field.type).slice(0, count)
+
+
+@lru_cache(maxsize=64)
+def _repeated_few(value: str | int, arrow_type: pa.DataType) -> pa.Array:
+    """Return a column that the chunks of a task share: making it anew takes longer than their few dead letters."""
+    return pa.repeat(pa.scalar(value).cast(arrow_type), FEW)
+
+
+def _details(dead: Sequence[Reject], headers: Headers) -> list[str]:
+    """Return what was wrong, including headers that could not be read."""
+    return list(map(_detail, dead, headers.problems.to_pylist()))
 
 
 def _detail(reject: Reject, headers_problem: str | None) -> str:
-    """Return what was wrong, including headers that could not be read."""
     if headers_problem is None or reject.reason is Reason.UNREADABLE_HEADERS:
         return reject.detail
     return f"{reject.detail}{HEADERS_LEFT_OUT}{headers_problem}"

@@ -237,7 +237,7 @@ class RecordDecoder:
         """Split refused records into skipped ones, counted by reason, and dead letters."""
         skipped: Counter[str] = Counter()
         dead: list[Reject] = []
-        for _, reject in sorted(rejects.items()):
+        for reject in map(rejects.__getitem__, sorted(rejects)):
             tombstone = reject.reason is Reason.NULL_VALUE
             decided = tombstone or reject.reason is Reason.REFUSED_SCHEMA
             if tombstone and self._spec.on_tombstone == "skip":
