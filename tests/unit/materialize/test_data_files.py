@@ -22,7 +22,7 @@ from pyiceberg.types import PrimitiveType
 from frazil.adapters.iceberg.types import to_partition_spec, to_schema
 from frazil.formats.arrow import array_of
 from frazil.materialize.ingest import write
-from frazil.materialize.ingest.statistics import file_statistics
+from frazil.materialize.ingest.statistics import StatisticsPlan, file_statistics
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, Scalar, Struct
 from frazil.model.ingested import WriteTarget, WrittenFile
@@ -138,7 +138,7 @@ def test_a_value_too_long_for_parquet_to_bound_leaves_the_whole_file_unbounded(t
         writer.write_table(pa.table({"c": ["a", "b"]}))
         writer.write_table(pa.table({"c": ["z" * 5_000]}))
 
-    statistics = file_statistics(pq.read_metadata(path), schema, {})
+    statistics = file_statistics(pq.read_metadata(path), StatisticsPlan.of(schema, {}))
 
     assert (dict(statistics.lower_bounds), dict(statistics.upper_bounds)) == ({}, {})
     assert statistics.value_counts == {1: 3}
@@ -151,7 +151,7 @@ def test_bounds_are_those_of_all_row_groups(tmp_path: Path) -> None:
         for value in ("5.00", "-7.25", None, "300.00"):
             writer.write_table(pa.table({"c": pa.array([value and Number(value)], pa.decimal128(9, 2))}))
 
-    statistics = file_statistics(pq.read_metadata(path), schema, {})
+    statistics = file_statistics(pq.read_metadata(path), StatisticsPlan.of(schema, {}))
 
     assert from_bytes(typed(Decimal(9, 2)), statistics.lower_bounds[1]) == Number("-7.25")
     assert from_bytes(typed(Decimal(9, 2)), statistics.upper_bounds[1]) == Number("300.00")

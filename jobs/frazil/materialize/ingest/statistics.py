@@ -15,7 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.conversions import to_bytes
-from pyiceberg.io.pyarrow import MetricModeTypes, compute_statistics_plan, parquet_path_to_id_mapping
+from pyiceberg.io.pyarrow import (
+    MetricModeTypes,
+    StatisticsCollector,
+    compute_statistics_plan,
+    parquet_path_to_id_mapping,
+)
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     BinaryType,
@@ -44,10 +49,21 @@ class FileStatistics:
     split_offsets: tuple[int, ...]
 
 
-def file_statistics(footer: pq.FileMetaData, schema: Schema, properties: Mapping[str, str]) -> FileStatistics:
+@dataclass(frozen=True, slots=True)
+class StatisticsPlan:
+    """Which statistics a table has: `ids` are field ids by the paths of Parquet, `collectors` are by field id."""
+
+    ids: Mapping[str, int]
+    collectors: Mapping[int, StatisticsCollector]
+
+    @classmethod
+    def of(cls, schema: Schema, properties: Mapping[str, str]) -> StatisticsPlan:
+        return cls(parquet_path_to_id_mapping(schema), compute_statistics_plan(schema, dict(properties)))
+
+
+def file_statistics(footer: pq.FileMetaData, plan: StatisticsPlan) -> FileStatistics:
     """Return the statistics of a file from its footer. No content of a column raises an error."""
-    modes = compute_statistics_plan(schema, dict(properties))
-    ids = parquet_path_to_id_mapping(schema)
+    modes, ids = plan.collectors, plan.ids
     columns: dict[int, _Column] = {}
     for number in range(footer.num_row_groups):
         row_group = footer.row_group(number)

@@ -8,6 +8,7 @@ import struct
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote_plus
 from uuid import UUID
@@ -24,7 +25,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import IcebergType, UUIDType
 
 from frazil.materialize.ingest.sorting import in_order, possible_order
-from frazil.materialize.ingest.statistics import NanCounts, file_statistics
+from frazil.materialize.ingest.statistics import NanCounts, StatisticsPlan, file_statistics
 from frazil.materialize.ingest.storage import open_storage
 from frazil.materialize.ingest.transformed import transformed
 from frazil.model.ingested import FollowedRows, WriteTarget, WrittenFile
@@ -173,6 +174,12 @@ def writer_settings(properties: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=64)
+def _statistics_plan(schema_json: str, properties: tuple[tuple[str, str], ...]) -> StatisticsPlan:
+    """Return the same plan for all tasks of a process: making it is a good part of what a small file costs."""
+    return StatisticsPlan.of(Schema.model_validate_json(schema_json), dict(properties))
+
+
 def _shortened(folder: str) -> str:
     """Cut between two escapes."""
     return folder if len(folder) <= LONGEST_FOLDER else re.sub("%[0-9A-F]?$", "", folder[:LONGEST_FOLDER])
@@ -211,6 +218,10 @@ class _Output:
         self.locations = load_location_provider(self.target.location, dict(self.target.properties))
         self.order = possible_order(SortOrder.model_validate_json(self.target.sort_order_json), self.schema)
         self.arrow_schema = schema_to_pyarrow(self.schema)
+
+    @property
+    def statistics_plan(self) -> StatisticsPlan:
+        return _statistics_plan(self.target.schema_json, tuple(self.target.properties.items()))
 
     def in_order(self, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
         """Return the rows as they are to be in a file."""
@@ -295,7 +306,7 @@ class _OpenFile:
         metadata: pq.FileMetaData = self._writer.writer.metadata
         size = self._stream.tell()
         self._stream.close()
-        statistics = file_statistics(metadata, self._out.schema, self._out.target.properties)
+        statistics = file_statistics(metadata, self._out.statistics_plan)
         return WrittenFile(
             path=self._path,
             rows=metadata.num_rows,
@@ -315,7 +326,8 @@ class _OpenFile:
 
 def _page_sized(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield parts of the batch, halved until no column exceeds `PAGE_BYTES` or the part has one row."""
-    if batch.num_rows <= 1 or max(column.nbytes for column in batch.columns) <= PAGE_BYTES:
+    is_small = batch.nbytes <= PAGE_BYTES or max(column.nbytes for column in batch.columns) <= PAGE_BYTES
+    if batch.num_rows <= 1 or is_small:
         yield batch
         return
     half = batch.num_rows // 2
