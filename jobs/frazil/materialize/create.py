@@ -20,7 +20,7 @@ from frazil.materialize.layout import (
     partition_problems,
     sort_problems,
 )
-from frazil.materialize.schema.columns_of import given_columns, key_column, record_columns, unmatched_policies
+from frazil.materialize.schema.columns_of import given_columns, key_columns, record_columns, unmatched_policies
 from frazil.materialize.schema.compare import aliases_of, applied, compare, refusal
 from frazil.materialize.schema.former_names import FormerNames, former_names_of, former_names_property
 from frazil.materialize.schema.notices import left_out_property, notes_of_keys, notes_of_values
@@ -260,9 +260,8 @@ def _initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Colu
     record, former_names = _merged(spec, values) if values else (_given(spec), {})
     if spec.cdc != "none" and values and not record:
         raise refusal(spec.identifier, latest.values[0].id, (NO_CHANGE_EVENTS,))
-    keys = [(schema, (key_column(spec, schema),)) for schema in latest.keys]
-    key_columns, _ = _merged(spec, keys, of_key=True)
-    metadata = metadata_columns(spec, key_columns[0] if key_columns else None)
+    keys, _ = _merged(spec, [(schema, key_columns(spec, schema)) for schema in latest.keys], of_key=True)
+    metadata = metadata_columns(spec, keys[0] if keys else None)
     clashes = name_clashes(record, spec)
     if clashes:
         raise refusal(spec.identifier, latest.values[0].id if latest.values else None, clashes)

@@ -23,7 +23,7 @@ from frazil.model.ingested import IngestTask, TaskResult
 from frazil.model.policed import policed
 from frazil.model.policies import Policies, Policy
 from frazil.model.progress import Counts
-from tests.fakes.connect_samples import STRING, optional, struct
+from tests.fakes.connect_samples import STRING, Schema, optional, struct
 from tests.fakes.debezium_samples import (
     FLATTENED,
     HEARTBEAT,
@@ -34,6 +34,7 @@ from tests.fakes.debezium_samples import (
     SCHEMA_CHANGE,
     TRANSACTION_END,
     UNAVAILABLE,
+    Event,
     envelope,
     mongodb,
     mysql,
@@ -106,6 +107,35 @@ def test_other_records_of_a_connector_are_skipped_and_counted(stream: ChangeStre
     assert stream.rows("id") == [(1,)]
     verification = stream.verified()
     assert verification.counts == Counts(read=5, rows=1, skipped=4)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(
+    ("name", "key", "value", "schema"),
+    [
+        ("common.ServerNameKey", "serverName", {"ts_ms": 1}, HEARTBEAT),
+        ("common.TransactionMetadataKey", "id", {"status": "END", "id": "1", "ts_ms": 1}, TRANSACTION_END),
+        ("mysql.SchemaChangeKey", "databaseName", {"ts_ms": 1, "tableChanges": []}, SCHEMA_CHANGE),
+    ],
+)
+def test_other_records_are_skipped_with_the_keys_that_connectors_give_them(
+    stream: ChangeStream, name: str, key: str, value: Event, schema: Schema, *, is_first: bool
+) -> None:
+    if not is_first:
+        stream.send(2, postgres("c", after=order(2)))
+    if schema is SCHEMA_CHANGE:
+        value = {**value, "source": mysql("m")["source"]}
+    own, stream.keys = stream.keys, struct(f"io.debezium.connector.{name}", **{key: STRING})
+    stream.send({key: "crm"}, value, schema)
+    stream.send({key: "crm"}, postgres("c", after=order(9)))
+    stream.keys = own
+    stream.register("value", POSTGRES)
+    stream.send(1, postgres("c", after=order(1)))
+    stream.catch_up()
+
+    assert stream.rows("id") == [(1,)] if is_first else [(1,), (2,)]
+    assert [reason for _, reason in stream.letters()] == [Reason.BAD_KEY.value]
+    assert stream.verified().counts.skipped == 1
 
 
 def test_what_is_no_change_is_a_dead_letter(stream: ChangeStream) -> None:

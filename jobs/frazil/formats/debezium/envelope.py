@@ -20,6 +20,17 @@ _KINDS: dict[str, Kind] = {
     "io.debezium.connector.common.TransactionMetadataValue": "transaction",
 }
 
+_OTHER_KEYS = frozenset(
+    {"io.debezium.connector.common.ServerNameKey", "io.debezium.connector.common.TransactionMetadataKey"}
+)
+
+
+def is_key_of_row(record: str | None) -> bool:
+    """Return whether keys of a schema are those of rows: not of heartbeats, transactions and schema changes."""
+    name = record or ""
+    is_of_schema_change = name.startswith("io.debezium.connector.") and name.endswith(".SchemaChangeKey")
+    return name not in _OTHER_KEYS and not is_of_schema_change
+
 
 def kind_of(columns: tuple[Column, ...], record: str | None) -> Kind:
     """Return what records of a schema are: its columns and the full name of its record decide."""

@@ -11,6 +11,7 @@ from frazil.formats.avro.types import AvroSchema
 from frazil.formats.connect_json.schema import read_schema
 from frazil.formats.debezium.columns import LogicalColumns
 from frazil.formats.debezium.decoder import avro_changes, json_changes, map_avro, map_json
+from frazil.formats.debezium.envelope import is_key_of_row
 from frazil.formats.debezium.keys import avro_keys, json_keys
 from frazil.formats.decoder import Decoder
 from frazil.formats.format import Format
@@ -33,11 +34,15 @@ def _map_keys(schema: RegisteredSchema, settings: FormatSettings) -> Mapped:
     del settings
     parsed = _parsed(schema)
     mapped = mapping.map_schema(parsed)
-    return (
-        mapped
-        if mapped.findings
-        else replace(mapped, columns=LogicalColumns(mapped.columns, connect_types(parsed)).columns)
-    )
+    if not is_key_of_row(mapped.record):
+        return _of_no_row(mapped.record)
+    if mapped.findings:
+        return mapped
+    return replace(mapped, columns=LogicalColumns(mapped.columns, connect_types(parsed)).columns)
+
+
+def _of_no_row(record: str | None) -> Mapped:
+    return Mapped((), (), record=record, is_of_rows=False)
 
 
 def _open_keys(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
@@ -65,6 +70,8 @@ def _open_json_values(schema: RegisteredSchema, settings: FormatSettings) -> Dec
 def _map_json_keys(schema: RegisteredSchema, settings: FormatSettings) -> Mapped:
     del settings
     embedded = read_schema(schema.text)
+    if not is_key_of_row(embedded.name):
+        return _of_no_row(embedded.name)
     columns = LogicalColumns(columns_of(embedded.row), embedded.types).columns
     return Mapped(columns, (), record=embedded.name or "")
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from frazil.formats.arrow import arrow_schema
 from frazil.formats.avro import mapping as avro_mapping
 from frazil.formats.avro import open as avro_decoders
 from frazil.formats.avro.connect import connect_types
 from frazil.formats.avro.types import AvroSchema
 from frazil.formats.connect_json.schema import EmbeddedSchema
 from frazil.formats.debezium.columns import LogicalColumns
+from frazil.formats.debezium.envelope import is_key_of_row
 from frazil.formats.decoder import Decoded, Decoder, Payloads
 from frazil.formats.json_values import open as json_decoders
 from frazil.formats.json_values.shape import columns_of
 from frazil.formats.native import Engine
+from frazil.model.dead_letter import Reason, Reject
 
 
 class KeyDecoder:
@@ -39,13 +42,32 @@ class KeyDecoder:
         )
 
 
-def avro_keys(schema: AvroSchema, engine: Engine | None = None) -> KeyDecoder:
+class OtherKeys:
+    """Rejects all keys of records that are about no row, such as heartbeats (`decoder.Decoder`).
+
+    Nothing asks for the keys of records that are skipped.
+    """
+
+    schema = arrow_schema(())
+
+    def decode(self, payloads: Payloads, *, skip: int = 0) -> Decoded:
+        del skip
+        detail = "the key of a heartbeat, a transaction or a schema change"
+        nothing = pa.RecordBatch.from_arrays([], schema=self.schema)
+        return Decoded(nothing, tuple(Reject(n, Reason.NULL_IDENTITY, detail) for n in range(len(payloads))))
+
+
+def avro_keys(schema: AvroSchema, engine: Engine | None = None) -> Decoder:
     """Return the decoder of keys of a schema. Raises IncompatibleSchemaError as `avro.open.open_decoder` does."""
-    decoder = avro_decoders.open_decoder(schema, engine)
-    return KeyDecoder(decoder, LogicalColumns(avro_mapping.map_schema(schema).columns, connect_types(schema)))
+    mapped = avro_mapping.map_schema(schema)
+    if not is_key_of_row(mapped.record):
+        return OtherKeys()
+    return KeyDecoder(avro_decoders.open_decoder(schema, engine), LogicalColumns(mapped.columns, connect_types(schema)))
 
 
-def json_keys(schema: EmbeddedSchema, engine: Engine | None = None) -> KeyDecoder:
+def json_keys(schema: EmbeddedSchema, engine: Engine | None = None) -> Decoder:
     """Return the decoder of the payloads of keys that have this schema in them."""
+    if not is_key_of_row(schema.name):
+        return OtherKeys()
     decoder = json_decoders.open_decoder(schema.row, engine)
     return KeyDecoder(decoder, LogicalColumns(columns_of(schema.row), schema.types))

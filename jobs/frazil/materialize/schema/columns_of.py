@@ -59,14 +59,18 @@ def _unmatched_in_all(found: Sequence[Mapped]) -> tuple[str, ...]:
     return tuple(path for path in found[0].unmatched if all(path in each.unmatched for each in found)) if found else ()
 
 
-def key_column(spec: TableSpec, schema: RegisteredSchema) -> Column:
-    """Return the column `key`: a struct for a record, else of the type of the key.
+def key_columns(spec: TableSpec, schema: RegisteredSchema) -> tuple[Column, ...]:
+    """Return the column `key`: a struct for a record, else of the type of the key. Keys of no rows have none.
 
     Raises IncompatibleSchemaError if the schema of the key cannot be a column.
     """
     columns = record_columns(spec, schema, of_key=True)
+    mapped = map_schema(schema, spec.key_settings)
+    if not mapped.is_of_rows:
+        return ()
     if not columns:
         without_data = SchemaFinding("", "a key without data: read it with `key: bytes`")
         raise refusal(spec.identifier, schema.id, (without_data,), of_key=True)
-    is_record = map_schema(schema, spec.key_settings).record is not None
-    return Column("key", Struct(columns)) if is_record else replace(columns[0], name="key", aliases=(), doc=None)
+    if mapped.record is not None:
+        return (Column("key", Struct(columns)),)
+    return (replace(columns[0], name="key", aliases=(), doc=None),)

@@ -13,7 +13,7 @@ from frazil.materialize.layout import (
     newly_unreadable,
     order_findings,
 )
-from frazil.materialize.schema.columns_of import given_columns, key_column, record_columns
+from frazil.materialize.schema.columns_of import given_columns, key_columns, record_columns
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
 from frazil.materialize.schema.former_names import FormerNames
 from frazil.materialize.schema.notices import notes_of_keys, notes_of_values
@@ -108,7 +108,7 @@ def of_values(spec: TableSpec, schema: RegisteredSchema, accepted: Accepted = NO
 
 def of_keys(spec: TableSpec, schema: RegisteredSchema, accepted: Accepted = NONE_ACCEPTED) -> RequiredColumns:
     return RequiredColumns(
-        (replace(key_column(spec, schema), name=spec.metadata.prefix + "key"),),
+        tuple(replace(each, name=spec.metadata.prefix + "key") for each in key_columns(spec, schema)),
         schema.id,
         of_record=False,
         notes=notes_of_keys(spec, schema),
