@@ -108,14 +108,18 @@ def reads_keys_by_schema(spec: TableSpec) -> bool:
 
 def name_clashes(record: tuple[Column, ...], spec: TableSpec) -> tuple[SchemaFinding, ...]:
     """Fields that would take the name of a metadata column, there or still to come, letter case aside."""
-    names = [spec.metadata.prefix + name for name in _kept(spec)]
-    names += [column.name for column in added_columns(spec)]
-    taken = {name.lower(): name for name in names}
+    taken = {name.lower(): name for name in _names_without_values(spec)}
     return tuple(
         SchemaFinding(column.name, f"the name clashes with the metadata column {taken[column.name.lower()]}")
         for column in record
         if column.name.lower() in taken
     )
+
+
+def _names_without_values(spec: TableSpec) -> frozenset[str]:
+    """Return the names of the columns that no value brings."""
+    kept = (spec.metadata.prefix + name for name in _kept(spec))
+    return frozenset((*kept, *(column.name for column in added_columns(spec))))
 
 
 def newly_unreadable(
@@ -203,8 +207,13 @@ def partition_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[Sp
 
 
 def _fix(spec: TableSpec, key: str, named: str, columns: tuple[Column, ...]) -> str:
-    """Return the hint that a key of the spec is to be fixed, with the column that a misspelt name probably means."""
+    """Return the hint that a key of the spec is to be fixed, with the column that a misspelt name probably means.
+
+    A new table has no column of the values if records bring their schemas: of a topic of many kinds, or in themselves.
+    """
     names = [column.name for column in columns]
+    if key in ("partition_by", "sort_by") and {*names} <= _names_without_values(spec):
+        return f"the first batch brings the columns of the values: remove `{key}` until it has been read"
     likely = None if named in names else did_you_mean(named, names)
     return f"{f'did you mean {likely}? ' if likely else ''}fix `{key}` in {spec.source_file}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,13 +13,13 @@ from change_streams import ChangeStream
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyiceberg.expressions import EqualTo
-from whole_batches import World
+from whole_batches import World, drained
 
 from frazil.formats.connect_json import embedded
 from frazil.materialize.pause.pausing import pause_of
 from frazil.model.change_events import ChangeEvents
 from frazil.model.dead_letter import Reason
-from frazil.model.errors import IncompatibleSchemaError, PausedError, UnsupportedChangeError
+from frazil.model.errors import IncompatibleSchemaError, PausedError, SpecError, UnsupportedChangeError
 from frazil.model.ingested import IngestTask, TaskResult
 from frazil.model.policed import policed
 from frazil.model.policies import Policies, Policy
@@ -183,6 +184,26 @@ def test_no_table_is_made_for_records_that_are_no_change_events(tmp_path: Path) 
         stream.catch_up()
     (problem,) = stream.world.check(stream.spec)
     assert "lacks the fields op and after" in problem.what
+
+
+def test_the_first_batch_brings_the_columns_that_partitions_and_orders_name(tmp_path: Path) -> None:
+    stream = ChangeStream.at(tmp_path, form="json")
+    stream.send(1, postgres("r", after=order(1, notes="a")))
+    named = replace(stream.spec, partition_by=("notes",), sort_by=("placed",))
+
+    with pytest.raises(SpecError) as refused:
+        drained(stream.world, named)
+
+    assert refused.value.hint == (
+        "the first batch brings the columns of the values: remove `partition_by` until it has been read"
+    )
+    stream.catch_up()
+    stream.send(2, postgres("r", after=order(2, notes="b")))
+    drained(stream.world, named)
+    assert stream.rows("id", "notes") == [(1, "a"), (2, "b")]
+    assert sorted(task.file.partition[0] for task in stream.view.current.scan().plan_files() if task.file.spec_id) == [
+        "b"
+    ]
 
 
 def test_policies_name_the_columns_of_the_row(tmp_path: Path) -> None:
