@@ -221,8 +221,9 @@ class RebuildLake(IcebergLake):
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> None:
         if isinstance(table, _BuiltTable):
-            required = tuple(each for one in requirements for each in _required(table.real.metadata, one))
-            super()._commit(table.real, required, tuple(_apart(table.metadata, updates)))
+            required = [each for one in requirements for each in _required(table.real.metadata, one)]
+            required += _still_built(table.real.metadata)
+            super()._commit(table.real, tuple(required), tuple(_apart(table.metadata, updates)))
         else:
             super()._commit(table, requirements, updates)
 
@@ -279,11 +280,24 @@ def _required(real: TableMetadata, requirement: TableRequirement) -> Iterator[Ta
             yield requirement
 
 
+def _still_built(real: TableMetadata) -> Iterator[TableRequirement]:
+    """Yield what keeps a commit from leaving branches behind in a table whose rebuild was dropped meanwhile."""
+    head = real.refs.get(REBUILD_PREFIX + MAIN)
+    if head is not None:
+        yield AssertRefSnapshotId(ref=REBUILD_PREFIX + MAIN, snapshot_id=head.snapshot_id)
+
+
 def _apart(shown: TableMetadata, updates: Sequence[TableUpdate]) -> Iterator[TableUpdate]:
-    """Yield the updates of the table itself for those of the table that a rebuild makes."""
+    """Yield the updates of the table itself for those of the table that a rebuild makes.
+
+    Raises CommitRejectedError where an update does not fit what the table has become.
+    """
     context, after = _TableMetadataUpdateContext(), shown
     for update in updates:
-        after = _apply_table_update(update, after, context)
+        try:
+            after = _apply_table_update(update, after, context)
+        except ValueError as outdated:
+            raise CommitRejectedError(f"the table has changed: {outdated}") from outdated
         if isinstance(update, SetSnapshotRefUpdate | RemoveSnapshotRefUpdate):
             yield update.model_copy(update={"ref_name": REBUILD_PREFIX + update.ref_name})
         elif not isinstance(update, _KEPT_APART):

@@ -7,11 +7,14 @@ from typing import NoReturn
 
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.plan import source_problems, together
+from frazil.materialize.rebuild.rebuilt_state import ends_of
 from frazil.materialize.rebuild.topics import Offsets
 from frazil.materialize.state import Standing, check_format
 from frazil.model.errors import FrazilError, RebuildError, RecordsLostError
+from frazil.model.moments import rfc3339
 from frazil.model.plan import TopicFacts
 from frazil.model.progress import ForeignChanges, PartitionProgress, TableState
+from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 
@@ -105,6 +108,33 @@ def check_own(spec: TableSpec, here: Standing, built: Standing, *, begun: int | 
     fork = next((each for each in of_built if each in of_table), None)
     if begun not in of_built or (base is not None and fork not in (None, base)):
         raise built_is_gone(spec)
+
+
+def is_ahead(built: TableState, table: TableState) -> bool:
+    """Return whether what is built has read offsets that the table has not read, since it was rolled back."""
+    ends = ends_of(table)
+    return any(end > ends.get(place, end) for place, end in ends_of(built).items())
+
+
+def check_not_ahead(spec: TableSpec, here: Standing, built: Standing) -> None:
+    """Raise RebuildError if the table was rolled back behind what was built."""
+    if is_ahead(built.state, here.state):
+        raise RebuildError(
+            f"{spec.identifier}: the table was rolled back to epoch {here.state.epoch} meanwhile, and its"
+            " rebuild has records that the table has not read now; nothing was changed",
+            hint="run the command again, which begins again from the beginning",
+        )
+
+
+def check_base(spec: TableSpec, base: Snapshot, view: TableView) -> None:
+    """Raise RebuildError if the snapshot that a rewind was to begin at has expired."""
+    if base.id not in view.snapshots:
+        raise RebuildError(
+            f"{spec.identifier}: snapshot {base.id} of {rfc3339(base.committed_at)}, where the rewind was to begin,"
+            " has expired meanwhile; nothing was changed",
+            hint="run the command again, which begins at an earlier snapshot if there is one; or rewind to a later time"
+            f" or offset, or read all records again: `frazil rebuild {spec.identifier}`",
+        )
 
 
 def built_is_gone(spec: TableSpec) -> RebuildError:

@@ -20,7 +20,6 @@ from frazil.materialize.changed_spec.applied_spec import (
     spec_property,
 )
 from frazil.materialize.clients import Clients
-from frazil.materialize.dead_letter_checks import ACCEPT_LOST_PROPERTY
 from frazil.materialize.dead_letters import (
     create_dead_letters,
     drop_others,
@@ -29,24 +28,23 @@ from frazil.materialize.dead_letters import (
     reveal,
     tagged,
 )
-from frazil.materialize.hash_key import HASH_KEY_PROPERTY
-from frazil.materialize.one_table import OneTable
-from frazil.materialize.outcome import Published
-from frazil.materialize.pause.pausing import (
-    ACCEPTED_PROPERTY,
-    DEAD_LETTER_SCHEMAS_PROPERTY,
-    PAUSED_PROPERTY,
-)
+from frazil.materialize.outcome import Outcome, Published
+from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
+from frazil.materialize.rebuild.build_run import BuildRun
 from frazil.materialize.rebuild.checks import (
     built_is_gone,
+    check_base,
     check_complete,
     check_foreign,
+    check_not_ahead,
     check_own,
     check_records,
     check_spec,
     check_topics,
+    is_ahead,
 )
 from frazil.materialize.rebuild.former_order import former_order, record, waits
+from frazil.materialize.rebuild.rebuilt_properties import DECIDED, LEFT_BEHIND
 from frazil.materialize.rebuild.rebuilt_state import (
     ends_of,
     offsets_in,
@@ -58,18 +56,15 @@ from frazil.materialize.rebuild.rebuilt_state import (
 from frazil.materialize.rebuild.rewind import Target, base_of, check_expired
 from frazil.materialize.rebuild.topics import Offsets, TopicsUpTo
 from frazil.materialize.replay.request import REQUEST_PREFIX
-from frazil.materialize.run import TableRun
-from frazil.materialize.schema.former_names import FORMER_NAMES_PROPERTY
-from frazil.materialize.schema.notices import LEFT_OUT_PROPERTY
 from frazil.materialize.sources import describe_topics
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, generation_property, standing
 from frazil.materialize.verdicts import loaded
-from frazil.model.delta import Announced
 from frazil.model.errors import (
     BadRecordLimitError,
     CommitError,
     CommitRejectedError,
     CommitUnknownError,
+    FrazilError,
     IncompatibleSchemaError,
     Misuse,
     RebuildError,
@@ -77,31 +72,16 @@ from frazil.model.errors import (
 )
 from frazil.model.expired_letters import ExpiredLetters, expired_letters
 from frazil.model.ingested import WrittenFile
-from frazil.model.masked import MASKED_PROPERTY
 from frazil.model.plan import NothingToDo, TopicFacts
 from frazil.model.progress import ForeignChanges, TableState
 from frazil.model.receipt import Receipt
-from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.snapshot import Snapshot
 from frazil.model.spec import TableSpec
 from frazil.model.summary import batch_of, state_in, store
-from frazil.model.unions import UNIONS_PROPERTY
 from frazil.ports import RebuildLake
 
 MOVES = 20
 """How often a rebuild catches up with a driver that keeps publishing, before it gives up."""
-
-LEFT_BEHIND = (
-    FORMER_NAMES_PROPERTY,
-    UNIONS_PROPERTY,
-    MASKED_PROPERTY,
-    HASH_KEY_PROPERTY,
-    LEFT_OUT_PROPERTY,
-    ACCEPT_LOST_PROPERTY,
-)
-"""Properties that describe the table's present rows and dead letters: those of the rebuild take their place."""
-
-DECIDED = (ACCEPTED_PROPERTY, DEAD_LETTER_SCHEMAS_PROPERTY)
-"""Properties in which an operator has decided about records that the rebuild reads again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +115,7 @@ class Rebuild:
     moves: int = MOVES
     target: Target | None = None
     _base: Snapshot | None = field(default=None, init=False)
+    _begun: int | None = field(default=None, init=False)
     _started: float = field(init=False)
     _records: int = 0
     _offsets: int = 0
@@ -150,11 +131,11 @@ class Rebuild:
         here = self._begun_at(self._standing())
         ensure_dead_letters(self.clients.lake, self.spec, here)
         self._begin(here)
-        begun = self._branch().view.head
+        self._begun = self._branch().view.head
         reason: Exception = CommitRejectedError("a driver kept publishing")
         for _ in range(self.moves):
+            check_not_ahead(self.spec, here, self._branch())
             built = self._read(here)
-            check_own(self.spec, here, built, begun=begun, base=None if self._base is None else self._base.id)
             here = self._checked()
             if ends_of(built.state) != ends_of(here.state):
                 continue
@@ -251,7 +232,7 @@ class Rebuild:
     def _continues(self, here: Standing) -> bool:
         """Return whether an earlier process has begun the same."""
         view = self.built.load(self.spec.identifier)
-        if view is None:
+        if view is None or is_ahead(standing(view, pipeline=self.spec.pipeline).state, here.state):
             return False
         of_table = {snapshot.id for snapshot in here.view.ancestry(here.view.head)}
         fork = next((each.id for each in view.ancestry(view.head) if each.id in of_table), None)
@@ -268,17 +249,21 @@ class Rebuild:
         kept = {n: v for n, v in here.view.properties.items() if not n.startswith(REQUEST_PREFIX)}
         properties = {**kept, **generation_property(state_in(self._base).generation)}
         view = loaded(self.clients.lake, self.spec.identifier)  # as it is without what was dropped
-        self.built.begin_at(view, self._base.id, tag=CHECKPOINT_TAG, properties=properties)
+        try:
+            self.built.begin_at(view, self._base.id, tag=CHECKPOINT_TAG, properties=properties)
+        except CommitRejectedError:
+            check_base(self.spec, self._base, loaded(self.clients.lake, self.spec.identifier))
+            raise
 
     def discard(self) -> bool:
         """Drop what was built. Return whether there was anything. Raises CommitError."""
         gone = [self.built.discard(each) for each in (self.spec.identifier, self.spec.dead_letters_identifier)]
         return any(gone)
 
-    def _run(self, here: Standing, first: Mapping[int, int] | None = None) -> _BuildRun:
+    def _run(self, here: Standing, first: Mapping[int, int] | None = None) -> BuildRun:
         topics = TopicsUpTo(self.clients.topics, here.state, self._origins(here, self._facts(here)), first or {})
-        clients = replace(self.clients, lake=self.built, topics=topics, on_receipt=_ignore)
-        return _BuildRun(self._spec_of(here), clients, self.writer)
+        clients = replace(self.clients, lake=self.built, topics=topics, on_receipt=lambda receipt: None)
+        return BuildRun(self._spec_of(here), clients, self.writer)
 
     def _read(self, here: Standing) -> Standing:
         """Read the topics onto the branch, up to where the table has read them."""
@@ -287,13 +272,28 @@ class Rebuild:
             record(self.built, self.spec, built, first)
             self._read_all(self._run(here, first), here)
         self._read_all(self._run(here), here)
-        return self._branch()
+        return self._own(here)
 
-    def _read_all(self, run: _BuildRun, here: Standing) -> None:
-        with self._refusals():
-            while not isinstance(outcome := run.batch(), NothingToDo):
-                if isinstance(outcome, Published):
-                    self._note(outcome, here.state)
+    def _read_all(self, run: BuildRun, here: Standing) -> None:
+        while not isinstance(outcome := self._batch(run, here), NothingToDo):
+            if isinstance(outcome, Published):
+                self._note(outcome, here.state)
+
+    def _batch(self, run: BuildRun, here: Standing) -> Outcome:
+        """Carry out a batch. Raises RebuildError if the branch is not the one that this process has begun."""
+        self._own(here)
+        try:
+            with self._refusals():
+                return run.batch()
+        except FrazilError:
+            self._own(here)  # if it is not, the batch failed because of that
+            raise
+
+    def _own(self, here: Standing) -> Standing:
+        """Return what was built. Raises RebuildError if another process has dropped it, or begun another rebuild."""
+        built, base = self._branch(), self._base
+        check_own(self.spec, here, built, begun=self._begun, base=None if base is None else base.id)
+        return built
 
     def _first(self, here: Standing) -> Mapping[int, int]:
         """Return the offsets that are read first; a rewind has the order that its snapshot has."""
@@ -379,18 +379,3 @@ class Rebuild:
             if batch_of(snapshot) == after.itself:
                 return snapshot.id
         raise CommitRejectedError("the commit that replaces the table was not found")
-
-
-class _BuildRun(TableRun):
-    """The batches of a rebuild: they are announced to no reader, and no snapshot of them expires."""
-
-    def _announce(self, table: OneTable, view: TableView) -> Announced | None:
-        del table, view
-        return None
-
-    def _housekeep(self, views: Sequence[TableView]) -> None:
-        del views
-
-
-def _ignore(receipt: Receipt) -> None:
-    del receipt
