@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import sys
 import time
 from contextlib import ExitStack, closing
@@ -15,10 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from frazil.cli.dead_letter_choice import reason_named
+from frazil.cli.materialize import SPARK_ENVIRONMENT, SparkMaster, cluster_on
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, schema_id_from, settings_from
 from frazil.cli.screen import print_lines
 
 if TYPE_CHECKING:
+    from frazil.adapters.spark.cluster import SparkCluster
     from frazil.materialize.replay.request import ReplayRequest, ReplayResult
     from frazil.model.receipt import Receipt
     from frazil.model.spec import Settings, TableSpec
@@ -50,12 +53,15 @@ def replay(
     schema_id: SchemaId = None,
     record: Record = None,
     wait: Wait = None,
+    spark_master: SparkMaster = None,
     as_json: Json = False,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Turn dead letters into rows, after what was wrong has been fixed.
 
-    A running driver performs the replay at its next trigger. If none does within --wait, this command performs it.
+    A running driver performs the replay at its next trigger. If none does within --wait, this command performs it, and
+    searches a table that follows keys on this machine, or with --spark-master on a cluster, whose workers get the
+    packages that FRAZIL_SPARK_ENVIRONMENT names.
     Those that still cannot be decoded stay dead letters. A dead letter that became a row is marked,
     and never replayed again.
     """
@@ -70,6 +76,7 @@ def replay(
     settings = settings_from(config)
     spec = select_ledger(settings, table)
     check_replayable(spec)
+    cluster = cluster_on(spark_master, os.environ.get(SPARK_ENVIRONMENT))
     lake = IcebergLake(settings.catalog)
     request = new_request(
         id=new_id(),
@@ -82,7 +89,7 @@ def replay(
     seconds = _seconds(wait, spec)
     check_not_paused(spec, loaded(lake, spec).properties)
     result = _by_driver(lake, spec, request, seconds) if seconds else None
-    _print(spec, result or _alone(settings, spec, request, config.parent), as_json=as_json)
+    _print(spec, result or _alone(settings, spec, request, config.parent, cluster), as_json=as_json)
 
 
 def _seconds(wait: str | None, spec: TableSpec) -> float:
@@ -123,14 +130,17 @@ def _by_driver(lake: Lake, spec: TableSpec, request: ReplayRequest, seconds: flo
     return None
 
 
-def _alone(settings: Settings, spec: TableSpec, request: ReplayRequest, folder: Path) -> ReplayResult:
+def _alone(
+    settings: Settings, spec: TableSpec, request: ReplayRequest, folder: Path, cluster: SparkCluster | None
+) -> ReplayResult:
     from frazil.adapters.registry import open_registry  # noqa: PLC0415
     from frazil.adapters.spark.runner import SparkRunner  # noqa: PLC0415
     from frazil.cli.clients import open_clients, table_runs  # noqa: PLC0415
     from frazil.materialize.run import TableRun  # noqa: PLC0415
     from frazil.specs.select import read_with  # noqa: PLC0415
 
-    runner = SparkRunner(log_file=folder / ".frazil" / "spark.log")  # started for a table that follows keys
+    # started for a table that follows keys
+    runner = SparkRunner(log_file=folder / ".frazil" / "spark.log", cluster=cluster)
     clients = open_clients(settings, runner, on_receipt=_say)
     with closing(open_registry(settings.registry)) as registry, ExitStack() as at_end:
         at_end.callback(runner.stop)

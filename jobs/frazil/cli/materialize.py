@@ -51,12 +51,13 @@ SparkMaster = Annotated[
         "--spark-master", metavar="URL", envvar="FRAZIL_SPARK_MASTER", help="Run tasks on this Spark cluster."
     ),
 ]
+SPARK_ENVIRONMENT = "FRAZIL_SPARK_ENVIRONMENT"
 SparkEnvironment = Annotated[
     str | None,
     typer.Option(
         "--spark-environment",
         metavar="ARCHIVE",
-        envvar="FRAZIL_SPARK_ENVIRONMENT",
+        envvar=SPARK_ENVIRONMENT,
         help="The packages for the cluster's workers, from `make environment`.",
     ),
 ]
