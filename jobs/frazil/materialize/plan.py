@@ -175,10 +175,12 @@ def _added_partitions(spec: TableSpec, source: SourceProgress, facts: TopicFacts
     """Yield the error for a table that is ordered by offsets, whose keys may be in other partitions now."""
     added = sorted(facts.partitions.keys() - source.partitions.keys())
     if spec.write in ("upsert", "history") and not spec.order and added and not may_order_by_time(spec):
+        keeps_time = "timestamp" in spec.metadata.keep
+        by_time = f"add timestamp to metadata.keep in {spec.source_file}: then it orders the records of a key"
         yield SourceChangedError(
             f"{spec.identifier}: {facts.topic} has {plural(len(added), 'partition')} more than when the table began:"
             " a key may be in another partition now, and offsets of two partitions do not say which record is newer",
-            hint="materialize the topic into another `table`, from the start",
+            hint="materialize the topic into another `table`, from the start" if keeps_time else by_time,
         )
 
 

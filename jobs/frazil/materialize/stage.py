@@ -109,13 +109,14 @@ class ReadBatch:
         try:
             return change_table(access, written, self.plan.state.remembered, now=self.planned_at)
         except KeyInTwoPartitionsError as moved:
-            topic = self.plan.state.sources[0].topic
+            topic, prefix = self.plan.state.sources[0].topic, self.spec.metadata.prefix
+            by_column = f"order_by: {prefix}timestamp" if self.spec.cdc == "none" else "cdc_order: source"
             raise SourceChangedError(
                 f"{self.spec.identifier}: batch {self.plan.batch_id}: {plural(moved.keys, 'key')} of {topic}"
                 f" {'has' if moved.keys == 1 else 'have'} records in two partitions, such as {moved}: their offsets do"
                 " not say which is newer; nothing was published",
                 hint="let all producers of the topic use one partitioner (Java and librdkafka have different defaults);"
-                f" write `order_by: {self.spec.metadata.prefix}timestamp` in {self.spec.source_file} and run"
+                f" write `{by_column}` in {self.spec.source_file} and run"
                 f" `frazil rebuild {self.spec.identifier}`, which reads all records again in that order",
             ) from moved
 

@@ -77,7 +77,7 @@ class NewestRecords:
     """
 
     truncated_at = -1
-    """The offset of the last truncate: keys whose newest record is older have no row."""
+    """The offset of the last truncate: keys whose newest record is older have no row. Offsets order it."""
 
     def __init__(
         self,
@@ -100,8 +100,8 @@ class NewestRecords:
         return bool(self._first_offsets) + len(self.columns.order) + 2
 
     def _is_later(self, partition: Numbers, offset: Numbers) -> Flags:
-        """Return which records are newer than those that offsets order."""
-        later = np.ones(len(offset), np.bool_)
+        """Return which records are newer than those that offsets order; none if offsets order all."""
+        later = np.full(len(offset), bool(self._first_offsets))
         for number, end in self._first_offsets.items():
             later &= (partition != number) | (offset >= end)
         return later
@@ -135,12 +135,13 @@ class NewestRecords:
         if self._first_offsets:
             is_later, *before = before
             row = self._beside(is_later.astype(np.bool_), row)
+        is_truncated = (offset <= self.truncated_at) & ~self._is_later(partition, offset)
         compared = has_row & (not self._first_stays)
         elsewhere = compared & (row[-2] != partition) & (not self.columns.order)
         is_older = compared & ~elsewhere & is_newer(list(zip((*before, offset), row, strict=True)), len(marked))
         for number, where in each_partition(partition):
             here = np.arange(len(marked)) if where is None else np.flatnonzero(where)
-            lost = here[~has_row[here] & ~is_delete[here] & (offset[here] > self.truncated_at)]
+            lost = here[~(has_row | is_delete | is_truncated)[here]]
             wrong = (
                 (FindingKind.STALE_ROW, here[is_older[here] & ~is_delete[here]]),
                 (FindingKind.DELETED_KEY, here[is_older[here] & is_delete[here]]),

@@ -399,14 +399,14 @@ def test_any_changes_in_any_batches_are_the_model(tmp_path: Path, batches: list[
     stream, rows, counts = ChangeStream.at(tmp_path), dict[int, tuple[str | None, list[str] | None]](), Counts()
     for batch in batches:
         for key, kind, number in batch:
-            counts += _sent(stream, rows, key, kind, str(number))
+            counts += sent(stream, rows, key, kind, str(number))
         stream.catch_up()
 
         assert stream.rows("id", "notes", "tags") == [(key, *rows[key]) for key in sorted(rows)]
         assert stream.verified().counts == counts
 
 
-def _sent(
+def sent(
     stream: ChangeStream, rows: dict[int, tuple[str | None, list[str] | None]], key: int, kind: str, value: str
 ) -> Counts:
     """Send an event, and change the model: the notes and tags by key. Returns how the event is counted."""

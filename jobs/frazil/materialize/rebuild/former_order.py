@@ -35,10 +35,11 @@ def former_order(spec: TableSpec, here: Standing) -> Mapping[int, int]:
     assert applied is not None  # noqa: S101 - it has `first`
     if may_order_by_time(spec) and applied.keys["start"] == TEXTS["start"](spec):
         return first
+    by_time = f"write `order_by: {spec.metadata.prefix}timestamp`, keep that column, and rebuild the table"
     raise RebuildError(
         f"{spec.identifier}: partitions were added to its topic, and timestamps order the records of a key since then:"
         f" the changed spec in {spec.source_file} does not say which record of a key is the newest",
-        hint=f"write `order_by: {spec.metadata.prefix}timestamp`, keep that column, and rebuild the table",
+        hint="write `cdc_order: source`, and rebuild the table" if spec.cdc != "none" else by_time,
     )
 
 
