@@ -214,9 +214,9 @@ def test_only_row_groups_with_such_a_row_are_decoded(stored: Stored, monkeypatch
     read: list[int] = []
     slices = rows_at.slices
 
-    def noted(parquet: Any, dictionaries: Any, group: int, *rest: Any) -> Any:
+    def noted(parquet: Any, dictionaries: Any, group: int, *rest: Any, **named: Any) -> Any:
         read.append(group)
-        return slices(parquet, dictionaries, group, *rest)
+        return slices(parquet, dictionaries, group, *rest, **named)
 
     monkeypatch.setattr(rows_at, "slices", noted)
     monkeypatch.setattr(write, "ROW_GROUP_ROWS", 1)

@@ -6,7 +6,7 @@ Parquet's footer has the *encoded* size of a column chunk. A dictionary holds a 
 - the width of numbers and fixed-size values, and the longest value of a dictionary, which is read first: exact for
   columns that are not in lists or maps;
 - the encoded size of the whole chunk, for plain values: their distribution over the rows is unknown;
-- `FEW_ROWS` a slice, where none of these is below `SLICE_BYTES`. The number of rows then follows what the slices
+- `FEW_ROWS` a slice, where none of these is below `slice_bytes`. The number of rows then follows what the slices
   measure: it doubles, or falls to what fits.
 """
 
@@ -68,22 +68,32 @@ class ColumnChunk:
         return self.encoded if self.text else 0
 
 
-def rows_of_slices(leaves: Sequence[ColumnChunk], rows: int, batch_bytes: int) -> tuple[int, int]:
+def rows_of_slices(
+    leaves: Sequence[ColumnChunk], rows: int, batch_bytes: int, slice_bytes: int = SLICE_BYTES
+) -> tuple[int, int]:
     """Return how many rows the first slice has, and how many any slice has at most."""
     of_each_row = sum(VALUE_BYTES + (leaf.width or 0) for leaf in leaves if not leaf.repeated)
-    most = min(MOST_ROWS, SLICE_BYTES // max(of_each_row, 1))
-    if any(leaf.width is None for leaf in leaves) or sum(leaf.anywhere for leaf in leaves) > SLICE_BYTES:
+    most = min(MOST_ROWS, slice_bytes // max(of_each_row, 1))
+    if any(leaf.width is None for leaf in leaves) or sum(leaf.anywhere for leaf in leaves) > slice_bytes:
         most = min(most, FEW_ROWS)
     mean = sum(leaf.decoded for leaf in leaves) // max(rows, 1)
     return max(min(most, batch_bytes // max(mean, 1)), 1), max(most, 1)
 
 
 def slices(
-    parquet: pq.ParquetFile, dictionaries: pq.ParquetFile, group: int, columns: Sequence[str], batch_bytes: int
+    parquet: pq.ParquetFile,
+    dictionaries: pq.ParquetFile,
+    group: int,
+    columns: Sequence[str],
+    batch_bytes: int,
+    slice_bytes: int = SLICE_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the columns of a row group in slices of about `batch_bytes`; `dictionaries` is the same file."""
+    """Yield the columns of a row group in slices of about `batch_bytes`; `dictionaries` is the same file.
+
+    No slice takes more than `slice_bytes`, unless `FEW_ROWS` rows do.
+    """
     leaves = _leaves(parquet, dictionaries, group, columns)
-    rows, most = rows_of_slices(leaves, parquet.metadata.row_group(group).num_rows, batch_bytes)
+    rows, most = rows_of_slices(leaves, parquet.metadata.row_group(group).num_rows, batch_bytes, slice_bytes)
     for read in parquet.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
         part = _without_dictionaries(read)
         yield part

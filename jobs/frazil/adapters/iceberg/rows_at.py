@@ -25,6 +25,10 @@ from frazil.adapters.iceberg.windows import (
     pieces_of,
     plain_ids,
 )
+from frazil.materialize.ingest.write import ROW_GROUP_BYTES
+
+_Decode = Callable[[int], Iterator[pa.RecordBatch]]
+"""Yields a row group in slices."""
 
 
 def rows_at(
@@ -33,7 +37,8 @@ def rows_at(
     """Yield the rows at these ascending positions, in this order and in small batches.
 
     Columns are found by their field ids. One that the file lacks has its initial default, or is null. Only row groups
-    with such a row are decoded, a slice at a time. Raises UndecodableFileError.
+    with such a row are decoded, a slice at a time. A slice may take as many bytes as a row group that is being written:
+    to bound it as closely as `verify` does takes three times as much CPU. Raises UndecodableFileError.
     """
     return _rows(io, path, projection, mapping, partial(_parts_at, positions=positions))
 
@@ -43,10 +48,6 @@ def rows_without(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that are not at these ascending positions, as `rows_at` does."""
     return _rows(io, path, projection, mapping, partial(_parts_without, deleted=deleted))
-
-
-_Decode = Callable[[int], Iterator[pa.RecordBatch]]
-"""Yields a row group in slices."""
 
 
 def _rows(
@@ -64,7 +65,11 @@ def _rows(
         names = [column.name for column in columns.columns] or parquet.schema_arrow.names[:1]
         nulls = LackedNulls.of(projection, schema)
         dictionaries = opened_for_dictionaries(stream, parquet.metadata)
-        parts = chosen(parquet.metadata, lambda group: slices(parquet, dictionaries, group, names, BATCH_BYTES))
+
+        def decode(group: int) -> Iterator[pa.RecordBatch]:
+            return slices(parquet, dictionaries, group, names, BATCH_BYTES, slice_bytes=ROW_GROUP_BYTES)
+
+        parts = chosen(parquet.metadata, decode)
         for rows in gathered(parts):
             for piece in pieces_of(rows.combine_chunks(), nulls):
                 yield _to_requested_schema(
