@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark import TaskContext as SparkTask
 
+from frazil.adapters.allocators import peak_given_back
 from frazil.adapters.iceberg.probe import probe
 from frazil.adapters.iceberg.rewrite_files import rewrite_files
 from frazil.adapters.iceberg.update_rows import update_rows
@@ -62,7 +63,8 @@ def update(task: UpdateTask) -> list[WrittenFile] | FrazilError:
     """Write rows anew. A named failure is a value, as in `run`."""
     trim()
     try:
-        return update_rows(task)
+        with peak_given_back():
+            return update_rows(task)
     except FrazilError as failure:
         return failure
 
@@ -71,7 +73,8 @@ def rewrite(task: RewriteTask) -> Rewritten | FrazilError:
     """Write files again without their deleted rows. A named failure is a value, as in `run`."""
     trim()
     try:
-        return rewrite_files(task)
+        with peak_given_back():
+            return rewrite_files(task)
     except FrazilError as failure:
         return failure
 
