@@ -13,6 +13,7 @@ from frazil.cli.options import DEFAULT_CONFIG, Config, Tables, example, settings
 from frazil.cli.printed_errors import print_error
 from frazil.cli.screen import print_lines
 from frazil.model.errors import FencedError, FrazilError, SubjectMissingError, TopicMissingError
+from frazil.model.exports import ExportSpec
 from frazil.model.spec import Settings, TableSpec
 from frazil.model.spelling import plural
 
@@ -76,7 +77,9 @@ def check(tables: Tables = None, offline: Offline = False, config: Config = DEFA
     settings = settings_from(config)
     settings = replace(settings, tables=select_tables(settings, tables or ()))
     findings = find_problems(settings, () if offline else CHECKS)
-    print_lines(summarise(settings.tables), sys.stdout)
+    named = {spec.identifier for spec in settings.tables}
+    exports = [each for each in settings.exports if not tables or each.table in named]
+    print_lines((*summarise(settings.tables), *summarise_exports(exports)), sys.stdout)
     count = f"{settings.source_file}: {plural(len(settings.tables), 'table')}"
     if are_not_there_yet(findings):
         print_error(together(findings))
@@ -139,3 +142,11 @@ def summarise(tables: Iterable[TableSpec]) -> Iterator[str]:
             f"{spec.identifier} <- {', '.join(spec.topics)}{where}: {spec.write}{identity} {spec.value}, "
             f"key {spec.key}, partitioned by {partitions}{order}{newest} ({spec.source_file})"
         )
+
+
+def summarise_exports(exports: Iterable[ExportSpec]) -> Iterator[str]:
+    """Yield one line per export: its name, its table, which rows, and where they go."""
+    for each in exports:
+        window = each.window
+        rows = "new rows" if window is None else f"each {window.every} by {window.column} ({window.time_zone})"
+        yield f"export {each.name} <- {each.table}: {rows}, {each.format} to {each.to} ({each.source_file})"

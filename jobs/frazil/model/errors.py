@@ -22,6 +22,7 @@ FrazilError
 │   ├── SpecChangeError        the table cannot follow a change of its spec
 │   ├── ReplayError            a driver could not replay dead letters
 │   ├── RebuildError           the topics cannot make the table again
+│   ├── ExportError            an export does not continue what is finished
 │   └── PausedError
 ├── DefectError            an unexpected error: the stack trace is in the log (exit 1)
 └── ServiceError           an external service does not answer or refuses (exit 1; worth retrying)
@@ -176,6 +177,10 @@ class ReplayError(TableError):
 
 class RebuildError(TableError):
     """A table cannot be made again from its topics. Readers see it as it was."""
+
+
+class ExportError(TableError):
+    """An export cannot continue the files that are finished; nothing was written."""
 
 
 class PausedError(TableError):

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from frazil.model.change_events import ChangeEvents
+from frazil.model.exports import ExportSpec
 from frazil.model.pipeline import Pipeline
 from frazil.model.policies import NO_POLICIES, Policies
 from frazil.model.routes import Group
@@ -372,3 +373,4 @@ class Settings:
     snowflake: SnowflakeSettings | None = None
     secrets: tuple[str, ...] = ()
     tables_folder: str = ""
+    exports: tuple[ExportSpec, ...] = ()

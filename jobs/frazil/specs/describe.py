@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from frazil.specs.export_keys import EXPORT_SECTION
 from frazil.specs.keys import Built, Derived, Key, Required, Section, WordOr
 from frazil.specs.settings_keys import SETTINGS
 from frazil.specs.shapes import Choice, HandedOn, ListOf, MapOf, NotYet, Shape
@@ -45,6 +46,13 @@ TABLES_PAGE = Page(
     "After this page you can define which topic becomes which table, and how. A spec is one YAML file in the folder\n"
     "that `tables:` of `frazil.yaml` names.",
     TABLE_SECTION,
+)
+
+EXPORTS_PAGE = Page(
+    "The keys of an export spec",
+    "After this page you can define which rows of a table are exported, and to which files. A spec is one YAML file\n"
+    "in the folder that `exports:` of `frazil.yaml` names; its name is that of the export.",
+    EXPORT_SECTION,
 )
 
 

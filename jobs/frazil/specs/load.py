@@ -6,16 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from frazil.model.exports import ExportSpec
 from frazil.model.spec import CatalogSettings, Settings, TableSpec
 from frazil.specs import settings_keys
 from frazil.specs.across import problems_across
 from frazil.specs.cluster import catalog_of, cluster_problems, kafka_of, registry_of, wire_problems
 from frazil.specs.document import MapNode, Mark, Node, UnreadableError, parse, scalars
+from frazil.specs.export_keys import EXPORT_SECTION, export_of, export_problems
 from frazil.specs.keys import Key, NoSecrets, Section, Values, default_of
 from frazil.specs.placeholders import LocalAddress, PlaceholderSources, SecretSource, no_local_services, secrets_in
 from frazil.specs.policies import missing_keys, with_keys
 from frazil.specs.policy_keys import DEAD_LETTER_KEY, HASH_KEY
 from frazil.specs.problems import Position, Problem, Problems
+from frazil.specs.scalars import NAME
 from frazil.specs.shapes import At, Rejected
 from frazil.specs.snowflake_keys import snowflake_of, snowflake_problems
 from frazil.specs.table_section import TABLE_SECTION
@@ -69,6 +72,7 @@ class _Loading:
         place = _place_of(settings_keys.TABLES.name, root, at)
         specs = self.specs(folder, place, database, "" if catalog is None else catalog.type)
         specs = self._with_keys(values, specs, root, at)
+        exports = self._exports(at, self._early(settings_keys.EXPORTS, root, at), root, database)
         self._check_registry(values, specs, root, at)
         self.problems.raise_if_any()
         assert values is not None and catalog is not None, "a missing value is a problem"  # noqa: S101
@@ -81,6 +85,7 @@ class _Loading:
             database=values[settings_keys.DATABASE],
             tables=specs,
             tables_folder=str(folder),
+            exports=exports,
             snowflake=None if snowflake is None else snowflake_of(snowflake),
             secrets=tuple(sorted({name for each in scalars(root) for name in secrets_in(each.text)})),
         )
@@ -158,6 +163,33 @@ class _Loading:
             self.problems.add(problem)
         return tuple(each.spec for each in read)
 
+    def _exports(self, at: At, name: str, root: Node, database: str) -> tuple[ExportSpec, ...]:
+        """Read the export specs of a folder. It may be missing, unless `frazil.yaml` names it."""
+        folder = at.folder / name
+        place = _place_of(settings_keys.EXPORTS.name, root, at)
+        if not folder.is_dir():
+            if place.line:
+                hint = f"run `mkdir {folder}`, or remove the key"
+                self.problems.add(Problem(place, f"the folder {folder} does not exist", hint))
+            return ()
+        return tuple(filter(None, (self._export(file, at.folder, database) for file in _yaml_files(folder))))
+
+    def _export(self, file: Path, folder: Path, database: str) -> ExportSpec | None:
+        """Read one export spec; its folders are relative to that of `frazil.yaml`."""
+        at = At(str(file), folder, self.sources, self.problems)
+        if not NAME.fullmatch(file.stem):
+            hint = "use only letters, digits and _, with a letter or _ first: the file's name is that of the export"
+            at.reject(Mark(0, 0), f'"{file.stem}" cannot be the name of an export', hint=hint)
+        if any(other.exists() and other != file for other in map(file.with_suffix, SPEC_ENDINGS)):
+            at.reject(Mark(0, 0), f"another file has the name {file.stem}, too", hint="rename one of them")
+        root = read_document(file, at, missing=f"run `ls -l {file}`")
+        values = self._read(EXPORT_SECTION, root, at)
+        if values is None:
+            return None
+        for problem in export_problems(values):
+            self.problems.add(problem)
+        return export_of(values, str(file), database)
+
     def _files(self, folder: Path, place: Position) -> list[Path]:
         if not folder.is_dir() and not self.needs_specs:
             return []
@@ -166,7 +198,7 @@ class _Loading:
                 Problem(place, f"the folder {folder} does not exist", f"run `mkdir {folder}`, or correct the name")
             )
             return []
-        files = [file for file in sorted(folder.iterdir()) if file.suffix in SPEC_ENDINGS and file.name[0] != "."]
+        files = _yaml_files(folder)
         if not files and self.needs_specs:
             hint = f"write {folder / 'orders.yaml'} with one line: `topic: orders`"
             self.problems.add(Problem(place, f"no table spec in {folder}", hint))
@@ -202,6 +234,10 @@ def read_document(path: Path, at: At, *, missing: str) -> Node:
     except OSError as error:
         at.reject(Mark(0, 0), f"could not read the file: {error.strerror}", hint=f"run `ls -l {path}`")
     return MapNode((), Mark(1, 1))
+
+
+def _yaml_files(folder: Path) -> list[Path]:
+    return [file for file in sorted(folder.iterdir()) if file.suffix in SPEC_ENDINGS and file.name[0] != "."]
 
 
 def _is_empty(root: Node) -> bool:

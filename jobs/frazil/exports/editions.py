@@ -1,0 +1,135 @@
+"""The names of the files of an export, and its finished parts.
+
+A period has a first set of files, and a numbered set for each correction. Only a manifest makes files an export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import count
+from json import dumps, loads
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.adapters.storage.export_folder import BEING_WRITTEN, ExportFolder
+from frazil.exports.manifest import Manifest, read_manifest, written
+from frazil.exports.parts import Part
+from frazil.model.exports import ExportSpec
+
+INCREMENTS = "increments"
+"""The label of an incremental export, in the place of that of a period."""
+
+PROGRESS = "progress.json"
+TAG_PREFIX = "frazil_export_"
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """One set of files of an export, by its number."""
+
+    export: str
+    label: str
+    number: int
+
+    @property
+    def _suffix(self) -> str:
+        if self.label == INCREMENTS:
+            return f"_{self.number}"
+        return f"_correction_{self.number}" if self.number else ""
+
+    @property
+    def stem(self) -> str:
+        """The beginning of the names of its files."""
+        period = "" if self.label == INCREMENTS else f"_{self.label}"
+        return f"{self.export}{period}{self._suffix}"
+
+    @property
+    def manifest(self) -> str:
+        return f"manifest{self._suffix}.json"
+
+    @property
+    def tag(self) -> str:
+        """The tag of the table that keeps its snapshot."""
+        return f"{TAG_PREFIX}{self.export}_{self.label}_{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The finished files of an edition without a manifest, and how many rows of which file of the table they have.
+
+    `basis` is what must be the same for the next rows to continue them.
+    """
+
+    basis: Mapping[str, Any]
+    parts: tuple[Part, ...] = ()
+    file: int = 0
+    rows: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        parts = [asdict(part) for part in self.parts]
+        return {"basis": dict(self.basis), "parts": parts, "file": self.file, "rows": self.rows}
+
+
+def basis_of(spec: ExportSpec, edition: Edition, snapshot_id: int, contents: str) -> dict[str, Any]:
+    return {
+        "stem": edition.stem,
+        "snapshot_id": snapshot_id,
+        "contents": contents,
+        "spec": dict(spec.content()),
+        "pyarrow": pa.__version__,
+    }
+
+
+class Editions:
+    """The folder of one export and period."""
+
+    def __init__(self, export: str, label: str, folder: ExportFolder) -> None:
+        self.folder = folder
+        self._export = export
+        self._label = label
+
+    def finished(self) -> tuple[Manifest, ...]:
+        """Return the manifests, oldest first. Raises ExportError if one cannot be read."""
+        found: list[Manifest] = []
+        for number in count(self._first):
+            name = self._edition(number).manifest
+            content = self.folder.read(name)
+            if content is None:
+                return tuple(found)
+            found.append(read_manifest(content, self.folder.address_of(name)))
+        raise AssertionError("unreachable")
+
+    def next(self, finished: Sequence[Manifest]) -> Edition:
+        return self._edition(self._first + len(finished))
+
+    @property
+    def _first(self) -> int:
+        return 1 if self._label == INCREMENTS else 0
+
+    def _edition(self, number: int) -> Edition:
+        return Edition(self._export, self._label, number)
+
+    def progress(self, basis: Mapping[str, Any]) -> Progress:
+        """Return how far a run came that did not finish, or a beginning if its rows are not those of this run."""
+        try:
+            value = loads(self.folder.read(PROGRESS) or b"{}")
+            if value.get("basis") != basis:
+                return Progress(basis)
+            return Progress(basis, tuple(Part(**part) for part in value["parts"]), value["file"], value["rows"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return Progress(basis)
+
+    def keep(self, progress: Progress) -> None:
+        self.folder.put(PROGRESS, dumps(progress.to_json()).encode())
+
+    def finish(self, edition: Edition, manifest: Manifest) -> None:
+        """Write the manifest, after files that a run before left and that are not in it are removed."""
+        named = {part.name for part in manifest.parts}
+        for name in self.folder.names():
+            if (name.startswith(f"{edition.stem}_part_") and name not in named) or name.endswith(BEING_WRITTEN):
+                self.folder.remove(name)
+        self.folder.put(edition.manifest, written(manifest))
+        if self.folder.read(PROGRESS) is not None:
+            self.folder.remove(PROGRESS)

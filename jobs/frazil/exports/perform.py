@@ -1,0 +1,193 @@
+"""Carry out an export: pin a snapshot, write its rows to files, then the manifest.
+
+Each step may be the last one before a crash. A snapshot is pinned by a tag whose name follows from the export, so the
+next run writes the same rows of the same snapshot. Files without a manifest are no export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from frazil.adapters.iceberg.pinned_scan import PinnedScan
+from frazil.adapters.storage.export_folder import ExportFolder
+from frazil.exports.choose import Rows, choose
+from frazil.exports.editions import INCREMENTS, Editions, Progress, basis_of
+from frazil.exports.manifest import Manifest, check_spec
+from frazil.exports.parts import Part, PartsWriter
+from frazil.model.errors import CommitRejectedError, CommitUnknownError, Misuse
+from frazil.model.exports import ExportSpec, Period
+from frazil.model.snapshot import TableView
+from frazil.ports import Lake
+
+ATTEMPTS = 5
+"""How often a snapshot is pinned, if other commits come first."""
+
+Watch = Callable[[int, int], None]
+"""Called with the number of files of the table that were read, and their total."""
+
+
+def always() -> bool:
+    return True
+
+
+def unwatched(done: int, total: int) -> None:
+    del done, total
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What is finished of an export in the folder `address`, oldest first. `written` is what this run added.
+
+    `complete` is False if the run had no more time: the next one continues.
+    """
+
+    address: str
+    finished: tuple[Manifest, ...]
+    written: Manifest | None = None
+    complete: bool = True
+
+
+class _OutOfTimeError(Exception):
+    """The files that are finished are kept."""
+
+
+@dataclass(slots=True)
+class Export:
+    """An export of a table. `open_folder` opens a folder by its address.
+
+    `may_continue` is asked after each finished file: if there is no more time, the next run continues after it.
+    """
+
+    spec: ExportSpec
+    lake: Lake
+    open_folder: Callable[[str], ExportFolder]
+    now: Callable[[], datetime]
+    may_continue: Callable[[], bool] = always
+    watch: Watch = unwatched
+
+    def run(self, period: Period | None) -> Exported:
+        """Export a period, or what was added since the last run if the export is incremental.
+
+        If it is finished, nothing is written, unless rows came late: they are a correction. A table whose rows change
+        is exported anew. Raises Misuse, ExportError, or a ServiceError after which the same run can be repeated.
+        """
+        label = INCREMENTS if period is None else period.label
+        folder = self.open_folder(f"{self.spec.to}/{self.spec.name}/{label}")
+        editions = Editions(self.spec.name, label, folder)
+        finished = editions.finished()
+        check_spec(self.spec, finished, folder.address)
+        rows = self._pinned(editions, finished, period)
+        if rows is None:
+            return Exported(folder.address, finished)
+        try:
+            parts, columns = _Writing(rows, editions, self.may_continue, self.watch).write()
+        except _OutOfTimeError:
+            return Exported(folder.address, finished, complete=False)
+        manifest = self._manifest(rows, parts, columns)
+        editions.finish(rows.edition, manifest)
+        return Exported(folder.address, (*finished, manifest), manifest)
+
+    def _pinned(self, editions: Editions, finished: Sequence[Manifest], period: Period | None) -> Rows | None:
+        """Return the rows to write, after their snapshot got its tag, or None if there are none."""
+        edition = editions.next(finished)
+        for attempt in range(1, ATTEMPTS + 1):
+            view = self._view()
+            rows = choose(self.spec, view, edition, finished, period)
+            if rows is None or edition.tag in view.tags:
+                return rows
+            rows.scan  # noqa: B018 - a column that is missing is found before anything is changed
+            try:
+                self.lake.move_tags(view, put={edition.tag: rows.snapshot_id})
+            except (CommitRejectedError, CommitUnknownError):
+                if attempt == ATTEMPTS:
+                    raise
+                continue
+            return rows
+        raise AssertionError("the last attempt returns or raises")
+
+    def _view(self) -> TableView:
+        view = self.lake.load(self.spec.table)
+        if view is None:
+            raise Misuse(
+                f"the catalog has no table {self.spec.table}",
+                hint=f"correct `table` in {self.spec.source_file}, or run `frazil materialize` first",
+            )
+        return view
+
+    def _manifest(self, rows: Rows, parts: Sequence[Part], columns: Sequence[tuple[str, str]]) -> Manifest:
+        window, at = self.spec.window, rows.at
+        return Manifest(
+            export=self.spec.name,
+            table=self.spec.table,
+            table_uuid=rows.view.uuid,
+            label=rows.edition.label,
+            number=rows.edition.number,
+            contents=rows.contents,
+            snapshot_id=rows.snapshot_id,
+            tag=rows.edition.tag,
+            rows=sum(part.rows for part in parts),
+            parts=tuple(parts),
+            columns=tuple(columns),
+            spec=self.spec.content(),
+            created_at=self.now(),
+            period=rows.period,
+            window_column="" if window is None else window.column,
+            time_zone=self.spec.time_zone,
+            complete_through=None if at is None else at.state.complete_through,
+            positions=None if at is None else at.positions,
+        )
+
+
+class _Writing:
+    """Writes the rows of one edition, from where an interrupted run came to."""
+
+    def __init__(self, rows: Rows, editions: Editions, may_continue: Callable[[], bool], watch: Watch) -> None:
+        self._rows = rows
+        self._editions = editions
+        self._may_continue = may_continue
+        self._watch = watch
+        self._begun = self._progress = editions.progress(
+            basis_of(rows.spec, rows.edition, rows.snapshot_id, rows.contents)
+        )
+        self._place = (0, 0)
+        """The number of a file of the table, and how many rows of it were given to the writer."""
+
+    def write(self) -> tuple[tuple[Part, ...], list[tuple[str, str]]]:
+        """Return the parts, and the names and types of the columns."""
+        scan, spec, begun = self._rows.scan, self._rows.spec, self._begun
+        schema = scan.schema_of(spec.columns)
+        parts = PartsWriter(
+            spec, schema, self._rows.edition.stem, self._editions.folder.open, self._keep, len(begun.parts)
+        )
+        try:
+            for file in range(begun.file, scan.files):
+                self._write_file(scan, file, parts)
+                self._watch(file + 1, scan.files)
+            parts.close()
+        finally:
+            parts.abandon()
+        return self._progress.parts, [(field.name, str(field.type)) for field in schema]
+
+    def _write_file(self, scan: PinnedScan, file: int, parts: PartsWriter) -> None:
+        done = 0
+        for batch in scan.rows_of(file):
+            rows = self._rows.left(batch)
+            left_out = self._before(file) - done
+            done += rows.num_rows
+            if rows.num_rows > left_out:
+                self._place = (file, done)
+                parts.write(rows.slice(max(left_out, 0)))
+
+    def _before(self, file: int) -> int:
+        """Return how many rows of a file of the table are in parts of a run before."""
+        return self._begun.rows if file == self._begun.file else 0
+
+    def _keep(self, part: Part, left: int) -> None:
+        """Remember a finished part, and the place after its last row."""
+        file, rows = self._place
+        self._progress = Progress(self._progress.basis, (*self._progress.parts, part), file, rows - left)
+        self._editions.keep(self._progress)
+        if not self._may_continue():
+            raise _OutOfTimeError

@@ -1,0 +1,322 @@
+"""Exports of a table: windows, late rows, corrections, and what is left where a run ended early."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from frazil.adapters.storage.export_folder import ExportFolder
+from frazil.exports.manifest import Manifest
+from frazil.exports.perform import Export, Exported
+from frazil.exports.periods import last_period, period_between
+from frazil.maintain.expire import expiry_of
+from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.model.errors import ExportError, Misuse
+from frazil.model.exports import ExportSpec, ExportWindow, Period
+from frazil.model.progress import TableState
+from frazil.model.spec import KeepSnapshots
+from tests.table.small_lake import Read, SmallLake
+
+MONDAY = datetime(2026, 2, 9, 6, tzinfo=UTC)
+WEEKLY = ExportWindow("kafka_timestamp", "week", "UTC")
+WEEK = last_period(WEEKLY, MONDAY)
+IN_WEEK = sorted({(0, n) for n in range(36, 100) if n != 50} | {(1, n) for n in range(36, 50)})
+"""The rows of the small lake in ISO week 6: row n is of the hour n after noon of January 31."""
+
+Write = Callable[..., Exported]
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> ExportSpec:
+    return ExportSpec("exports/weekly.yaml", "weekly", "lake.orders", str(tmp_path / "out"), WEEKLY)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "out" / "weekly" / "2026-W06"
+
+
+def run(lake: SmallLake, spec: ExportSpec, period: Period | None = WEEK, **more: Any) -> Exported:
+    def open_folder(address: str) -> ExportFolder:
+        return ExportFolder(lake.lake.storage, address)
+
+    return Export(spec, lake.lake, open_folder, now=lambda: MONDAY, **more).run(period)
+
+
+def with_next_of(before: TableState) -> Callable[[TableState], TableState]:
+    """Return a change of a state that gives it the next offsets of the state before: nothing was read."""
+
+    def change(state: TableState) -> TableState:
+        (source,), (was,) = state.sources, before.sources
+        partitions = {n: replace(p, next=was.partitions[n].next) for n, p in source.partitions.items()}
+        return replace(state, sources=(replace(source, partitions=partitions),))
+
+    return change
+
+
+def rows_in(folder: Path, manifest: Manifest | None) -> list[tuple[int, int]]:
+    """Return the partition and offset of each row in the CSV files of a manifest, which must have the right hash."""
+    assert manifest is not None
+    found = []
+    for part in manifest.parts:
+        content = (folder / part.name).read_bytes()
+        assert (hashlib.sha256(content).hexdigest(), len(content)) == (part.sha256, part.bytes)
+        rows = list(csv.DictReader(io.StringIO(content.decode(), newline="")))
+        assert len(rows) == part.rows
+        found += [(int(row["kafka_partition"]), int(row["kafka_offset"])) for row in rows]
+    assert len(found) == manifest.rows
+    return sorted(found)
+
+
+def test_an_export_has_the_rows_of_its_week(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:
+    done = run(lake, spec)
+
+    assert rows_in(folder, done.written) == IN_WEEK
+    assert sorted(path.name for path in folder.iterdir()) == ["manifest.json", "weekly_2026-W06_part_1.csv"]
+    assert done.finished[0].snapshot_id == lake.view.head
+    assert lake.view.tags["frazil_export_weekly_2026-W06_0"] == lake.view.head
+
+
+def test_a_repeated_window_is_not_written_again(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:
+    first = run(lake, spec)
+    times = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+    again = run(lake, spec)
+
+    assert again.written is None
+    assert again.finished == first.finished
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == times
+
+
+def test_rows_that_come_late_are_a_numbered_correction(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:
+    run(lake, spec)
+    lake.batch(Read("orders", 1, 50, 60))
+    first = run(lake, spec)
+    lake.batch(Read("orders", 2, 40, 42))
+    second = run(lake, spec)
+    again = run(lake, spec)
+
+    assert rows_in(folder, first.written) == [(1, n) for n in range(50, 60)]
+    assert rows_in(folder, second.written) == [(2, 40), (2, 41)]
+    assert [each.contents for each in again.finished] == ["all rows", "late rows", "late rows"]
+    assert again.written is None
+    assert (folder / "weekly_2026-W06_correction_2_part_1.csv").exists()
+
+
+def test_later_rows_of_other_weeks_are_no_correction(lake: SmallLake, spec: ExportSpec) -> None:
+    run(lake, spec)
+    lake.batch(Read("orders", 0, 300, 320))
+
+    done = run(lake, spec)
+
+    assert (done.written, len(done.finished)) == (None, 1)
+    assert "frazil_export_weekly_2026-W06_1" not in lake.view.tags
+
+
+def test_late_rows_are_found_after_compaction_by_others(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:
+    run(lake, spec)
+    lake.batch(Read("orders", 1, 50, 60))
+    lake.compact()
+
+    done = run(lake, spec)
+
+    assert done.written is not None and done.written.contents == "late rows"
+    assert rows_in(folder, done.written) == [(1, n) for n in range(50, 60)]
+
+
+def test_rows_with_earlier_offsets_make_the_export_anew(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:
+    """As by a replay of dead letters: their offsets are below those of the snapshot, their rows are not in it."""
+    run(lake, spec)
+    lake.batch(Read("orders", 0, 50, 51), damage_state=with_next_of(lake.state))
+
+    done = run(lake, spec)
+
+    assert done.written is not None and done.written.contents == "all rows again"
+    assert rows_in(folder, done.written) == sorted([*IN_WEEK, (0, 50)])
+
+
+def test_an_empty_window_has_a_manifest_without_rows(lake: SmallLake, spec: ExportSpec) -> None:
+    done = run(lake, spec, last_period(WEEKLY, datetime(2020, 1, 1, tzinfo=UTC)))
+
+    assert done.written is not None
+    assert (done.written.rows, done.written.parts) == (0, ())
+
+
+def test_the_snapshot_of_an_export_never_expires(lake: SmallLake, spec: ExportSpec) -> None:
+    pinned = run(lake, spec).finished[0].snapshot_id
+    for n in range(5):
+        lake.batch(Read("orders", 3, n, n + 1))
+
+    gone = expiry_of(lake.view, KeepSnapshots(count=1, daily=0), now=datetime.now(UTC), checkpoint=CHECKPOINT_TAG)
+
+    assert gone.snapshots
+    assert pinned not in gone.snapshots
+
+
+def test_files_are_split_by_rows_and_by_size(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:
+    by_rows = run(lake, replace(spec, part_rows=20)).written
+    by_size = run(lake, replace(spec, name="small", part_bytes=1)).written
+
+    assert by_rows is not None and by_size is not None
+    assert [part.rows for part in by_rows.parts] == [20, 20, 20, 17]
+    assert rows_in(folder, by_rows) == IN_WEEK
+    assert len(by_size.parts) > 1
+    assert rows_in(folder.parents[1] / "small" / "2026-W06", by_size) == IN_WEEK
+
+
+def test_a_run_without_more_time_is_continued_by_the_next(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:
+    """With the same files as in one run, however often it ends; each run writes one."""
+    whole = run(lake, replace(spec, to=f"{spec.to}/whole", part_rows=20)).written
+    runs = [run(lake, replace(spec, part_rows=20), may_continue=lambda: False) for _ in range(5)]
+
+    last = runs[-1]
+    assert whole is not None and last.written is not None
+    assert [each.complete for each in runs] == [False, False, False, False, True]
+    assert last.written.parts == whole.parts
+    assert rows_in(folder, last.written) == IN_WEEK
+
+
+@pytest.mark.parametrize(("method", "call"), [*(("open", n) for n in range(9)), ("put", 4), ("remove", 0)])
+def test_a_crash_at_any_step_leaves_nothing_wrong(
+    lake: SmallLake, spec: ExportSpec, folder: Path, monkeypatch: pytest.MonkeyPatch, method: str, call: int
+) -> None:
+    """Rows that come between the crash and the next run are not in its files: the snapshot is the tagged one."""
+    spec = replace(spec, part_rows=20)
+    expected = run(lake, replace(spec, to=f"{spec.to}/whole")).written
+    calls = iter(range(100))
+    whole = getattr(ExportFolder, method)
+
+    def crash(self: ExportFolder, *arguments: Any) -> Any:
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        return whole(self, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ExportFolder, method, crash)
+        try:
+            run(lake, spec)
+        except KeyboardInterrupt:
+            lake.batch(Read("orders", 1, 50, 60))
+
+    done = run(lake, spec)
+
+    assert expected is not None
+    assert done.finished[0].parts == expected.parts
+    assert rows_in(folder, done.finished[0]) == IN_WEEK
+    assert not [path.name for path in folder.iterdir() if path.name.endswith((".new", "progress.json"))]
+
+
+def test_files_of_a_run_with_another_spec_are_removed(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:
+    run(lake, replace(spec, part_rows=20), may_continue=lambda: False)
+    run(lake, replace(spec, part_rows=20), may_continue=lambda: False)
+
+    done = run(lake, replace(spec, columns=("kafka_partition", "kafka_offset")))
+
+    assert rows_in(folder, done.written) == IN_WEEK
+    assert sorted(path.name for path in folder.iterdir()) == ["manifest.json", "weekly_2026-W06_part_1.csv"]
+
+
+def test_a_finished_window_with_another_spec_is_refused(lake: SmallLake, spec: ExportSpec) -> None:
+    run(lake, spec)
+
+    with pytest.raises(ExportError, match="columns: all -> symbol") as refused:
+        run(lake, replace(spec, columns=("symbol",)))
+
+    assert "another name" in refused.value.hint
+
+
+def test_columns_and_a_condition_choose(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:
+    chosen = replace(spec, columns=("kafka_offset", "kafka_partition"), where="kafka_partition = 1")
+    done = run(lake, chosen)
+    lake.batch(Read("orders", 1, 50, 55), Read("orders", 0, 100, 105))
+    late = run(lake, chosen)
+
+    assert rows_in(folder, done.written) == [(1, n) for n in range(36, 50)]
+    assert rows_in(folder, late.written) == [(1, n) for n in range(50, 55)]
+    assert [name for name, _ in done.finished[0].columns] == ["kafka_offset", "kafka_partition"]
+
+
+def test_late_rows_are_found_without_their_source_among_the_columns(
+    lake: SmallLake, spec: ExportSpec, folder: Path
+) -> None:
+    symbols = replace(spec, columns=("symbol",))
+    run(lake, symbols)
+    lake.batch(Read("orders", 1, 50, 53))
+
+    done = run(lake, symbols)
+
+    assert done.written is not None
+    content = (folder / done.written.parts[0].name).read_bytes()
+    assert content == b'"symbol"\r\n"S1"\r\n"S2"\r\n"S3"\r\n'
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"columns": ("simbol",)}, "has no column simbol"),
+        ({"where": "simbol = 'A'"}, "the condition simbol = 'A' does not fit"),
+        ({"where": "kafka_offset = 'x'"}, "does not fit"),
+        ({"window": replace(WEEKLY, column="symbol")}, "has the type string, expected a timestamp"),
+        ({"window": replace(WEEKLY, column="kafka_time")}, "has no column kafka_time"),
+        ({"table": "lake.order"}, "the catalog has no table lake.order"),
+    ],
+)
+def test_what_the_table_does_not_have_is_refused(
+    lake: SmallLake, spec: ExportSpec, change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(Misuse, match=message):
+        run(lake, replace(spec, **change))
+
+    assert not [tag for tag in lake.view.tags if tag.startswith("frazil_export")]
+
+
+def test_an_incremental_export_has_each_row_once(lake: SmallLake, spec: ExportSpec) -> None:
+    spec = replace(spec, window=None)
+    folder = Path(spec.to) / "weekly" / "increments"
+
+    first = run(lake, spec, None)
+    nothing = run(lake, spec, None)
+    lake.batch(Read("orders", 1, 50, 60), Read("orders", 2, 0, 5))
+    second = run(lake, spec, None)
+
+    assert len(rows_in(folder, first.written)) == 97 + 50
+    assert nothing.written is None
+    assert rows_in(folder, second.written) == [*((1, n) for n in range(50, 60)), *((2, n) for n in range(5))]
+    assert (folder / "weekly_2_part_1.csv").exists()
+    assert [each.number for each in second.finished] == [1, 2]
+
+
+def test_an_incremental_export_refuses_rows_that_offsets_do_not_find(lake: SmallLake, spec: ExportSpec) -> None:
+    spec = replace(spec, window=None)
+    run(lake, spec, None)
+    lake.table.delete("kafka_offset = 3")
+
+    with pytest.raises(ExportError, match="the export weekly cannot continue"):
+        run(lake, spec, None)
+
+
+def test_rows_that_others_delete_make_the_export_anew(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:
+    run(lake, spec)
+    lake.table.delete("kafka_offset = 40")
+
+    done = run(lake, spec)
+
+    assert done.written is not None and done.written.contents == "all rows again"
+    assert rows_in(folder, done.written) == [each for each in IN_WEEK if each[1] != 40]
+
+
+def test_a_window_between_times_is_a_folder_of_its_own(lake: SmallLake, spec: ExportSpec) -> None:
+    period = period_between(WEEKLY, "2026-02-02T06:00", "2026-02-02T08:00")
+
+    done = run(lake, spec, period)
+
+    assert rows_in(Path(done.address), done.written) == [(0, 42), (0, 43), (1, 42), (1, 43)]
+    assert Path(done.address).name == "20260202T060000Z_20260202T080000Z"
