@@ -34,6 +34,7 @@ from frazil.model.rewrites import RewriteTask, Rewritten
 from frazil.model.updates import UpdateTask
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.fakes.watched_logs import WatchedLogs
+from tests.fakes.watched_outputs import watched_outputs
 from tests.faults.world import WAIT_SECONDS, Setting
 
 TRIAL_SECONDS = 240
@@ -135,6 +136,7 @@ def drive(setting: Setting, who: str, moment: str) -> None:
         runner=runner,
         observe=lambda when, step: reach(f"{when} {step}"),
         delta_logs=WatchedLogs(setting.catalog.properties, reach),
+        outputs=lambda: watched_outputs(setting.kafka, setting.registry, reach),
     )
     for report in run_once([setting.run(clients)], Stopping()):
         if report.failure is not None:

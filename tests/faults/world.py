@@ -9,7 +9,7 @@ import struct
 import urllib.request
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +26,7 @@ from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
+from frazil.cli.clients import outputs_of
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.clients import Clients, Observer
 from frazil.materialize.outcome import Outcome
@@ -44,6 +45,7 @@ from frazil.model.spec import (
     TableSpec,
     Trigger,
 )
+from frazil.outputs.ports import OutputClients
 from frazil.ports import DeltaLogs, Lake, SchemaRegistry, TaskRunner, Topics
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
@@ -86,6 +88,7 @@ class Setting:
         runner: TaskRunner | None = None,
         observe: Observer | None = None,
         delta_logs: DeltaLogs | None = None,
+        outputs: Callable[[], OutputClients] | None = None,
     ) -> Clients:
         return Clients(
             lake=lake or IcebergLake(self.catalog),
@@ -99,6 +102,7 @@ class Setting:
             on_receipt=_nobody,
             observe=observe or _nobody,
             delta_logs=lambda: delta_logs or DeltaRsLogs(self.catalog.properties),
+            outputs=outputs or outputs_of(self.kafka, self.registry),
         )
 
     def run(self, clients: Clients | None = None) -> TableRun:

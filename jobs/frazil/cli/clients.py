@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 
@@ -13,7 +13,9 @@ from frazil.adapters.registry import open_registry
 from frazil.materialize.clients import Clients, ClientSource, Observer, Step
 from frazil.materialize.run import TableRun
 from frazil.model.receipt import Receipt
-from frazil.model.spec import Settings, SnowflakeSettings, TableSpec
+from frazil.model.secret import SettingValue
+from frazil.model.spec import RegistrySettings, Settings, SnowflakeSettings, TableSpec
+from frazil.outputs.ports import OutputClients
 from frazil.ports import DeltaLogs, Lake, Snowflake, TaskRunner
 from frazil.specs.select import read_together
 
@@ -39,7 +41,22 @@ def open_clients(
         observe=observe or _nobody,
         delta_logs=delta_logs_of(lake),
         snowflake=open_loader(settings.snowflake),
+        outputs=outputs_of(settings.kafka, settings.registry),
     )
+
+
+def outputs_of(kafka: Mapping[str, SettingValue], registry: RegistrySettings | None) -> Callable[[], OutputClients]:
+    """Return a function that makes the clients of output topics when the first table needs them."""
+
+    @cache
+    def opened() -> OutputClients:
+        from frazil.adapters.iceberg.snapshot_rows import SnapshotRows  # noqa: PLC0415 - few tables have outputs
+        from frazil.adapters.kafka.output_topics import KafkaOutputTopics  # noqa: PLC0415
+        from frazil.adapters.output_schemas import RegistrySchemas  # noqa: PLC0415
+
+        return OutputClients(KafkaOutputTopics(kafka), RegistrySchemas(registry), SnapshotRows())
+
+    return opened
 
 
 def open_loader(settings: SnowflakeSettings | None) -> Snowflake | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import open_registry
-from frazil.cli.clients import delta_logs_of
+from frazil.cli.clients import delta_logs_of, outputs_of
 from frazil.materialize.clients import Clients
 from frazil.model.errors import FrazilError
 from frazil.model.secret import Secret, SettingValue
@@ -87,6 +87,8 @@ def _reconnected(clients: Clients, before: Settings, now: Settings) -> Clients:
         LOG.info("secrets_taken_up", extra={"of": "catalog"})
         lake = IcebergLake(now.catalog)
         clients = replace(clients, lake=lake, delta_logs=delta_logs_of(lake))
+    if (now.kafka, now.registry) != (before.kafka, before.registry):
+        clients = replace(clients, outputs=outputs_of(now.kafka, now.registry))
     return clients
 
 

@@ -13,6 +13,7 @@ from frazil.materialize.evolve import Absorbed, evolve
 from frazil.materialize.hash_key import record_hash_key
 from frazil.materialize.housekeeping import Housekeeping
 from frazil.materialize.pause.pausing import excluded_schemas
+from frazil.materialize.send import Sending
 from frazil.materialize.state import Standing, standing
 from frazil.materialize.warn_once import WarnOnce
 from frazil.model.plan import WriterSchemas
@@ -32,6 +33,7 @@ class OneTable:
     warnings: WarnOnce = field(init=False)
     announcing: Announcing = field(init=False)
     housekeeping: Housekeeping = field(init=False)
+    sending: Sending = field(init=False)
 
     def __post_init__(self) -> None:
         self.given = self.spec
@@ -39,6 +41,7 @@ class OneTable:
         self.warnings = WarnOnce(self.spec.identifier)
         self.announcing = Announcing(self.spec, self.warnings)
         self.housekeeping = Housekeeping(self.spec, self.writer)
+        self.sending = Sending(self.spec)
 
     @property
     def identifier(self) -> str:
@@ -48,10 +51,11 @@ class OneTable:
         return standing(view, pipeline=self.spec.pipeline)
 
     def followed(self, clients: Clients, here: Standing) -> Standing:
-        """Apply the changes of the spec, but for the partitioning."""
+        """Apply the changes of the spec, but for the partitioning, and let new outputs begin."""
         followed = follow_spec(clients.lake, self.spec, here.view)
         self.absorbed.changes += followed.columns
-        return self.stands(record_hash_key(clients.lake, self.spec, followed.view))
+        view = record_hash_key(clients.lake, self.spec, followed.view)
+        return self.stands(self.sending.begin(clients, view))
 
     def evolved(
         self,

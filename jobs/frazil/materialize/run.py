@@ -42,7 +42,7 @@ from frazil.materialize.state import Standing
 from frazil.materialize.update_rows import update_rows
 from frazil.materialize.verdicts import OvertakenError
 from frazil.model.delta import Announced
-from frazil.model.errors import CountMismatchError, IncompatibleSchemaError, RecordsLostError
+from frazil.model.errors import CountMismatchError, FrazilError, IncompatibleSchemaError, RecordsLostError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, Plan, TopicFacts, WriterSchemas
 from frazil.model.progress import TableState
 from frazil.model.schemas import RegisteredSchema, SchemaId
@@ -76,6 +76,11 @@ class TableRun:
     def __post_init__(self) -> None:
         self.tables = tuple(OneTable(spec, self.writer) for spec in (self.spec, *self.others))
         self.pauser = Pauser(self.spec)
+
+    @property
+    def output_failure(self) -> FrazilError | None:
+        """The failure of the first output topic that lacks epochs of its table; None if there is none."""
+        return next((table.sending.failure for table in self.tables if table.sending.failure is not None), None)
 
     def of_each_table(self) -> list[TableRun]:
         """Return a run of each table, to preview what happens to it."""
@@ -284,9 +289,10 @@ class TableRun:
         return plan_batch(self.spec, ledger, topics, schemas=schemas, batch_id=batch_id, added=added, others=others)
 
     def _without_a_batch(self, plan: Halt | NothingToDo, here: Places) -> NothingToDo:
-        """Announce the current snapshots again, because readers may be behind."""
+        """Announce and send the current snapshots again, because readers may be behind."""
         for table in self.tables:
             self._announce(table, here[table.identifier].view)
+        self._send([here[table.identifier].view for table in self.tables])
         if isinstance(plan, Halt):
             raise plan.error
         self.state = plan.state
@@ -363,10 +369,16 @@ class TableRun:
                 self.clients.on_receipt(receipts[-1])
                 deltas.append(self._announce(table, at.view))
         self._housekeep([at.view for at in now])
+        with self._step("send"):
+            self._send([at.view for at in now])
         return Published(receipts[0], now[0], deltas[0], rows=sum(receipt.counts.rows for receipt in receipts))
 
     def _announce(self, table: OneTable, view: TableView) -> Announced | None:
         return table.announcing.announce(self.clients, view)
+
+    def _send(self, views: Sequence[TableView]) -> None:
+        for table, view in zip(self.tables, views, strict=True):
+            table.sending.send(self.clients, view)
 
     def _housekeep(self, views: Sequence[TableView]) -> None:
         for table, view in zip(self.tables, views, strict=True):

@@ -9,7 +9,8 @@ FrazilError
 │   ├── SourceChangedError     the topic is not the one that the table was filled from
 │   ├── RecordsLostError       retention or compaction overtook the reader
 │   ├── BadRecordLimitError
-│   └── UnsupportedChangeError  a change event needs what this release does not do
+│   ├── UnsupportedChangeError  a change event needs what this release does not do
+│   └── OutputSchemaError      the table's rows cannot become records of its output topic
 ├── TableError             the table's state does not allow another batch (exit 1)
 │   ├── ForeignTableError      Frazil did not create it
 │   ├── ForeignOwnerError      another pipeline writes it
@@ -23,6 +24,7 @@ FrazilError
 │   ├── ReplayError            a driver could not replay dead letters
 │   ├── RebuildError           the topics cannot make the table again
 │   ├── ExportError            an export does not continue what is finished
+│   ├── OutputHaltedError      an output topic cannot be continued from its marker
 │   └── PausedError
 ├── DefectError            an unexpected error: the stack trace is in the log (exit 1)
 └── ServiceError           an external service does not answer or refuses (exit 1; worth retrying)
@@ -131,6 +133,10 @@ class UnsupportedChangeError(DataError):
     """A change event cannot be applied by this release: it needs rows as they are stored."""
 
 
+class OutputSchemaError(DataError):
+    """The columns of a table cannot be the records of its output topic, or the registry refuses their schema."""
+
+
 class TableError(FrazilError):
     """The state of the table does not allow another batch."""
 
@@ -181,6 +187,10 @@ class RebuildError(TableError):
 
 class ExportError(TableError):
     """An export cannot continue the files that are finished; nothing was written."""
+
+
+class OutputHaltedError(TableError):
+    """An output topic cannot be continued: it would miss rows, or have some twice. Batches of the table continue."""
 
 
 class PausedError(TableError):

@@ -9,6 +9,7 @@ from typing import Literal
 
 from frazil.model.change_events import ChangeEvents
 from frazil.model.exports import ExportSpec
+from frazil.model.outputs import OutputSpec
 from frazil.model.pipeline import Pipeline
 from frazil.model.policies import NO_POLICIES, Policies
 from frazil.model.routes import Group
@@ -277,6 +278,8 @@ class TableSpec:
     """The paths of the columns that are the identity of a row; none if it is the key of the record."""
     group: Group | None = None
     """The tables that are read together with this one, for a spec with routes."""
+    outputs: tuple[OutputSpec, ...] = ()
+    """The topics that follow the table."""
 
     @property
     def value_type(self) -> SchemaType | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from frazil.specs import table_keys as keys
 from frazil.specs.keys import Refused, Section
+from frazil.specs.output_keys import OUTPUTS
 from frazil.specs.policy_keys import COLUMNS, TAGS
 from frazil.specs.route_keys import ROUTES
 from frazil.specs.shape_keys import SHAPES
@@ -43,6 +44,7 @@ TABLE_SECTION = Section(
         keys.TRIGGER,
         keys.MAINTAIN,
         keys.FORMATS,
+        OUTPUTS,
         keys.START,
         keys.METADATA,
         keys.SUBJECT,

@@ -42,6 +42,7 @@ from frazil.specs.change_events import change_event_problems, change_events_of
 from frazil.specs.keyed import identity_of, keyed_problems, order_by_of, orders_by_value
 from frazil.specs.keys import Key, Values
 from frazil.specs.names import safe_name
+from frazil.specs.outputs import output_problems, outputs_of
 from frazil.specs.policies import kept_under, policies_of, policy_problems
 from frazil.specs.problems import Position, Problem
 from frazil.specs.routes import group_of, route_problems, tables_of
@@ -109,6 +110,7 @@ def spec_of(values: Values, source_file: str, database: str) -> TableSpec:
         key_settings=replace(format_settings(values, keys.KEY_MESSAGE), of_change_events=values[keys.CDC] != "none"),
         formats=cast("tuple[TableFormat, ...]", values[keys.FORMATS]),
         wire_format=cast("WireFormat", values[keys.WIRE_FORMAT]),
+        outputs=outputs_of(values, metadata),
     )
     return policed(spec, policies, hash_key=None, dead_letter_key=None)
 
@@ -168,6 +170,7 @@ def partition_fields(values: Values, metadata: MetadataColumns) -> tuple[Partiti
 def spec_problems(values: Values, *, catalog_type: str) -> Iterator[Problem]:
     """Yield the contradictions within a spec, and between a spec and its declared readers."""
     yield from _topic_problems(values)
+    yield from output_problems(values, metadata_of(values), topics_of(values))
     yield from route_problems(values, name=table_name(values))
     yield from shape_problems(values, name=table_name(values))
     tables = tables_of(values)

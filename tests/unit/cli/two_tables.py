@@ -52,6 +52,7 @@ class Run:
     )
     state: TableState | None = None
     client_source: None = None
+    output_failure: None = None
 
     @property
     def spec(self) -> Any:

@@ -63,6 +63,7 @@ class Run:
     clients: Clients = field(default_factory=lambda: Clients(at(0)))
     spec: Any = SPEC
     state: TableState | None = None
+    output_failure: FrazilError | None = None
     client_source: FixedClients = field(init=False)
 
     def __post_init__(self) -> None:

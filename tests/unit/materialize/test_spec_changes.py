@@ -43,6 +43,7 @@ from frazil.model.errors import (
     SourceChangedError,
     SpecChangeError,
 )
+from frazil.model.outputs import OutputSpec
 from frazil.model.plan import BatchPlan, Halt, PartitionFacts, TopicFacts
 from frazil.model.policies import Policies, Policy
 from frazil.model.routes import Group, HeaderCondition, Route
@@ -58,8 +59,8 @@ from tests.fakes.debezium_samples import POSTGRES
 
 TIME = {"type": "int", "logicalType": "time-millis"}
 KEYS = dict(walk_keys(TABLE_SECTION))
-OF_PARTS = ("routes[]", "shapes[]")
-"""The beginnings of the keys of a route or a shape: keys of its table, or parts of `routes` or `shapes`."""
+OF_PARTS = ("routes[]", "shapes[]", "outputs[]")
+"""The beginnings of the keys of a route, a shape or an output: keys of its table, or parts of these keys."""
 LEAVES = {
     path.partition(".<name>")[0]
     for path, key in KEYS.items()
@@ -235,6 +236,10 @@ EXAMPLES: dict[str, list[Example]] = {
         ),
     ],
     "subject.name": [applied("subject", "subject: topic", "subject: {name: orders-value}")],
+    "outputs": [
+        applied("outputs", "", "outputs: [{topic: orders.clean}]", "from now on"),
+        applied("outputs", "outputs: [{topic: orders.clean}]", "", "from now on"),
+    ],
     "string_formats": [
         refused("string_formats", JSON_KEYS, f"{JSON_KEYS}\nstring_formats: text", "its current setting")
     ],
@@ -585,6 +590,7 @@ SETTINGS_OF_FORMATS: dict[str, Any] = {
     "routes": {"group": GROUP},
     "shapes": {"group": replace(GROUP, routes=(Route("orders"),))},
     "cdc": {"value_settings": FormatSettings(change_events=ChangeEvents())},
+    "outputs": {"outputs": (OutputSpec("orders.clean", "clean"),)},
 }
 
 

@@ -23,7 +23,7 @@ from pyiceberg.expressions import (
     Or,
 )
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
-from pyiceberg.manifest import DataFile, DataFileContent
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import DataScan, FileScanTask, ManifestGroupPlanner, Table
@@ -130,7 +130,7 @@ class TableScan:
     """The rows of one snapshot, by default the head of the view, with some columns, planned once.
 
     `equal` are values that columns must have; the columns in `or_null` may be null instead, and those `present` may not
-    be null.
+    be null. With `added_by`, the rows are those that this snapshot added.
 
     The columns are those of the table's current schema, as readers of the table see them, not those of the snapshot's.
     """
@@ -145,18 +145,20 @@ class TableScan:
         present: Collection[str] = (),
         snapshot_id: int | None = None,
         without: Collection[str] = (),
+        added_by: int | None = None,
     ) -> None:
         self._identifier = view.identifier
         self._table = _table(view)
         conditions = [_equal(name, value, name in or_null) for name, value in (equal or {}).items()]
         self._filter = _all_of([*conditions, *(NotNull(term=name) for name in present)])
         scan: DataScan = self._table.scan(
-            row_filter=self._filter, snapshot_id=view.head if snapshot_id is None else snapshot_id
+            row_filter=self._filter, snapshot_id=added_by or (view.head if snapshot_id is None else snapshot_id)
         )
         with reading(view.identifier):
             now = self._table.schema()
             self._projection = now if "*" in columns else now.select(*columns)
-            self._tasks = [task for task in planned(scan) if task.file.file_path not in without]
+            tasks = planned(scan) if added_by is None else planned_of(scan, added_by)
+            self._tasks = [task for task in tasks if task.file.file_path not in without]
 
     @property
     def rows(self) -> int:
@@ -232,12 +234,29 @@ def reading(identifier: str) -> Iterator[None]:
 def planned(scan: DataScan) -> list[FileScanTask]:
     """Return the data files that a scan reads, with their files of deletes."""
     snapshot = scan.snapshot()
-    if snapshot is None:
-        return []
+    return [] if snapshot is None else _planned(scan, snapshot.manifests(scan.io))
+
+
+def planned_of(scan: DataScan, snapshot_id: int) -> list[FileScanTask]:
+    """Return the data files that a snapshot added, by their paths, with the deletes that it added for them."""
+    snapshot = scan.snapshot()
+    manifests = [] if snapshot is None else snapshot.manifests(scan.io)
+    own = [manifest for manifest in manifests if manifest.added_snapshot_id == snapshot_id]
+    added = {
+        entry.data_file.file_path
+        for manifest in own
+        for entry in manifest.fetch_manifest_entry(scan.io)
+        if entry.snapshot_id == snapshot_id
+    }
+    tasks = [task for task in _planned(scan, own) if task.file.file_path in added]
+    return sorted(tasks, key=lambda task: str(task.file.file_path))
+
+
+def _planned(scan: DataScan, manifests: Sequence[ManifestFile]) -> list[FileScanTask]:
     planner = ManifestGroupPlanner(
         scan.table_metadata, scan.io, scan.row_filter, case_sensitive=scan.case_sensitive, options=scan.options
     )
-    return list(planner.plan_files(known(snapshot.manifests(scan.io))))
+    return list(planner.plan_files(known(manifests)))
 
 
 def _portions(tasks: Iterable[FileScanTask]) -> Iterator[list[FileScanTask]]:

@@ -73,6 +73,7 @@ ADDED_LATER: Mapping[str, str] = {
     "tags": "",
     "message": _FIRST_MESSAGE,
     "key_message": _FIRST_MESSAGE,
+    "outputs": "none",
 }
 """Keys that older records lack, each with the value that their tables were made with."""
 
@@ -316,6 +317,7 @@ TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
     "maintain.keep_dead_letters": lambda spec: _kept_for(spec.maintain.keep_dead_letters),
     "maintain.rewrite_deleted": lambda spec: f"{100 * spec.maintain.rewrite_deleted:g}%",
     "formats": lambda spec: ", ".join(spec.formats),
+    "outputs": lambda spec: "; ".join(map(str, spec.outputs)) or "none",
     "start": lambda spec: _start(spec.start),
     "metadata.prefix": lambda spec: spec.metadata.prefix,
     "metadata.keep": lambda spec: ", ".join(spec.metadata.keep),

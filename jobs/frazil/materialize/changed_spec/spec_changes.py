@@ -378,6 +378,7 @@ RULES: Mapping[str, Callable[[Judged], Iterator[SpecChange]]] = {
     "maintain.keep_dead_letters": _at_once("maintain.keep_dead_letters", "for all dead letters, at most an hour later"),
     "maintain.rewrite_deleted": _at_once("maintain.rewrite_deleted"),
     "formats": _formats,
+    "outputs": _at_once("outputs", "for the epochs that are published from now on"),
     "start": _start,
     "metadata.prefix": _prefix,
     "metadata.keep": _keep,

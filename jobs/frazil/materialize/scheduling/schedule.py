@@ -24,6 +24,8 @@ from frazil.model.errors import (
     FencedError,
     FrazilError,
     IncompatibleSchemaError,
+    OutputHaltedError,
+    OutputSchemaError,
     PausedError,
     ServiceError,
 )
@@ -162,7 +164,7 @@ def _until_caught_up(
     except Exception as defect:  # the edge of one table: the others go on
         LOG.exception("unforeseen", extra={"table": run.spec.identifier})
         return TableReport(run.spec.pipeline.name, batches, rows, _unforeseen(run.spec.identifier, defect))
-    return TableReport(run.spec.pipeline.name, batches, rows, None)
+    return TableReport(run.spec.pipeline.name, batches, rows, run.output_failure)
 
 
 def _in_turn(run: TableRun, queue: FairQueue) -> Outcome | None:
@@ -241,9 +243,17 @@ def _run_until_stopped(
     return TableReport(run.spec.pipeline.name, batches, rows, failure)
 
 
+_MAY_RECOVER = (
+    ServiceError | PausedError | BadRecordLimitError | IncompatibleSchemaError | OutputHaltedError | OutputSchemaError
+)
+
+
 def _may_recover(failure: FrazilError | None) -> bool:
-    """Return whether the next trigger may succeed: a service may answer again, or a paused table be resumed."""
-    return isinstance(failure, ServiceError | PausedError | BadRecordLimitError | IncompatibleSchemaError | None)
+    """Return whether the next trigger may succeed: a service may answer again, or a paused table be resumed.
+
+    Batches of a table whose output fails continue.
+    """
+    return isinstance(failure, _MAY_RECOVER | None)
 
 
 def _wait(run: TableRun, every_seconds: float, stopping: Stopping, *, healthy: bool) -> None:

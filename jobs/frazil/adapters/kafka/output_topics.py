@@ -1,0 +1,227 @@
+"""Output topics through the transactional producer of confluent-kafka (`outputs.ports.OutputTopics`).
+
+What Kafka promises here (KIP-98, KIP-447):
+
+- `init_transactions` waits until a transaction that another producer of the same transactional id left is committed or
+  aborted, and fences that producer: whatever it sends or commits afterwards is refused.
+- Records of any partitions and committed offsets of a group become visible together, to readers with
+  `isolation.level=read_committed`.
+- A committed offset is read with `require_stable`, which librdkafka asks for if `isolation.level` is `read_committed`:
+  the coordinator does not answer while a transaction with an offset of this partition is open.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, TypeVar, cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from frazil.adapters.kafka.errors import Heard, ear, said
+from frazil.adapters.kafka.topics import IS_IT_UP, librdkafka
+from frazil.model.errors import BrokerError, FencedError, TopicMissingError
+from frazil.model.outputs import Marker, ShardPlace
+from frazil.model.secret import SettingValue
+from frazil.outputs.ports import Encoded, ShardProducer
+
+ANSWER_SECONDS = 15.0
+
+INIT_SECONDS = 60.0
+"""How long to wait for the end of the transaction that another process left."""
+
+COMMIT_SECONDS = 120.0
+
+TRANSACTION_MS = 10 * 60 * 1000
+"""How long the records of an epoch may take. Brokers allow 15 minutes (`transaction.max.timeout.ms`) by default.
+
+If a process dies, the transaction stays open for so long, unless another process takes the shard over before.
+"""
+
+BATCH_BYTES = 512 << 10
+QUEUE_KBYTES = 64 << 10
+
+NO_SNAPSHOT = -1
+
+FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
+
+Answer = TypeVar("Answer")
+
+
+class KafkaOutputTopics:
+    """Output topics of one cluster."""
+
+    def __init__(self, settings: Mapping[str, SettingValue]) -> None:
+        self._settings = settings
+
+    def partitions(self, topic: str) -> int:
+        heard = ear()
+        producer = Producer(_client(self._settings, heard))
+        found = _asked(lambda: producer.list_topics(topic, timeout=ANSWER_SECONDS), heard, f"describe {topic}", topic)
+        described = found.topics.get(topic)
+        if described is None or described.error is not None or not described.partitions:
+            code = None if described is None or described.error is None else described.error.code()
+            if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise BrokerError(f"Kafka could not describe {topic}: {described.error.str()}", hint=_hint(code, topic))
+            raise TopicMissingError(
+                f"the cluster has no topic {topic}, which a table has as its output",
+                hint="create the topic, with the partitions and the retention or compaction that its readers need, and"
+                " grant the `kafka` user of frazil.yaml WRITE and DESCRIBE on it",
+            )
+        return len(described.partitions)
+
+    def markers(self, places: Sequence[ShardPlace]) -> list[Marker | None]:
+        heard = ear()
+        consumer = _consumer(self._settings, places[0].group, heard)
+        try:
+            return _committed(consumer, heard, places)
+        finally:
+            consumer.close()
+
+    def open(self, place: ShardPlace) -> ShardProducer:
+        return TransactionalProducer.started(self._settings, place)
+
+
+class TransactionalProducer:
+    """The producer of one shard. The consumer is used for the offsets of its group, and never joins it."""
+
+    def __init__(self, producer: Producer, consumer: Consumer, place: ShardPlace, heard: Heard) -> None:
+        self._producer = producer
+        self._consumer = consumer
+        self._place = place
+        self._heard = heard
+
+    @classmethod
+    def started(cls, settings: Mapping[str, SettingValue], place: ShardPlace) -> TransactionalProducer:
+        heard = ear()
+        ours = {
+            "transactional.id": place.transactional_id,
+            "transaction.timeout.ms": TRANSACTION_MS,
+            "partitioner": "murmur2_random",
+            "compression.type": "lz4",
+            "linger.ms": 20,
+            "batch.size": BATCH_BYTES,
+            "queue.buffering.max.kbytes": QUEUE_KBYTES,
+            "queue.buffering.max.messages": 200_000,
+        }
+        producer = Producer(cast("dict[str, Any]", {**_client(settings, heard), **ours}))
+        made = cls(producer, _consumer(settings, place.group, heard), place, heard)
+        try:
+            made._ask(lambda: producer.init_transactions(INIT_SECONDS), "take over the transactions")
+        except Exception:
+            made.close()
+            raise
+        return made
+
+    def marker(self) -> Marker | None:
+        return _committed(self._consumer, self._heard, [self._place])[0]
+
+    def send(self, records: Iterable[Encoded], marker: Marker) -> int:
+        self._ask(self._producer.begin_transaction, "begin a transaction")
+        try:
+            sent = sum(self._produce(each) for each in records)
+            self._ask(lambda: self._send_marker(marker), f"add the marker of {marker}")
+            self._ask(lambda: self._producer.commit_transaction(COMMIT_SECONDS), f"commit the records of {marker}")
+        except Exception:
+            with suppress(KafkaException):  # the error that led here says more
+                self._producer.abort_transaction(ANSWER_SECONDS)
+            raise
+        return sent
+
+    def close(self) -> None:
+        with suppress(KafkaException, RuntimeError):
+            self._producer.purge()
+            self._producer.flush(0)
+        self._consumer.close()
+
+    def _produce(self, records: Encoded) -> int:
+        values = records.values.to_pylist()
+        keys = [None] * len(values) if records.keys is None else records.keys.to_pylist()
+        for key, value in zip(keys, values, strict=True):
+            self._enqueue(key, value)
+        return len(values)
+
+    def _enqueue(self, key: bytes | None, value: bytes | None) -> None:
+        while True:
+            try:
+                self._producer.produce(self._place.topic, value, key)
+            except BufferError:
+                self._producer.poll(0.1)
+            except KafkaException as refused:
+                raise self._failed("send a record", refused.args[0]) from refused
+            else:
+                return
+
+    def _send_marker(self, marker: Marker) -> None:
+        at = None if marker.at is None else marker.at.isoformat()
+        text = json.dumps({"snapshot": marker.snapshot_id, "at": at})
+        offset = TopicPartition(self._place.topic, self._place.shard, marker.epoch, metadata=text)
+        group = self._consumer.consumer_group_metadata()
+        self._producer.send_offsets_to_transaction([offset], group, ANSWER_SECONDS)
+
+    def _ask(self, request: Callable[[], Answer], what: str) -> Answer:
+        return _asked(request, self._heard, f"{what} of {self._place.transactional_id}", self._place.topic)
+
+    def _failed(self, what: str, error: KafkaError) -> Exception:
+        return _failure(f"{what} of {self._place.transactional_id}", error, self._heard, self._place.topic)
+
+
+def _client(settings: Mapping[str, SettingValue], heard: Heard) -> dict[str, object]:
+    return {**librdkafka(settings), "log_level": 0, "error_cb": heard.append}
+
+
+def _consumer(settings: Mapping[str, SettingValue], group: str, heard: Heard) -> Consumer:
+    ours = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"}
+    return Consumer(cast("dict[str, Any]", {**_client(settings, heard), **ours}))
+
+
+def _committed(consumer: Consumer, heard: Heard, places: Sequence[ShardPlace]) -> list[Marker | None]:
+    wanted = [TopicPartition(place.topic, place.shard) for place in places]
+    what = f"read the markers of the group {places[0].group}"
+    found = _asked(lambda: consumer.committed(wanted, ANSWER_SECONDS), heard, what, places[0].topic)
+    for each in found:
+        if each.error is not None:
+            raise _failure(what, each.error, heard, places[0].topic)
+    return [None if each.offset < 0 else _marker(each) for each in found]
+
+
+def _marker(committed: TopicPartition) -> Marker:
+    """Return the marker. Offsets that others committed have other metadata, or none: they name no snapshot."""
+    try:
+        said = json.loads(committed.metadata or "{}")
+        at = said.get("at")
+        return Marker(committed.offset, said["snapshot"], None if at is None else datetime.fromisoformat(at))
+    except (ValueError, KeyError, AttributeError):
+        return Marker(committed.offset, NO_SNAPSHOT)
+
+
+def _asked(request: Callable[[], Answer], heard: Heard, what: str, topic: str) -> Answer:
+    heard.clear()
+    try:
+        return request()
+    except KafkaException as refused:
+        raise _failure(what, refused.args[0], heard, topic) from refused
+
+
+def _failure(what: str, error: KafkaError, heard: Heard, topic: str) -> Exception:
+    if error.code() in FENCED:
+        return FencedError(
+            f"another process has taken over the output topic {topic}: Kafka refused to {what} ({error.str()})",
+            hint="let one process run the table; this one stops",
+        )
+    return BrokerError(f"Kafka could not {what}: {error.str()}{said(heard)}", hint=_hint(error.code(), topic))
+
+
+_FORBIDDEN = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant WRITE and DESCRIBE on the topic {topic}",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "grant READ on the groups with the prefix frazil-output-",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant WRITE and DESCRIBE on the transactional ids with the"
+    " prefix frazil-output-",
+}
+
+
+def _hint(code: int | None, topic: str) -> str:
+    granted = _FORBIDDEN.get(code or 0)
+    return IS_IT_UP if granted is None else f"{granted.format(topic=topic)} to the `kafka` user of frazil.yaml"

@@ -1,0 +1,100 @@
+"""The Avro schema of a record, derived from the columns of a table."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import assert_never
+
+from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
+from frazil.model.errors import OutputSchemaError
+
+AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_SCALARS: dict[str, object] = {
+    "boolean": "boolean",
+    "int": "int",
+    "long": "long",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "binary": "bytes",
+    "date": {"type": "int", "logicalType": "date"},
+    "time": {"type": "long", "logicalType": "time-micros"},
+    "timestamp": {"type": "long", "logicalType": "local-timestamp-micros"},
+    "timestamptz": {"type": "long", "logicalType": "timestamp-micros"},
+    "uuid": {"type": "string", "logicalType": "uuid"},
+}
+
+
+def schema_of(columns: Sequence[Column], *, name: str, namespace: str, table: str) -> str:
+    """Return the schema of a record with these columns, each of which may be null.
+
+    Raises OutputSchemaError for names that Avro does not have.
+    """
+    found = list(_bad_names(columns))
+    if found:
+        raise OutputSchemaError(
+            f"{table}: an Avro schema cannot have the names {', '.join(found)}: expected letters from a to z, digits"
+            " and _, with no digit first",
+            hint="name the other columns in `columns` of the output",
+        )
+    record = {"type": "record", "name": name, "namespace": namespace, "fields": _fields(columns, name)}
+    return json.dumps(record, separators=(",", ":"))
+
+
+def _bad_names(columns: Sequence[Column], path: str = "") -> Iterator[str]:
+    for column in columns:
+        if not AVRO_NAME.fullmatch(column.name):
+            yield path + column.name
+        yield from _bad_names(_inner_columns(column.type), f"{path}{column.name}.")
+
+
+def _inner_columns(kind: ColumnType) -> Sequence[Column]:
+    match kind:
+        case Struct(columns):
+            return columns
+        case ListOf(element):
+            return _inner_columns(element)
+        case MapOf(key, value):
+            return [*_inner_columns(key), *_inner_columns(value)]
+        case _:
+            return ()
+
+
+def _fields(columns: Sequence[Column], within: str) -> list[dict[str, object]]:
+    return [_field(column, within) for column in columns]
+
+
+def _field(column: Column, within: str) -> dict[str, object]:
+    kind = ["null", _type(column.type, f"{within}_{column.name}")]
+    doc = {} if column.doc is None else {"doc": column.doc}
+    return {"name": column.name, "type": kind, "default": None, **doc}
+
+
+def _type(kind: ColumnType, name: str) -> object:
+    """Return the type. `name` is what a record or fixed type is called, which no other one in the schema is."""
+    match kind:
+        case Scalar(word):
+            return _SCALARS[word]
+        case Decimal(precision, scale):
+            return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+        case Fixed(length):
+            return {"type": "fixed", "name": name, "size": length}
+        case ListOf(element):
+            return {"type": "array", "items": ["null", _type(element, f"{name}_item")]}
+        case MapOf():
+            return _map(kind, name)
+        case Struct(columns):
+            return {"type": "record", "name": name, "fields": _fields(columns, name)}
+        case _:
+            assert_never(kind)
+
+
+def _map(kind: MapOf, name: str) -> object:
+    """Return a map of Avro, whose keys are texts, or the entries of a map with other keys."""
+    if kind.key == Scalar("string"):
+        return {"type": "map", "values": ["null", _type(kind.value, f"{name}_value")]}
+    entry = (Column("key", kind.key), Column("value", kind.value))
+    return {"type": "array", "items": {"type": "record", "name": name, "fields": _fields(entry, name)}}

@@ -1,0 +1,89 @@
+"""What an output topic needs from external systems, as Protocols; `adapters/` implements them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from frazil.model.outputs import Marker, ShardPlace
+from frazil.model.snapshot import TableView
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Records to send: arrays of binary, of one length. A null value is a tombstone; `keys` is None for no keys."""
+
+    keys: pa.Array | None
+    values: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+class ShardProducer(Protocol):
+    """Sends the records of one shard in transactions, as the only process that does.
+
+    After an error, it cannot be used again. Each method raises FencedError if another process has taken the shard over
+    since, and BrokerError if the cluster does not answer, or refuses.
+    """
+
+    def marker(self) -> Marker | None:
+        """Return the marker that was committed last; None if there is none."""
+        ...
+
+    def send(self, records: Iterable[Encoded], marker: Marker) -> int:
+        """Send all records and the marker in one transaction. Return the number of records.
+
+        If `records` raises, the transaction is aborted.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class OutputTopics(Protocol):
+    """The Kafka cluster of the output topics. Methods raise BrokerError if it does not answer, or refuses."""
+
+    def partitions(self, topic: str) -> int:
+        """Return the number of partitions. Raises TopicMissingError if the cluster has no such topic."""
+        ...
+
+    def markers(self, places: Sequence[ShardPlace]) -> list[Marker | None]:
+        """Return the committed marker of each shard of one output, without fencing a process."""
+        ...
+
+    def open(self, place: ShardPlace) -> ShardProducer:
+        """Take a shard over: fence the process that had it, and end the transaction that it left open."""
+        ...
+
+
+class OutputSchemas(Protocol):
+    """The registry of the schemas of output topics."""
+
+    def register(self, subject: str, schema: str) -> int:
+        """Return the id of an Avro schema, and register it if the subject lacks it.
+
+        Raises OutputSchemaError if the subject's compatibility forbids it, and RegistryError for other failures.
+        """
+        ...
+
+
+class OutputRows(Protocol):
+    """The rows of single snapshots."""
+
+    def added(self, view: TableView, snapshot_id: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the files that a snapshot added, with the columns as the view has them.
+
+        The order is the same each time. Raises CatalogError if the files cannot be read.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OutputClients:
+    topics: OutputTopics
+    schemas: OutputSchemas
+    rows: OutputRows

@@ -1,0 +1,87 @@
+"""Rows of a table as records of its output topic: the columns of key and value, their schemas and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from frazil.model.columns import Column, Scalar
+from frazil.model.errors import OutputSchemaError
+from frazil.model.outputs import OutputSpec
+from frazil.model.snapshot import TableView
+from frazil.model.spec import METADATA_NAMES, TableSpec
+from frazil.outputs.avro_schema import schema_of
+from frazil.outputs.encode import AvroEncoder, as_bytes
+from frazil.outputs.ports import Encoded, OutputSchemas
+
+AS_THEY_ARE = (Scalar("string"), Scalar("binary"))
+"""Types of a key of one column whose bytes are the key, without a schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordShape:
+    """The columns of the key and of the value. `raw_key`: the key is the bytes of its only column."""
+
+    key: tuple[Column, ...]
+    value: tuple[Column, ...]
+    raw_key: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return tuple(dict.fromkeys(column.name for column in (*self.key, *self.value)))
+
+
+def shape_of(spec: TableSpec, output: OutputSpec, view: TableView) -> RecordShape:
+    """Return the columns of an output's records. Raises OutputSchemaError for columns that the table lacks."""
+    known = {column.name: column for column in view.columns}
+    metadata = {spec.metadata.prefix + name for name in METADATA_NAMES}
+    named = output.columns or tuple(name for name in known if name not in metadata)
+    missing = [name for name in dict.fromkeys((*output.key, *named)) if name not in known]
+    if missing:
+        raise OutputSchemaError(
+            f"{view.identifier}: the output {output.name} needs the columns {', '.join(missing)}, which the table does"
+            f" not have; it has {', '.join(known)}",
+            hint=f"correct `outputs` in {spec.source_file}",
+        )
+    key = tuple(known[name] for name in output.key)
+    raw = len(key) == 1 and key[0].type in AS_THEY_ARE
+    return RecordShape(key, tuple(known[name] for name in named), raw)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordEncoder:
+    """Encodes rows as records of an output topic."""
+
+    shape: RecordShape
+    value: AvroEncoder
+    key: AvroEncoder | None
+
+    def encoded(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Encoded]:
+        for rows in batches:
+            yield Encoded(self._keys(rows), self.value.payloads(rows))
+
+    def _keys(self, rows: pa.RecordBatch) -> pa.Array | None:
+        if self.key is not None:
+            return self.key.payloads(rows)
+        return as_bytes(rows.column(self.shape.key[0].name)) if self.shape.key else None
+
+
+def registered_encoder(
+    schemas: OutputSchemas, spec: TableSpec, output: OutputSpec, shape: RecordShape
+) -> RecordEncoder:
+    """Register the schemas of key and value. Raises OutputSchemaError if a subject's compatibility forbids one."""
+    value = _registered(schemas, spec, shape.value, subject=f"{output.topic}-value", name=spec.table)
+    if not shape.key or shape.raw_key:
+        return RecordEncoder(shape, value, None)
+    key = _registered(schemas, spec, shape.key, subject=f"{output.topic}-key", name=f"{spec.table}_key")
+    return RecordEncoder(shape, value, key)
+
+
+def _registered(
+    schemas: OutputSchemas, spec: TableSpec, columns: Sequence[Column], *, subject: str, name: str
+) -> AvroEncoder:
+    schema = schema_of(columns, name=name, namespace=spec.database, table=spec.identifier)
+    return AvroEncoder(schema, schemas.register(subject, schema), columns)

@@ -1,0 +1,96 @@
+"""Which epochs of a table an output has not sent: decided from the table's metadata and a marker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frazil.model.errors import OutputHaltedError
+from frazil.model.outputs import Marker, OutputRecord, OutputSpec
+from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.summary import batch_of
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """An epoch of the table, and the snapshot that made it visible."""
+
+    number: int
+    snapshot: Snapshot
+
+    @property
+    def marker(self) -> Marker:
+        return Marker(self.number, self.snapshot.id)
+
+
+def head_epoch(view: TableView) -> Epoch:
+    """Return the newest epoch of `main`. The table has a state, as each batch makes sure."""
+    return next(epoch for snapshot in view.ancestry(view.head) if (epoch := _epoch_of(snapshot)) is not None)
+
+
+def unsent_epochs(view: TableView, output: OutputSpec, marker: Marker) -> list[Epoch]:
+    """Return the epochs after the marker, oldest first.
+
+    Raises OutputHaltedError if the marker's snapshot is not in the history of `main`: the table was rolled back or
+    rebuilt, or epochs expired before they were sent.
+    """
+    newer: list[Epoch] = []
+    for snapshot in view.ancestry(view.head):
+        epoch = _epoch_of(snapshot)
+        if snapshot.id == marker.snapshot_id:
+            return newer[::-1]
+        if epoch is not None and epoch.number <= marker.epoch:
+            raise _other_history(view, output, marker, epoch)
+        if epoch is not None:
+            newer.append(epoch)
+    if newer and newer[-1].number == marker.epoch + 1 and marker.snapshot_id not in view.snapshots:
+        return newer[::-1]
+    raise _expired(view, output, marker, newer[-1] if newer else head_epoch(view))
+
+
+def check_marker(
+    view: TableView, output: OutputSpec, record: OutputRecord, marker: Marker | None, *, shard: int
+) -> Marker:
+    """Return the marker of a shard, which must not be behind what the table records about it.
+
+    Raises OutputHaltedError if the marker is missing or lower: the shard would send epochs a second time.
+    """
+    least = _recorded(view, output, record)
+    if marker is not None and marker.epoch >= least:
+        return marker
+    found = "none" if marker is None else str(marker)
+    raise OutputHaltedError(
+        f"{view.identifier}: shard {shard} of the output {output.name} has lost its place in the topic"
+        f" {output.topic}: expected the marker of epoch {least} or a later one, found {found}",
+        hint="restore the committed offsets of the group, or give the output another `name`, which begins at the"
+        " table's present epoch: docs/outputs.md, a lost marker",
+    )
+
+
+def _recorded(view: TableView, output: OutputSpec, record: OutputRecord) -> int:
+    """Return the epoch that the table records as sent."""
+    tagged = view.snapshots.get(view.tags.get(output.tag, -1))
+    epoch = None if tagged is None else _epoch_of(tagged)
+    return record.first.epoch if epoch is None else epoch.number
+
+
+def _epoch_of(snapshot: Snapshot) -> Epoch | None:
+    batch = batch_of(snapshot)
+    return None if batch is None else Epoch(batch.epoch, snapshot)
+
+
+def _other_history(view: TableView, output: OutputSpec, marker: Marker, found: Epoch) -> OutputHaltedError:
+    return OutputHaltedError(
+        f"{view.identifier}: the output {output.name} has sent {marker} to the topic {output.topic}, which is not in"
+        f" the history of the table any more: expected it before {found.marker}: the table was rolled back or rebuilt",
+        hint="the topic has records of rows that the table no longer has; give the output another `name`, and best"
+        " another topic, to continue from the table's present rows: docs/outputs.md, a rolled back table",
+    )
+
+
+def _expired(view: TableView, output: OutputSpec, marker: Marker, oldest: Epoch) -> OutputHaltedError:
+    return OutputHaltedError(
+        f"{view.identifier}: snapshots expired before the output {output.name} sent them to the topic {output.topic}:"
+        f" expected epoch {marker.epoch + 1}, found {oldest.number} as the oldest one after {marker}",
+        hint="give the output another `name`, which begins at the table's present epoch, and read the rows"
+        f" of the epochs {marker.epoch + 1} to {oldest.number - 1} from the table",
+    )

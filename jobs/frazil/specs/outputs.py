@@ -1,0 +1,60 @@
+"""Convert the keys of output topics, and find their contradictions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from frazil.model.errors import SpecError
+from frazil.model.outputs import OutputSpec
+from frazil.model.spec import MetadataColumns
+from frazil.specs import table_keys
+from frazil.specs.keys import Values
+from frazil.specs.output_keys import OUTPUT_COLUMNS, OUTPUT_KEY, OUTPUT_NAME, OUTPUT_SHARDS, OUTPUT_TOPIC, OUTPUTS
+from frazil.specs.problems import Position, Problem
+from frazil.specs.route_keys import ROUTES
+from frazil.specs.shape_keys import SHAPES
+
+SENT = ("append",)
+"""The write modes whose tables can have outputs."""
+
+
+def outputs_of(values: Values, metadata: MetadataColumns) -> tuple[OutputSpec, ...]:
+    return tuple(_output(each, metadata) for each in values.get(OUTPUTS) or ())
+
+
+def _output(given: Values, metadata: MetadataColumns) -> OutputSpec:
+    by_default = (f"{metadata.prefix}key",) if "key" in metadata.keep else ()
+    key = given.get(OUTPUT_KEY)
+    return OutputSpec(
+        topic=given[OUTPUT_TOPIC],
+        name=given.get(OUTPUT_NAME) or given[OUTPUT_TOPIC],
+        key=by_default if key is None else key,
+        columns=given.get(OUTPUT_COLUMNS) or (),
+        shards=given[OUTPUT_SHARDS],
+    )
+
+
+def output_problems(values: Values, metadata: MetadataColumns, topics: tuple[str, ...]) -> Iterator[Problem]:
+    """Yield why a table cannot have the outputs of its spec."""
+    outputs = outputs_of(values, metadata)
+    if not outputs:
+        return
+    place = values.place_of(OUTPUTS)
+    if values.get(ROUTES) is not None or values.get(SHAPES) is not None:
+        what = "outputs of several tables of one spec are not supported in this release"
+        yield _problem(place, what, "write a spec for each table that has an output")
+    if values[table_keys.WRITE] not in SENT:
+        what = f"outputs of a table with write: {values[table_keys.WRITE]} are not supported in this release"
+        yield _problem(place, what, f"use write: {' or '.join(SENT)}")
+    for name, count in Counter(output.name for output in outputs).items():
+        if count > 1:
+            yield _problem(place, f"{count} outputs have the name {name}", "give each a `name` of its own")
+    for output in outputs:
+        if output.topic in topics:
+            what = f"the table is made of the topic {output.topic}, which would read its own output"
+            yield _problem(place, what, "send to another topic")
+
+
+def _problem(place: Position, what: str, hint: str) -> Problem:
+    return Problem(place, what, hint, SpecError)

@@ -1,0 +1,97 @@
+"""A cluster for output topics, with transactions and fencing; tests/faults/test_output_topics.py has the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from frazil.model.errors import FencedError, OutputSchemaError, TopicMissingError
+from frazil.model.outputs import Marker, ShardPlace
+from frazil.outputs.ports import Encoded
+
+Record = tuple[bytes | None, bytes | None]
+
+MOMENTS = ("open", "opened", "marker", "begin", "produced", "marked", "commit", "committed")
+"""Where a send can break, in their order; `committed` is before the caller has the answer."""
+
+
+def nothing(moment: str) -> None:
+    del moment
+
+
+@dataclass
+class OutputTopicsInMemory:
+    """Topics by name with their partitions, and committed records by topic. `reach` is called at each moment."""
+
+    partitions_of: dict[str, int] = field(default_factory=dict)
+    committed: dict[str, list[Record]] = field(default_factory=dict)
+    offsets: dict[tuple[str, int], Marker] = field(default_factory=dict)
+    owners: dict[str, object] = field(default_factory=dict)
+    transactions: list[int] = field(default_factory=list)
+    """The number of records of each committed transaction."""
+    reach: Callable[[str], None] = nothing
+
+    def partitions(self, topic: str) -> int:
+        if topic not in self.partitions_of:
+            raise TopicMissingError(f"the cluster has no topic {topic}", hint="create it")
+        return self.partitions_of[topic]
+
+    def markers(self, places: Sequence[ShardPlace]) -> list[Marker | None]:
+        return [self.offsets.get((place.group, place.shard)) for place in places]
+
+    def open(self, place: ShardPlace) -> ProducerInMemory:
+        self.reach("open")
+        producer = ProducerInMemory(self, place)
+        self.owners[place.transactional_id] = producer
+        self.reach("opened")
+        return producer
+
+
+@dataclass(eq=False)
+class ProducerInMemory:
+    cluster: OutputTopicsInMemory
+    place: ShardPlace
+
+    def marker(self) -> Marker | None:
+        self.cluster.reach("marker")
+        return self.cluster.markers([self.place])[0]
+
+    def send(self, records: Iterable[Encoded], marker: Marker) -> int:
+        self._reach("begin")
+        pending = list(self._pending(records))
+        self._reach("marked")
+        self._reach("commit")
+        self.cluster.committed.setdefault(self.place.topic, []).extend(pending)
+        self.cluster.offsets[self.place.group, self.place.shard] = marker
+        self.cluster.transactions.append(len(pending))
+        self.cluster.reach("committed")
+        return len(pending)
+
+    def _pending(self, records: Iterable[Encoded]) -> Iterator[Record]:
+        for each in records:
+            values = each.values.to_pylist()
+            yield from zip([None] * len(values) if each.keys is None else each.keys.to_pylist(), values, strict=True)
+            self._reach("produced")
+
+    def _reach(self, moment: str) -> None:
+        self.cluster.reach(moment)
+        if self.cluster.owners[self.place.transactional_id] is not self:
+            raise FencedError("another process has taken over", hint="stop")
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class SchemasInMemory:
+    """Registered schemas by subject. One that `refused` names is incompatible."""
+
+    texts: dict[tuple[str, str], int] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+
+    def register(self, subject: str, schema: str) -> int:
+        if subject in self.refused:
+            raise OutputSchemaError(f"incompatible: {subject}", hint="nothing was sent")
+        return self.texts.setdefault((subject, schema), len(self.texts) + 1)
+
+    def schema(self, schema_id: int) -> str:
+        return next(text for (_, text), known in self.texts.items() if known == schema_id)

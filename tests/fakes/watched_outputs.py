@@ -1,0 +1,69 @@
+"""Output topics of a real cluster that report the moments of a send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from frazil.adapters.iceberg.snapshot_rows import SnapshotRows
+from frazil.adapters.kafka.output_topics import KafkaOutputTopics
+from frazil.adapters.output_schemas import RegistrySchemas
+from frazil.model.outputs import Marker, ShardPlace
+from frazil.model.secret import SettingValue
+from frazil.model.spec import RegistrySettings
+from frazil.outputs.ports import Encoded, OutputClients, ShardProducer
+
+Reach = Callable[[str], None]
+
+MOMENTS = ("taken over", "in transaction", "before commit", "sent")
+
+
+def watched_outputs(kafka: Mapping[str, SettingValue], registry: RegistrySettings, reach: Reach) -> OutputClients:
+    return OutputClients(WatchedTopics(KafkaOutputTopics(kafka), reach), RegistrySchemas(registry), SnapshotRows())
+
+
+@dataclass
+class WatchedTopics:
+    topics: KafkaOutputTopics
+    reach: Reach
+
+    def partitions(self, topic: str) -> int:
+        return self.topics.partitions(topic)
+
+    def markers(self, places: Sequence[ShardPlace]) -> list[Marker | None]:
+        return self.topics.markers(places)
+
+    def open(self, place: ShardPlace) -> ShardProducer:
+        producer = WatchedProducer(self.topics.open(place), self.reach)
+        self.reach("taken over")
+        return producer
+
+
+@dataclass
+class WatchedProducer:
+    """Reports transactions with records only. Records that are in a transaction have reached the broker."""
+
+    producer: ShardProducer
+    reach: Reach
+
+    def marker(self) -> Marker | None:
+        return self.producer.marker()
+
+    def send(self, records: Iterable[Encoded], marker: Marker) -> int:
+        sent = self.producer.send(self._watched(records), marker)
+        if sent:
+            self.reach("sent")
+        return sent
+
+    def _watched(self, records: Iterable[Encoded]) -> Iterator[Encoded]:
+        some = False
+        for each in records:
+            some = True
+            yield each
+            self.producer._producer.flush(30)  # type: ignore[attr-defined]
+            self.reach("in transaction")
+        if some:
+            self.reach("before commit")
+
+    def close(self) -> None:
+        self.producer.close()

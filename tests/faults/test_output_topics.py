@@ -1,0 +1,166 @@
+"""An output topic has each row once for readers of committed records, with a real broker and registry."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from frazil.local.supervisor import LocalServices
+from frazil.materialize.scheduling.schedule import Stopping, run_once
+from frazil.model.errors import FencedError, OutputSchemaError, TopicMissingError
+from frazil.model.outputs import OutputSpec
+from tests.fakes.watched_outputs import MOMENTS, watched_outputs
+from tests.faults.test_killed import drivers
+from tests.faults.world import WAIT_SECONDS, World, admin_of, jdbc_catalog, new_world, register, with_trigger
+from tests.made_topics import make_topic
+
+PARTITIONS = 3
+
+
+def with_output(world: World, *, partitions: int = PARTITIONS, **changes: object) -> World:
+    topic = f"{world.topic}.out"
+    make_topic(admin_of(world.setting.services), topic, partitions, {})
+    output = replace(OutputSpec(topic, topic, key=("kafka_key",)), **changes)  # type: ignore[arg-type]
+    return replace(world, setting=replace(world.setting, spec=replace(world.spec, outputs=(output,))))
+
+
+@pytest.fixture
+def sending(services: LocalServices, tmp_path: Path) -> World:
+    return with_output(with_trigger(new_world(services, jdbc_catalog(tmp_path / "warehouse")), rows=6))
+
+
+def read_committed(world: World) -> list[tuple[int, bytes, int]]:
+    """Partition, key and number of each record up to the end of the topic, which no open transaction holds back."""
+    (output,) = world.spec.outputs
+    settings = {"group.id": f"{output.topic}-reader", "isolation.level": "read_committed", "log_level": 0}
+    settings |= {"enable.auto.commit": False, "enable.partition.eof": False, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**world.setting.kafka, **settings})  # type: ignore[dict-item]
+    try:
+        return [each for n in range(PARTITIONS) for each in _of_partition(consumer, output.topic, n)]
+    finally:
+        consumer.close()
+
+
+def _of_partition(consumer: Consumer, topic: str, partition: int) -> Iterator[tuple[int, bytes, int]]:
+    place = TopicPartition(topic, partition, 0)
+    _, end = consumer.get_watermark_offsets(place, timeout=WAIT_SECONDS)
+    consumer.assign([place])
+    until = time.monotonic() + WAIT_SECONDS
+    while consumer.position([place])[0].offset < end and time.monotonic() < until:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            yield partition, bytes(message.key() or b""), _number(message.value() or b"")
+        elif consumer.position([place])[0].offset < 0 and end == 0:
+            break
+
+
+def _number(payload: bytes) -> int:
+    """The long of an optional field, after the frame and the branch of the union."""
+    raw, shift = 0, 0
+    for byte in payload[6:]:
+        raw |= (byte & 0x7F) << shift
+        shift += 7
+    assert payload[:1] == b"\0"
+    assert payload[5] == 2
+    return (raw >> 1) ^ -(raw & 1)
+
+
+def assert_each_row_is_sent_once(world: World) -> None:
+    assert sorted(number for _, _, number in read_committed(world)) == sorted(world.rows.values())
+
+
+def test_a_reader_of_committed_records_has_each_row_once(sending: World) -> None:
+    sending.produce(20)
+    sending.catch_up()
+    sending.produce(5)
+    sending.catch_up()
+
+    found = read_committed(sending)
+
+    assert sorted(number for _, _, number in found) == sorted(sending.rows.values())
+    assert {key for _, key, number in found} == {f"key-{n}".encode() for n in sending.rows.values()}
+
+
+def test_killed_at_each_moment_each_row_is_sent_once(sending: World, tmp_path: Path) -> None:
+    with drivers(sending, tmp_path) as start:
+        for moment in ("before send", *MOMENTS, "after send"):
+            sending.produce(6)
+            assert start.run("driver", moment) == "killed", moment
+        assert start.run("nobody") == "done"
+
+    assert_each_row_is_sent_once(sending)
+
+
+def test_an_open_transaction_of_a_killed_driver_is_ended_by_the_next_one(sending: World, tmp_path: Path) -> None:
+    with drivers(sending, tmp_path) as start:
+        sending.produce(6)
+        assert start.run("driver", "in transaction") == "killed"
+        began = time.monotonic()
+        assert start.run("nobody") == "done"
+
+    assert time.monotonic() - began < 60, "the broker would end it after 10 minutes only"
+    assert_each_row_is_sent_once(sending)
+
+
+def test_a_second_driver_fences_the_first_one(sending: World) -> None:
+    sending.produce(6)
+    paused = []
+
+    def second(moment: str) -> None:
+        if moment == "in transaction" and not paused:
+            paused.append(moment)
+            sending.catch_up()
+
+    setting = sending.setting
+    first = sending.run(outputs=lambda: watched_outputs(setting.kafka, setting.registry, second))
+    first.batch()
+
+    assert isinstance(first.output_failure, FencedError), first.output_failure
+    assert_each_row_is_sent_once(sending)
+
+
+def test_a_topic_that_is_missing_is_named(sending: World) -> None:
+    (output,) = sending.spec.outputs
+    missing = replace(output, topic=f"{output.topic}.missing")
+    world = replace(sending, setting=replace(sending.setting, spec=replace(sending.spec, outputs=(missing,))))
+    world.produce(6)
+
+    (report,) = run_once([world.run()], Stopping())
+
+    assert isinstance(report.failure, TopicMissingError)
+    assert missing.topic in report.failure.what
+    assert report.batches > 0
+
+
+def test_a_schema_that_the_registry_refuses_is_told_before_anything_is_sent(sending: World) -> None:
+    (output,) = sending.spec.outputs
+    fields = [{"name": "n", "type": "string"}]
+    subject = f"{output.topic}-value"
+    register(sending.setting.services, subject, {"type": "record", "name": "Other", "fields": fields})
+    check_compatibility(sending, subject)
+    sending.produce(6)
+
+    (report,) = run_once([sending.run()], Stopping())
+
+    assert isinstance(report.failure, OutputSchemaError), report.failure
+    assert subject in report.failure.what
+    assert read_committed(sending) == []
+
+
+def check_compatibility(world: World, subject: str) -> None:
+    """Let the registry refuse what readers of the newest schema could not read."""
+    request = urllib.request.Request(
+        f"{world.setting.services.schema_registry_url}/config/{subject}",
+        data=json.dumps({"compatibility": "BACKWARD"}).encode(),
+        headers={"Content-Type": "application/json"},
+        method="PUT",
+    )
+    with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:
+        assert answer.status == 200

@@ -1,0 +1,46 @@
+"""Specs with output topics, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from frazil.model.errors import FrazilError
+from frazil.model.outputs import OutputSpec
+from tests.routes import group_specs
+
+TO_CLEAN = "outputs: [{topic: orders.clean}]"
+
+
+def test_an_output_has_the_key_of_the_records_and_the_name_of_its_topic(tmp_path: Path) -> None:
+    (table,) = group_specs(tmp_path, f"topic: orders\n{TO_CLEAN}")
+
+    assert table.outputs == (OutputSpec("orders.clean", "orders.clean", key=("kafka_key",)),)
+
+
+def test_a_table_without_keys_sends_records_without_keys(tmp_path: Path) -> None:
+    (table,) = group_specs(tmp_path, f"topic: orders\nkey: none\n{TO_CLEAN}")
+
+    assert table.outputs[0].key == ()
+
+
+def test_every_key_of_an_output(tmp_path: Path) -> None:
+    output = "{topic: t, name: clean, key: [user, symbol], columns: [price], shards: 3}"
+    (table,) = group_specs(tmp_path, f"topic: orders\noutputs: [{output}]")
+
+    assert table.outputs == (OutputSpec("t", "clean", ("user", "symbol"), ("price",), 3),)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (f"topic: orders\nwrite: history\n{TO_CLEAN}", "write: history are not supported"),
+        (f"topic: orders\ntable: t\nroutes: [{{table: a, header: {{k: v}}}}]\n{TO_CLEAN}", "a spec for each table"),
+        ("topic: orders\noutputs: [{topic: a}, {topic: b, name: a}]", "2 outputs have the name a"),
+        ("topic: orders\noutputs: [{topic: orders}]", "would read its own output"),
+    ],
+)
+def test_outputs_that_cannot_be_are_refused(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(FrazilError, match=says):
+        group_specs(tmp_path, text)
