@@ -11,7 +11,7 @@ from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import checksum
 from frazil.modes import memory
-from frazil.modes.memory import NO_DELETES, Deletes, Memory, packed, unpacked
+from frazil.modes.memory import Deletes, Memory, packed, unpacked
 from frazil.ports import Lake
 
 LOG = logging.getLogger(__name__)
@@ -35,8 +35,12 @@ def note_on_deletes(spec: TableSpec) -> str | None:
 def recall(lake: Lake, view: TableView, before: RememberedDeletes | None, *, now: datetime, keep: timedelta) -> Memory:
     """Return the deletes that are not older than `keep`. Raises StateLostError where their file is not what it was."""
     at = (now - _EPOCH) // _MICROSECOND
-    deletes = NO_DELETES if before is None else read_deletes(lake, view, before).since(at - keep // _MICROSECOND)
-    return Memory(deletes, at)
+    if before is None:
+        return Memory(at=at)
+    stored = read_deletes(lake, view, before)
+    known = [] if before.forgotten_until is None else [(before.forgotten_until - _EPOCH) // _MICROSECOND]
+    forgotten = [*known, *stored.at[stored.at < at - keep // _MICROSECOND].tolist()]
+    return Memory(stored.since(at - keep // _MICROSECOND), at, max(forgotten, default=None))
 
 
 def read_deletes(lake: Lake, view: TableView, remembered: RememberedDeletes) -> Deletes:
@@ -54,9 +58,12 @@ def read_deletes(lake: Lake, view: TableView, remembered: RememberedDeletes) -> 
 
 
 def remember(
-    lake: Lake, view: TableView, before: RememberedDeletes | None, deletes: Deletes | None
+    lake: Lake, view: TableView, before: RememberedDeletes | None, recalled: Memory, deletes: Deletes | None
 ) -> RememberedDeletes | None:
-    """Write the deletes to a new file, if there are new ones; `deletes` is None if they are those of `before`."""
+    """Write the deletes to a new file, if there are new ones; `deletes` is None if they are those of `before`.
+
+    `recalled` is what `recall` returned of `before`.
+    """
     if deletes is None:
         return before
     kept = deletes.latest(memory.MOST)
@@ -69,6 +76,11 @@ def remember(
         file=lake.write_blob(view, blob),
         checksum=checksum(blob),
         count=len(kept),
-        since=_EPOCH + timedelta(microseconds=int(kept.at.min())),
+        since=_time(int(kept.at.min())),
         forgotten=left_out + (0 if before is None else before.forgotten),
+        forgotten_until=None if recalled.forgotten_until is None else _time(recalled.forgotten_until),
     )
+
+
+def _time(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)

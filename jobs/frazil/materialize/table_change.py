@@ -45,4 +45,4 @@ def change_table(
     change = open_mode(access.spec).change(replace(written, memory=memory), access.find)
     if change.updates is not None:
         change = replace(change, files=[*change.files, *access.update(change.updates)])
-    return change, remember(access.lake, access.view, before, change.remembered)
+    return change, remember(access.lake, access.view, before, memory, change.remembered)

@@ -19,7 +19,8 @@ class PuffinFile:
 class RememberedDeletes:
     """The deletes of `file`: how many, the time of the first batch with one, and the checksum of the blob.
 
-    `forgotten` counts the deletes that were left out before their time, because there were too many.
+    `forgotten` counts the deletes that were left out before their time, because there were too many. `forgotten_until`
+    is the time of the last batch with a delete that was left out because it was old.
     """
 
     file: PuffinFile
@@ -27,3 +28,4 @@ class RememberedDeletes:
     count: int
     since: datetime
     forgotten: int = 0
+    forgotten_until: datetime | None = None

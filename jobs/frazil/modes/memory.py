@@ -55,10 +55,14 @@ NO_DELETES = Deletes(*(np.empty(0, np.int64),) * 2, (), np.empty(0, np.int64))
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a table remembers when a batch begins, and the time of the batch, in microseconds since 1970."""
+    """What a table remembers when a batch begins, and the time of the batch, in microseconds since 1970.
+
+    `forgotten_until` is the time of the last batch with a delete that is left out because it is old.
+    """
 
     deletes: Deletes = NO_DELETES
     at: int = 0
+    forgotten_until: int | None = None
 
     def with_newest(self, first: Numbers, second: Numbers, order: Sequence[Numbers]) -> Deletes:
         """Return the deletes with newer ones of distinct identities, whose earlier ones are not needed any more."""

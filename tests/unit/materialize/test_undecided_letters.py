@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,40 @@ def test_an_old_letter_stays_where_a_delete_may_be_forgotten(
 
     inside = {"a", "b"} if write == "history" else {"b"}
     assert dict(result.stayed) == ({"order_unknown": 3 - len(inside)} if stays else {})
+    table.check()
+
+
+def with_a_forgotten_delete(folder: Path) -> LateKeys:
+    """Return a table that has forgotten the delete of `a`, which followed a dead letter that can be replayed."""
+    table = LateKeys.at(folder, **BY_TIME, delete_memory=timedelta(days=1))
+    table.send(("a", 2, 2), ("b", 2, 2), late=True)
+    table.batch()
+    table.send(("a", None, 4), ("b", 3, 1))
+    table.batch()
+    table.later(2)
+    table.send(("z", None, 9))
+    table.batch()
+    table.fix()
+    return table
+
+
+def test_a_longer_memory_does_not_bring_back_what_was_forgotten_before(tmp_path: Path) -> None:
+    table = with_a_forgotten_delete(tmp_path)
+    table.spec = replace(table.spec, delete_memory=timedelta(days=30))
+
+    result = table.replay()
+
+    assert (result.replayed, dict(result.stayed)) == (1, {"order_unknown": 1})
+    table.check()
+
+
+def test_what_a_clock_that_was_ahead_has_forgotten_stays_forgotten(tmp_path: Path) -> None:
+    table = with_a_forgotten_delete(tmp_path)
+    table.later(-1.9)
+
+    result = table.replay()
+
+    assert (result.replayed, dict(result.stayed)) == (1, {"order_unknown": 1})
     table.check()
 
 

@@ -139,7 +139,10 @@ class ReplayTarget:
             "generation": generation,
             "partition": partition,
         }
-        earliest = pa.scalar(now - self.spec.delete_memory + MARGIN, pa.timestamp("us", "UTC"))
+        known_since = [now - self.spec.delete_memory]
+        if remembered is not None and remembered.forgotten_until is not None:  # by another clock or delete_memory
+            known_since.append(remembered.forgotten_until)
+        earliest = pa.scalar(max(known_since) + MARGIN, pa.timestamp("us", "UTC"))
         recent = [np.empty(0, np.int64)]
         for letters in self.clients.lake.read(
             dead_letters,
