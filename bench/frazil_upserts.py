@@ -5,6 +5,7 @@ Usage: python -m bench.frazil_upserts BOOTSTRAP REGISTRY FOLDER RESULT TOPIC STO
 
 from __future__ import annotations
 
+import logging
 import shutil
 import sys
 import time
@@ -17,7 +18,20 @@ from bench.measure import resident_megabytes
 from bench.updates import Updates
 from frazil.adapters.spark.runner import SparkRunner
 from frazil.cli.clients import open_clients, table_runs
+from frazil.materialize import rewrite_files
 from frazil.model.receipt import Receipt
+
+
+class RewriteLog(logging.Handler):
+    """Keeps the figures of each rewrite of files that is logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.rewrites: list[dict[str, float]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.msg == "files_rewritten":
+            self.rewrites.append({name: vars(record)[name] for name in ("files", "copied_rows", "seconds")})
 
 
 def main(bootstrap: str, registry: str, folder: str, result: str, topic: str, stored: str, batch: str) -> None:
@@ -41,12 +55,16 @@ def main(bootstrap: str, registry: str, folder: str, result: str, topic: str, st
         load.batch()
     receipts.clear()
     memory.clear()
+    log = RewriteLog()
+    rewrite_files.LOG.setLevel(logging.INFO)
+    rewrite_files.LOG.addHandler(log)
 
     began = time.monotonic()
     cost = drained(table_runs(clients, [replace(spec, trigger=replace(spec.trigger, rows=int(batch)))])[0])
     ends = [began, *(at for at, _ in receipts)]
     seconds = [end - start for start, end in pairwise(ends)]
-    Updates(cost, seconds, [dict(receipt.seconds) for _, receipt in receipts], memory).write(Path(result))
+    steps = [dict(receipt.seconds) for _, receipt in receipts]
+    Updates(cost, seconds, steps, memory, log.rewrites).write(Path(result))
     runner.stop()
 
 

@@ -1,6 +1,8 @@
 """Upserts against the same job written as `MERGE INTO`: rows a second, and how fast the tables are read afterwards.
 
-Usage: python -m bench.upserts [--stored N] [--batch N] [--batches N]
+With --frazil-only the peer is left out, and the last snapshots of Frazil's table are scanned (bench/upsert_scans.py).
+
+Usage: python -m bench.upserts [--stored N] [--batch N] [--batches N] [--frazil-only]
 """
 
 from __future__ import annotations
@@ -10,37 +12,34 @@ import os
 import shutil
 import statistics
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import duckdb
-
 from bench import subjects
 from bench.keyed_orders import TOPIC, Changelog, fill
-from bench.lakes import checksums, latest_metadata
+from bench.lakes import checksums
 from bench.peers.merge_into import COMPACT_EVERY
 from bench.sections import put
 from bench.subjects import System, call, code_in_use
 from bench.updates import Updates
-from bench.upsert_memory import CHART, draw
+from bench.upsert_memory import draw
+from bench.upsert_scans import SCANS, TARGET_SCAN, report_alone, scanner, scans_of, seconds_of_scan, table
 from frazil.adapters.iceberg.lake import CATALOG_NAME
 from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
 from frazil.model.spec import CatalogSettings
-from frazil.query import LOCAL_EXTENSIONS, extension_file
 from tests.faults.procedures import procedures
 
 HOME = subjects.HOME / "upserts"
 TITLE = "Upserts"
+TITLE_ALONE = "Upserts by Frazil alone"
 FRAZIL = System("Frazil", "bench.frazil_upserts")
 MERGE = System("MERGE INTO", "bench.peers.merge_into")
 CATALOGS = {FRAZIL.name: CATALOG_NAME, MERGE.name: "peer"}
-SCANS = 5
 TARGET_SIZE = Changelog(stored=10_000_000, batch=200_000, batches=100)
-TARGET_ROWS_PER_SECOND, TARGET_RATIO, TARGET_SCAN = 60_000, 3, 1.3
+TARGET_ROWS_PER_SECOND, TARGET_RATIO = 60_000, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +62,26 @@ def main() -> None:
         services = up(services=("broker", "registry"), directory=HOME, preferred_ports=ANY_FREE_PORTS)
         print(f"filling the topic with {changelog.records:,} records", file=sys.stderr)
         fill(services, changelog)
-        ours, theirs = (measured(system, services, changelog) for system in (FRAZIL, MERGE))
+        title, text = (alone if asked.frazil_only else against_merge)(services, changelog, before)
     finally:
         down(HOME, wipe=True)
-    text = report(changelog, ours, theirs, load=(before, os.getloadavg()[0]))
-    draw(ours.updates)
-    put(TITLE, text)
+    put(title, text)
     print(text)
+
+
+def against_merge(services: LocalServices, changelog: Changelog, load_before: float) -> tuple[str, str]:
+    """Return the title and the text of the section that compares both systems."""
+    ours, theirs = (measured(system, services, changelog) for system in (FRAZIL, MERGE))
+    return TITLE, report(changelog, ours, theirs, load=(load_before, os.getloadavg()[0]))
+
+
+def alone(services: LocalServices, changelog: Changelog, load_before: float) -> tuple[str, str]:
+    """Return the title and the text of the section on Frazil alone, and draw its memory."""
+    updates, warehouse = updated(FRAZIL, services, changelog)
+    scans = scans_of(warehouse)
+    draw(updates)
+    shutil.rmtree(warehouse)
+    return TITLE_ALONE, report_alone(changelog, updates, scans, load=(load_before, os.getloadavg()[0]))
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -77,14 +89,13 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--stored", type=int, default=10_000_000, help="rows in the table before the updates")
     parser.add_argument("--batch", type=int, default=200_000, help="keys that a batch updates")
     parser.add_argument("--batches", type=int, default=100, help="batches of updates")
+    parser.add_argument("--frazil-only", action="store_true", help="measure Frazil alone, without the peer")
     return parser
 
 
 def measured(system: System, services: LocalServices, changelog: Changelog) -> Found:
     """Load and update a table, and scan it before and after Iceberg's own compaction of all its files."""
-    result = call(system.module, services, [TOPIC, str(changelog.stored), str(changelog.batch)])
-    updates, warehouse = Updates.read(result), (subjects.HOME / "warehouses" / system.module).absolute()
-    print(f"{system.name}: {updates.cost.rows_per_second:,.0f} rows/s", file=sys.stderr)
+    updates, warehouse = updated(system, services, changelog)
     with scanner() as connection:
         rows, sums = checksums(table(connection, warehouse))
         scan = seconds_of_scan(connection, warehouse)
@@ -96,29 +107,12 @@ def measured(system: System, services: LocalServices, changelog: Changelog) -> F
     return Found(updates, rows, sums, scan, compacted)
 
 
-def scanner() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    for extension in LOCAL_EXTENSIONS:
-        connection.execute(f"LOAD '{extension_file(extension)}'")
-    return connection
-
-
-def table(connection: duckdb.DuckDBPyConnection, warehouse: Path) -> duckdb.DuckDBPyRelation:
-    location = latest_metadata(warehouse, TOPIC)["location-of-this"].removeprefix("file:")
-    return connection.sql(f"SELECT * FROM iceberg_scan('{location}')")
-
-
-def seconds_of_scan(connection: duckdb.DuckDBPyConnection, warehouse: Path) -> float:
-    """Return the least seconds of a few scans of every column."""
-    source = table(connection, warehouse)
-    figures = "count(*), " + ", ".join(f'max("{name}")' for name in source.columns)
-    return min(_timed(source, figures) for _ in range(SCANS))
-
-
-def _timed(source: duckdb.DuckDBPyRelation, figures: str) -> float:
-    began = time.monotonic()
-    source.aggregate(figures).fetchall()
-    return time.monotonic() - began
+def updated(system: System, services: LocalServices, changelog: Changelog) -> tuple[Updates, Path]:
+    """Load and update a table, and return what that cost and the folder of its warehouse."""
+    result = call(system.module, services, [TOPIC, str(changelog.stored), str(changelog.batch)])
+    updates = Updates.read(result)
+    print(f"{system.name}: {updates.cost.rows_per_second:,.0f} rows/s", file=sys.stderr)
+    return updates, (subjects.HOME / "warehouses" / system.module).absolute()
 
 
 def report(changelog: Changelog, ours: Found, theirs: Found, *, load: tuple[float, float]) -> str:
@@ -150,8 +144,6 @@ def report(changelog: Changelog, ours: Found, theirs: Found, *, load: tuple[floa
             *targets(ours, theirs),
             "",
             f"Share of Frazil's wall time by step: {shares(ours.updates)}.",
-            "",
-            f"![Resident megabytes of Frazil's processes at the end of a batch]({CHART.name})",
         )
     )
 

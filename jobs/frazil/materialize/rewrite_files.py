@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,6 +60,7 @@ class Rewriting:
         files = to_rewrite(clients.lake.stored_files(view), share, full=self._full_bytes, copies=copies)
         if not files:
             return
+        began = time.monotonic()
         written = self._written(clients, view, files)
         left = sum(file.rows for file in written)
         self.copies = copies - left
@@ -71,7 +73,8 @@ class Rewriting:
         }
         clients.lake.rewrite(view, files=written, dropped=dropped, summary={REWRITTEN_BY: self.writer}, figures=figures)
         deleted = sum(each.rows for each in files) - left
-        done = {"files": len(files), "deleted_rows": deleted, "copied_rows": left}
+        seconds = round(time.monotonic() - began, 3)
+        done = {"files": len(files), "deleted_rows": deleted, "copied_rows": left, "seconds": seconds}
         LOG.info("files_rewritten", extra={"table": view.identifier, **done})
 
     def _allowed_after(self, head: Snapshot) -> int:
