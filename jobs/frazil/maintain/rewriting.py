@@ -1,6 +1,7 @@
 """Decide which data files are written again: pure functions of a table's files (docs/decisions/0042).
 
-Waste is what a scan of a compacted table would not read, in rows: a deleted row is one, each file too many `FILE_ROWS`.
+Waste is what a scan of a compacted table would not read, in rows: a deleted row is `DELETED_ROWS`, each file too many
+`FILE_ROWS`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from frazil.model.snapshot import Snapshot
 FILE_ROWS = 10_000
 """Rows that a scan could read in the time in which it opens a data file and its file of deletes."""
 
+DELETED_ROWS = 2
+"""Rows that a scan could read in the time in which it reads a row, looks it up among those deleted, and drops it."""
+
 PASS_BYTES = 128 << 20
 """What is left of the files of one rewrite, at most, or one file: a batch waits for it. No larger file is written."""
 
@@ -26,7 +30,7 @@ WORTH_A_SNAPSHOT = 10 * FILE_ROWS
 """Less waste is not removed: to read so many rows takes about as long as a rewrite's commit."""
 
 COPIES = 8
-"""Rows that are copied for each row that batches add, at most. Tables of usual layouts need 2 to 5."""
+"""Rows that are copied for each row that batches add, at most. Tables of usual layouts need 4 to 7."""
 
 NEVER = 1.0
 """The share that switches rewriting off."""
@@ -47,7 +51,7 @@ class ScanCost:
             left[each.partition] += _bytes_left(each)
         fewest = min(sum(max(1, math.ceil(size / full)) for size in left.values()), len(files))
         rows, deleted = sum(each.left for each in files), sum(each.deleted for each in files)
-        return cls(rows + FILE_ROWS * fewest, deleted + FILE_ROWS * (len(files) - fewest))
+        return cls(rows + FILE_ROWS * fewest, _wasted(deleted, files=len(files) - fewest))
 
     def exceeds(self, share: float) -> bool:
         return self.wasted >= max(share * self.needed, WORTH_A_SNAPSHOT)
@@ -57,7 +61,7 @@ def may_be_due(head: Snapshot, share: float) -> bool:
     """Return whether the table may waste enough, by the summary of its head."""
     deleted, files = head.figure("total-position-deletes"), head.figure("total-data-files")
     rows = max(head.figure("total-records") - deleted, 0)
-    return share < NEVER and ScanCost(rows, deleted + FILE_ROWS * max(files - 1, 0)).exceeds(share)
+    return share < NEVER and ScanCost(rows, _wasted(deleted, files=max(files - 1, 0))).exceeds(share)
 
 
 def to_rewrite(files: Sequence[StoredFile], share: float, *, full: int, copies: int) -> list[StoredFile]:
@@ -79,13 +83,17 @@ def to_rewrite(files: Sequence[StoredFile], share: float, *, full: int, copies: 
             break
         chosen.append(each)
         in_partition[each.partition] += 1
-        excess -= each.deleted if in_partition[each.partition] == 1 else _waste(each, full)
+        excess -= DELETED_ROWS * each.deleted if in_partition[each.partition] == 1 else _waste(each, full)
     return [each for each in chosen if each.deleted or in_partition[each.partition] > 1]
 
 
 def _waste(file: StoredFile, full: int) -> float:
     """Return what a scan is spared if the file is merged with others."""
-    return file.deleted + FILE_ROWS * max(0.0, 1 - _bytes_left(file) / full)
+    return _wasted(file.deleted, files=max(0.0, 1 - _bytes_left(file) / full))
+
+
+def _wasted(deleted: int, *, files: float) -> float:
+    return DELETED_ROWS * deleted + FILE_ROWS * files
 
 
 def _bytes_left(file: StoredFile) -> float:
