@@ -85,6 +85,8 @@ class Headers:
 
         Their keys can be cast to text: what was sliced off is gone too, since a cast of a list reads all its items.
         """
+        if self.lists.null_count == len(self):
+            return Headers(pa.nulls(len(self), BINARY_HEADERS), self.problems)
         keys = self.lists.flatten().field("key")
         try:
             keys.cast(pa.large_string())

@@ -26,6 +26,8 @@ HEADERS_LEFT_OUT = "; the headers are left out: "
 FEW = 1024
 """Columns that repeat a value are kept for so many dead letters of a chunk."""
 
+_MICROSECONDS = pa.timestamp("us", "UTC")
+
 _LARGEST_MS = (2**63 - 1) // 1000
 """The largest number of milliseconds whose microseconds have 64 bits."""
 
@@ -61,21 +63,22 @@ def dead_rows(
     values = records.values.take(places)
     columns = {
         "offset": records.offsets.take(places),
-        "timestamp": records.timestamps_ms.take(places),
+        "timestamp": timestamps(records.timestamps_ms.take(places), _MICROSECONDS),
         "key": records.keys.take(places),
         "value": values,
         "headers": headers.lists,
         "reason": pa.array(reasons, pa.string()),
         "detail": pa.array(_details(dead, headers) if headers.has_problems() else details, pa.string()),
         "path": pa.array(paths, pa.string()),
-        "read_at": pa.repeat(int((now() - _EPOCH).total_seconds() * 1e6), len(dead)),
+        "read_at": pa.array(np.full(len(dead), int((now() - _EPOCH).total_seconds() * 1e6))),
         **named_writers(context.spec, values, headers),
         **_optional(records, places),
     }
     letters = None if context.policed is None else context.policed.dead_letter_key
     if letters is not None:
         columns = encrypted_columns(columns, topic=topic, partition=partition, key=letters)
-    arrays = [_column(field, columns, constants, len(dead)) for field in schema]
+    fields = zip(schema.names, schema.types, strict=True)
+    arrays = [_column(columns.get(name), constants.get(name), arrow_type, len(dead)) for name, arrow_type in fields]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -98,22 +101,15 @@ def timestamps(milliseconds: pa.Int64Array, arrow_type: pa.DataType) -> pa.Array
     return pc.multiply(pc.if_else(stored, milliseconds, pa.scalar(None, pa.int64())), 1000).cast(arrow_type)
 
 
-def _column(
-    field: pa.Field, columns: Mapping[str, pa.Array], constants: Mapping[str, str | int | None], count: int
-) -> pa.Array:
-    if field.name == "timestamp":
-        return timestamps(columns["timestamp"], field.type)
-    if field.name in columns:
-        found = columns[field.name]
-        if found.null_count == count:
-            return pa.nulls(count, field.type)
-        return found if found.type == field.type else found.cast(field.type)
-    value = constants.get(field.name)
-    if value is None:
-        return pa.nulls(count, field.type)
+def _column(given: pa.Array | None, constant: str | int | None, arrow_type: pa.DataType, count: int) -> pa.Array:
+    """Return the column of this type; one that is not given repeats the constant, or is null."""
+    if given is not None and given.null_count < count:
+        return given if given.type == arrow_type else given.cast(arrow_type)
+    if given is not None or constant is None:
+        return pa.nulls(count, arrow_type)
     if count > FEW:
-        return pa.repeat(pa.scalar(value).cast(field.type), count)
-    return _repeated_few(value, field.type).slice(0, count)
+        return pa.repeat(pa.scalar(constant).cast(arrow_type), count)
+    return _repeated_few(constant, arrow_type).slice(0, count)
 
 
 @lru_cache(maxsize=64)
