@@ -52,7 +52,7 @@ def anew(head: TableView, updates: RowUpdates) -> list[WrittenFile]:
     return [WrittenFile(f"anew-on-{head.head}", rows=len(updates), size=1, partition=(), spec_id=0)]
 
 
-def every_row_of(head: TableView, _: object, __: object) -> list[FoundRows]:
+def every_row_of(head: TableView, _: object, __: object, ___: object) -> list[FoundRows]:
     snapshot = head.head_snapshot()
     assert snapshot is not None
     rows = array("q", range(snapshot.figure("total-records")))
