@@ -70,12 +70,11 @@ def replay(
     from frazil.dead_letters import record_named  # noqa: PLC0415
     from frazil.materialize.pause.by_operator import loaded  # noqa: PLC0415
     from frazil.materialize.plan import check_not_paused  # noqa: PLC0415
-    from frazil.materialize.replay.request import check_replayable, new_request  # noqa: PLC0415
+    from frazil.materialize.replay.request import new_request  # noqa: PLC0415
     from frazil.specs.select import select_ledger  # noqa: PLC0415
 
     settings = settings_from(config)
     spec = select_ledger(settings, table)
-    check_replayable(spec)
     cluster = cluster_on(spark_master, os.environ.get(SPARK_ENVIRONMENT))
     lake = IcebergLake(settings.catalog)
     request = new_request(

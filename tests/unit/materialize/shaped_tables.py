@@ -12,6 +12,7 @@ from changelogs import UPSERT
 from ordered_changelogs import Order, Partitions, milliseconds
 
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.dead_letters import list_dead_letters
 from frazil.materialize.outcome import Outcome
 from frazil.materialize.run import TableRun
 from frazil.materialize.state import Standing, standing
@@ -25,7 +26,6 @@ from frazil.verify.group import verify_together
 
 TABLES = ("log", "now", "history")
 GROUP = Group("lake", "customers", tuple(map(Route, TABLES)))
-DEAD_LETTERS = "lake.customers__dead_letters"
 Sent = tuple[str | None, int | str | None, int, int]
 """A key, a value, a timestamp in milliseconds, and a partition; a text is no JSON."""
 
@@ -106,15 +106,10 @@ class Shapes:
         newest = [max(each) for each in self.by_key.values()]
         assert self.rows("now", *source) == sorted(order[1:] for order, has_value in newest if has_value)
         assert self._history() == sorted(self._versions())
-        letters = self.world.lake.read(self._view(DEAD_LETTERS), columns=["partition", "offset"], equal={})
-        assert sorted(tuple(row.values()) for part in letters for row in part.to_pylist()) == sorted(self.refused)
+        letters = list_dead_letters(self.world.lake, self.tables[0], limit=99).newest
+        assert sorted((each.partition, each.offset) for each in letters) == sorted(self.refused)
         assert [str(finding) for each in self.verified() for finding in each.findings] == []
         assert len({self.stands(table).state.itself for table in TABLES}) == 1
-
-    def _view(self, identifier: str) -> Any:
-        view = self.world.lake.load(identifier)
-        assert view is not None
-        return view
 
     def _history(self) -> list[tuple[Order, int]]:
         columns = ("kafka_timestamp", "kafka_partition", "kafka_offset", "valid_to")

@@ -225,7 +225,7 @@ def test_no_event_loses_to_a_row_that_may_have_taken_values_but_to_a_delete(tmp_
     table.check()
 
 
-class DiedError(Exception):
+class DiedError(BaseException):
     """The process ends here: nothing cleans up."""
 
 

@@ -17,9 +17,8 @@ from test_groups import KilledError, at_commit, kill
 from frazil.maintain import rewriting
 from frazil.materialize import epoch_tags
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
-from frazil.materialize.replay.request import check_replayable
 from frazil.materialize.rewrite_files import Rewriting
-from frazil.model.errors import GroupApartError, PausedError, ReplayError, SourceChangedError, SpecChangeError
+from frazil.model.errors import GroupApartError, PausedError, SourceChangedError, SpecChangeError
 from frazil.model.progress import Counts
 from frazil.model.routes import Group, Route
 from frazil.model.summary import BATCH_ID, EPOCH
@@ -304,11 +303,6 @@ def test_shapes_cannot_be_changed(begun: Shapes) -> None:
 
     with pytest.raises(SpecChangeError, match="shapes"):
         begun.driver(tables=fewer).batch()
-
-
-def test_dead_letters_of_shapes_are_not_replayed(shapes: Shapes) -> None:
-    with pytest.raises(ReplayError, match="dead letters of shapes"):
-        check_replayable(shapes.tables[0])
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -6,6 +6,7 @@ row to compare with, and a row does not say which of its values were those of th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,7 +20,7 @@ from frazil.materialize.clients import Clients
 from frazil.materialize.dead_letter_marks import EPOCH_COLUMN, Offsets, Source, offsets_of
 from frazil.materialize.find_rows import find_rows
 from frazil.materialize.foreign import count_foreign
-from frazil.materialize.replay.replayed_state import ReplayedRows, joined
+from frazil.materialize.replay.replayed_state import NO_OFFSETS, ReplayedRows, joined
 from frazil.materialize.state import Standing
 from frazil.materialize.table_change import TableAccess, change_table
 from frazil.materialize.update_rows import update_rows
@@ -64,15 +65,20 @@ class ReplayTarget:
         """Return what the replay changes, and the deletes that the table remembers after it."""
         return change_table(self.access, rows.written, self.at.state.remembered, now=self.clients.now())
 
-    def undecided(self, rows: ReplayedRows, dead_letters: TableView) -> dict[str, dict[Source, Offsets]]:
-        """Return the letters that stay, because the table cannot say what they change, by the reason."""
+    def undecided(
+        self, rows: ReplayedRows, dead_letters: TableView, rows_uuid: str
+    ) -> dict[str, dict[Source, Offsets]]:
+        """Return the letters that stay, because the table cannot say what they change, by the reason.
+
+        `rows_uuid` is the table that they name: in a group, the ledger.
+        """
         if self.spec.write not in ("upsert", "history"):
             return {}
         now, access = self.clients.now(), self.access
         memory = access.recall(self.at.state.remembered, now=now)
         written = replace(rows.written, memory=memory)
         followed = Followed(
-            by_deletes=partial(self._may_lack_deletes, dead_letters, now),
+            by_deletes=partial(self._may_lack_deletes, partial(self._recent, dead_letters, rows_uuid, now)),
             by_incomplete=self._may_have_given,
             lost_events=NO_ROW_TO_KEEP in self.at.state.skipped_by_reason,
         )
@@ -95,7 +101,9 @@ class ReplayTarget:
         number = self.at.state.partition_numbers.number  # offsets ordered the first topic, when there was no other one
         return {at: each[each < ends.get(number(at[0], at[2]), 0)] for at, each in rows.letters.items()}
 
-    def _may_lack_deletes(self, dead_letters: TableView, now: datetime, partition: Numbers, offset: Numbers) -> Flags:
+    def _may_lack_deletes(
+        self, recent: Callable[[Source, Offsets], Offsets], partition: Numbers, offset: Numbers
+    ) -> Flags:
         """Return whether the table may lack a delete that is newer than each letter, by number of partition and offset.
 
         It has none if it never read one; and where a column orders, it remembers those that came after a letter that
@@ -110,8 +118,7 @@ class ReplayTarget:
         lacking = np.full(len(offset), bool(sum(deletes.values())))
         for number in np.unique(partition[lacking]).tolist():
             here = lacking & (partition == number)
-            recent = self._recent(dead_letters, now, self._source(number), offset[here])
-            lacking[here] = ~np.isin(offset[here], recent)
+            lacking[here] = ~np.isin(offset[here], recent(self._source(number), offset[here]))
         return lacking
 
     def _may_have_given(self, partition: Numbers, offset: Numbers) -> Flags:
@@ -127,14 +134,16 @@ class ReplayTarget:
                 given[here] = offset[here] < end
         return given
 
-    def _recent(self, dead_letters: TableView, now: datetime, source: Source, offsets: Offsets) -> Offsets:
+    def _recent(
+        self, dead_letters: TableView, rows_uuid: str, now: datetime, source: Source, offsets: Offsets
+    ) -> Offsets:
         """Return the letters that were read so recently that all deletes since are remembered."""
         remembered = self.at.state.remembered
         if remembered is not None and remembered.forgotten:
             return np.empty(0, np.int64)
         topic, generation, partition = source
         equal = {
-            "table_uuid": self.at.view.uuid,
+            "table_uuid": rows_uuid,
             "topic": topic,
             "generation": generation,
             "partition": partition,
@@ -153,3 +162,13 @@ class ReplayTarget:
             read = pa.compute.greater_equal(letters.column("read_at"), earliest)
             recent.append(offsets_of(letters.filter(pa.compute.and_(read, letters.column(EPOCH_COLUMN).is_null()))))
         return np.concatenate(recent)
+
+
+def in_any(tables: Iterable[Mapping[str, Mapping[Source, Offsets]]]) -> dict[str, dict[Source, Offsets]]:
+    """Return the letters that stay in any of the tables, by the reason of the first one: a letter stays in all."""
+    stay: dict[str, dict[Source, Offsets]] = {}
+    for reason, letters in ((reason, letters) for table in tables for reason, letters in table.items()):
+        known = joined(stay.values())
+        new = {at: np.setdiff1d(offsets, known.get(at, NO_OFFSETS)) for at, offsets in letters.items()}
+        stay[reason] = joined([stay.get(reason, {}), {at: offsets for at, offsets in new.items() if len(offsets)}])
+    return {reason: letters for reason, letters in stay.items() if letters}

@@ -20,6 +20,7 @@ from frazil.materialize.clients import Clients, Step
 from frazil.materialize.dead_letter_checks import counted_letters
 from frazil.materialize.dead_letter_marks import NewMarks, Offsets, Source
 from frazil.materialize.dead_letters import drop_others, prepare, reveal
+from frazil.materialize.epoch_tags import has_epoch_tags
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.group.complete import Places
 from frazil.materialize.group.ledger import LedgerEntry
@@ -32,7 +33,7 @@ from frazil.materialize.plan import check_not_paused
 from frazil.materialize.publish import Share, publish
 from frazil.materialize.replay.answer import answer
 from frazil.materialize.replay.doubled import check_no_rows
-from frazil.materialize.replay.keyed import WHY, ReplayTarget
+from frazil.materialize.replay.keyed import WHY, ReplayTarget, in_any
 from frazil.materialize.replay.letters import LETTERS_AT_ONCE, Letters, Waiting, chosen_letters, without
 from frazil.materialize.replay.redecode import NewSchemaError, Redecoder, SchemaUse
 from frazil.materialize.replay.replayed_state import (
@@ -44,7 +45,7 @@ from frazil.materialize.replay.replayed_state import (
     receipt_of,
     state_after,
 )
-from frazil.materialize.replay.request import ReplayRequest, ReplayResult, check_replayable
+from frazil.materialize.replay.request import ReplayRequest, ReplayResult
 from frazil.materialize.schema.fitted import fitted
 from frazil.materialize.state import Standing
 from frazil.materialize.verdicts import OvertakenError
@@ -95,9 +96,8 @@ class Replay:
         """Replay what is chosen, a portion at a time, each in a snapshot of its own, until nothing is left to try.
 
         Raises PausedError, ContendedError if others keep publishing, and what a batch raises. What is visible by then
-        is right. Raises ReplayError for shapes.
+        is right.
         """
-        check_replayable(self.spec)
         overtaken = 0
         while overtaken < ATTEMPTS:
             here, dead_letters = self.made_ready()
@@ -166,7 +166,10 @@ class Replay:
     def _decided(self, chosen: dict[Source, Offsets], here: Places, dead_letters: TableView) -> Redecoder:
         """Return the decoded letters. Those stay of which a table that follows keys cannot say what they change."""
         got = self._decoded(chosen, here, dead_letters)
-        undecided = self._target(self.tables[0], self._ledger(here)).undecided(got.replayed()[0], dead_letters)
+        each, uuid = zip(self.tables, got.replayed(), strict=True), self._ledger(here).view.uuid
+        undecided = in_any(
+            self._target(table, here[table.identifier]).undecided(rows, dead_letters, uuid) for table, rows in each
+        )
         if not undecided:
             return got
         left = without(chosen, {source: [offsets] for source, offsets in joined(undecided.values()).items()})
@@ -175,8 +178,8 @@ class Replay:
             again.stay(letters, reason, WHY[reason])
         return again
 
-    def _target(self, table: OneTable, here: Standing) -> ReplayTarget:
-        return ReplayTarget(self.clients, table.spec, here, f"{self.writer}-{here.state.epoch + 1:08d}")
+    def _target(self, table: OneTable, at: Standing) -> ReplayTarget:
+        return ReplayTarget(self.clients, table.spec, at, f"{self.writer}-{at.state.epoch + 1:08d}")
 
     def _decoded(self, chosen: dict[Source, Offsets], here: Places, dead_letters: TableView) -> Redecoder:
         lake, ledger = self.clients.lake, self._ledger(here)
@@ -202,9 +205,9 @@ class Replay:
         """
         replayed, batch_id = got.replayed(), self.clients.new_id()
         plans = [self._plan(table, here[table.identifier], batch_id) for table in self.tables]
-        check(plans, replayed, counted=counted_letters(plans[0].state))
+        check(plans, replayed, counted=counted_letters(plans[0].state), group=self.spec.group)
         lake, letters = self.clients.lake, self.spec.dead_letters_identifier
-        ways = self._ways(plans, replayed)
+        ways, tags = self._ways(plans, replayed), has_epoch_tags(self.spec)
         with self.step("replay_stage"):
             staged = [way(here[plan.table]) for plan, way in zip(plans, ways, strict=True)]
         with self.step("replay_prepare"):
@@ -214,7 +217,7 @@ class Replay:
         with self.step("replay_publish"):
             try:
                 ways[0] = _begin_again
-                views = publish(lake, [Share(*each) for each in zip(plans, staged, ways, strict=True)])
+                views = publish(lake, [Share(*each, tags) for each in zip(plans, staged, ways, strict=True)])
             except CountMismatchError as mismatch:
                 self.pauser.pause(self.clients, mismatch)
                 raise
@@ -247,7 +250,7 @@ class Replay:
         group = self.spec.group
         entry = None
         if group is not None:
-            entry = LedgerEntry(of_group(plans[0].state, replayed), group.routes, in_order(self.untaken()))
+            entry = LedgerEntry(of_group(plans[0].state, replayed, group), group.routes, in_order(self.untaken()))
         entries = [entry, *([None] * (len(plans) - 1))]
         given = zip(self.tables, plans, replayed, entries, strict=True)
         return [partial(self._staged, *each) for each in given]
@@ -259,17 +262,18 @@ class Replay:
         receipts = [
             self._receipt(plan, rows, at) for plan, rows, at in zip(plans, replayed, now, strict=True) if rows.letters
         ]
-        tables = Counter(self.result.tables)
+        tables, has_shapes = Counter(self.result.tables), has_epoch_tags(self.spec)
         for each in receipts:
-            tables[each.table] += each.replayed
+            tables[each.table] += each.counts.rows if has_shapes else each.replayed
+        counted = receipts[:1] if has_shapes else receipts
         snapshots = tuple(each.snapshot_id for each in receipts if each.snapshot_id is not None)
         self.result = replace(
             self.result,
-            replayed=sum(tables.values()),
+            replayed=self.result.replayed + sum(each.replayed for each in counted),
             snapshots=(*self.result.snapshots, *snapshots),
             tables=dict(tables),
-            deletes=self.result.deletes + sum(each.counts.deletes for each in receipts),
-            duplicates=self.result.duplicates + sum(each.counts.duplicates for each in receipts),
+            deletes=self.result.deletes + sum(each.counts.deletes for each in counted),
+            duplicates=self.result.duplicates + sum(each.counts.duplicates for each in counted),
         )
         return receipts
 
@@ -321,7 +325,7 @@ class Replay:
     def _marks(
         self, plan: BatchPlan, replayed: Sequence[ReplayedRows], staged: Sequence[Staged], dead_letters: TableView
     ) -> tuple[WrittenFile, ...]:
-        """Write the marks, which name the staged snapshot of the table that has the row."""
+        """Write the marks, which name the staged snapshot of the table that has the row, of shapes the log's."""
         now, lake = self.clients.now(), self.clients.lake
         writer = DataFileWriter(
             write_target(dead_letters),
@@ -329,7 +333,8 @@ class Replay:
             prefix=f"{self.writer}-{plan.epoch:08d}",
             target_bytes=self.spec.maintain.target_file_bytes,
         )
-        for rows, on in zip(replayed, staged, strict=True):
+        has_shapes = has_epoch_tags(self.spec)
+        for rows, on in [*zip(replayed, staged, strict=True)][: 1 if has_shapes else None]:
             marks = NewMarks(now, plan.epoch, plan.batch_id, on.snapshot_id, plan.table_uuid, rows.letters)
             for batch in marks.batches(writer.arrow_schema):
                 writer.add(batch)

@@ -26,6 +26,7 @@ from frazil.model.plan import BatchPlan
 from frazil.model.progress import Counts, Fitted, PartitionProgress, SourceProgress, TableState
 from frazil.model.receipt import Receipt
 from frazil.model.remembered import RememberedDeletes
+from frazil.model.routes import Group
 from frazil.model.schemas import in_order
 from frazil.model.spelling import plural
 from frazil.modes.mode import BatchChange, Late, Written
@@ -76,17 +77,20 @@ def joined(parts: Iterable[Mapping[Source, Offsets]]) -> dict[Source, Offsets]:
     return {source: np.concatenate(each) for source, each in sorted(found.items())}
 
 
-def together(tables: Sequence[ReplayedRows]) -> dict[Source, Offsets]:
-    """Return the offsets of the dead letters that all tables got."""
-    return joined([table.letters for table in tables])
+def together(tables: Sequence[ReplayedRows], group: Group | None) -> dict[Source, Offsets]:
+    """Return the offsets of the dead letters that the tables got: each shape has all of them."""
+    has_shapes = group is not None and group.has_shapes
+    return joined([table.letters for table in (tables[:1] if has_shapes else tables)])
 
 
-def check(plans: Sequence[BatchPlan], got: Sequence[ReplayedRows], *, counted: Mapping[Source, int]) -> None:
+def check(
+    plans: Sequence[BatchPlan], got: Sequence[ReplayedRows], *, counted: Mapping[Source, int], group: Group | None
+) -> None:
     """Raise CountMismatchError if the files do not hold the rows, or if there were not so many dead letters.
 
     `plans` and `got` are those of each table, `counted` is the number of dead letters.
     """
-    for what, expected, found in _checks(plans, got, counted):
+    for what, expected, found in _checks(plans, got, counted, group):
         if expected != found:
             raise CountMismatchError(
                 f"{plans[0].table}: replay {plans[0].batch_id}: {what}: expected {expected}, found {found}; nothing was"
@@ -96,19 +100,25 @@ def check(plans: Sequence[BatchPlan], got: Sequence[ReplayedRows], *, counted: M
 
 
 def _checks(
-    plans: Sequence[BatchPlan], got: Sequence[ReplayedRows], counted: Mapping[Source, int]
+    plans: Sequence[BatchPlan], got: Sequence[ReplayedRows], counted: Mapping[Source, int], group: Group | None
 ) -> Iterator[tuple[str, object, object]]:
     for plan, table in zip(plans, got, strict=True):
         yield f"rows in files of {plan.table}", table.rows, sum(file.rows for file in table.files)
         deletes = sum(map(len, table.deleting.values()))
         yield f"deletes of {plan.table}", deletes, sum(map(len, table.deletes))
-    for source, offsets in together(got).items():
+        if group is not None and group.has_shapes:
+            yield f"dead letters of {plan.table}", _ascending(got[0].letters), _ascending(table.letters)
+    for source, offsets in together(got, group).items():
         name, letters = f"{source[0]}-{source[2]}", counted.get(source, 0)
         yield f"{name}: each dead letter once", len(offsets), len(np.unique(offsets))
         yield f"{name}: at most the {plural(letters, 'dead letter')} that are counted", True, len(offsets) <= letters
 
 
-def of_group(state: TableState, got: Sequence[ReplayedRows]) -> Ingested:
+def _ascending(letters: Mapping[Source, Offsets]) -> dict[Source, list[int]]:
+    return {source: np.sort(offsets).tolist() for source, offsets in letters.items()}
+
+
+def of_group(state: TableState, got: Sequence[ReplayedRows], group: Group) -> Ingested:
     """Return what a replay adds to the state of a group: in each partition, dead letters became rows of the tables."""
     ends = {(s.topic, s.generation, n): p.next for s in state.sources for n, p in s.partitions.items()}
     ranges = tuple(
@@ -125,15 +135,16 @@ def of_group(state: TableState, got: Sequence[ReplayedRows]) -> Ingested:
             leader_epoch=None,
             skipped_by_reason={},
             dead_letters_by_reason={},
-            routes=tuple(_rows_of(table.offsets.get(source)) for table in got),
+            routes=tuple(_rows_of(table, source) for table in got),
         )
-        for source, offsets in together(got).items()
+        for source, offsets in together(got, group).items()
     )
     return Ingested(ranges, (), (), (), truncated_nanos=0)
 
 
-def _rows_of(offsets: Offsets | None) -> RouteRows:
-    return RouteRows() if offsets is None else RouteRows(len(offsets), sums_of(offsets))
+def _rows_of(table: ReplayedRows, source: Source) -> RouteRows:
+    rows, deletes = (offsets.get(source, NO_OFFSETS) for offsets in (table.offsets, table.deleting))
+    return RouteRows(len(rows), sums_of(rows), len(deletes))
 
 
 def state_after(

@@ -8,10 +8,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from frazil.model.errors import ReplayError
 from frazil.model.moments import rfc3339
 from frazil.model.schemas import SchemaId
-from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 
 REQUEST_PREFIX = "frazil.replay-request."
@@ -19,16 +17,6 @@ REQUEST_PREFIX = "frazil.replay-request."
 
 Record = tuple[str, int, int]
 """A topic, a partition and an offset."""
-
-
-def check_replayable(spec: TableSpec) -> None:
-    """Raise ReplayError for shapes."""
-    if spec.group is not None and spec.group.has_shapes:
-        raise ReplayError(
-            f"{spec.dead_letters_identifier}: the dead letters of shapes cannot be replayed yet: their tables"
-            " would get the records late",
-            hint="fix the cause and produce the records again",
-        )
 
 
 @dataclass(frozen=True, slots=True)
