@@ -24,9 +24,14 @@ NEW_TABLE = "materialize the topic into another `table`"
 def check_spec(spec: TableSpec) -> None:
     """Raise RebuildError for a table of a group."""
     if spec.group is not None:
+        tables = ", ".join(route.table for route in spec.group.routes)
         raise RebuildError(
-            f"{spec.identifier} belongs to the group of tables {spec.group.name}: this release rebuilds single tables",
-            hint=f"{NEW_TABLE} with the changed spec",
+            f"{spec.identifier} belongs to the group of tables {spec.group.name} ({tables}), which have common offsets:"
+            " this release rebuilds and rewinds single tables only; nothing was changed",
+            hint="write another spec with the same topic, another `table` and other names in"
+            f" {'shapes' if spec.group.has_shapes else 'routes'}, materialize it, and let readers use its tables once"
+            " they are complete (`frazil status`). To have dead letters as rows, run `frazil dead-letters replay"
+            f" {spec.group.name}`",
         )
 
 
