@@ -67,19 +67,24 @@ def may_be_due(head: Snapshot, share: float) -> bool:
 def to_rewrite(files: Sequence[StoredFile], share: float, *, full: int, copies: int) -> list[StoredFile]:
     """Return the files to rewrite now, into files of `full` bytes; none if a scan wastes less than `share`.
 
-    At most `copies` rows are copied. Files of which few rows are copied for what they waste are first.
+    At most `copies` rows are copied. Files of which few rows are copied for what they waste are first. A file that is
+    too large to be rewritten with others is rewritten alone, once it wastes more than the files before it.
     """
     cost = ScanCost.of(files, full)
     if not cost.exceeds(share):
         return []
-    excess = cost.wasted - DONE_AT * share * cost.needed
+    excess = to_remove = cost.wasted - DONE_AT * share * cost.needed
     chosen: list[StoredFile] = []
     in_partition: Counter[object] = Counter()
     rows, size = 0, 0.0
     for each in sorted(files, key=lambda each: (-_waste(each, full) / max(each.left, 1), each.path)):
         rows += each.left
         size += _bytes_left(each)
-        if excess <= 0 or rows > copies or (chosen and size > PASS_BYTES):
+        if excess <= 0 or rows > copies:
+            break
+        if chosen and size > PASS_BYTES:
+            if _bytes_left(each) > PASS_BYTES and DELETED_ROWS * each.deleted > to_remove - excess:
+                return [each]
             break
         chosen.append(each)
         in_partition[each.partition] += 1

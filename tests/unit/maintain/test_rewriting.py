@@ -103,6 +103,15 @@ def test_a_rewrite_has_a_bound_and_takes_one_file_at_least() -> None:
     assert chosen([file("a", ROWS // 2, size=9 * PASS_BYTES)]) == "a"
 
 
+def test_a_large_file_does_not_wait_for_ever_behind_small_ones() -> None:
+    large = file("large", 3 * ROWS, rows=10 * ROWS, size=4 * PASS_BYTES)
+    small = [file(f"s{n}", rows=100, size=1_000) for n in range(3)]
+
+    assert chosen([large, *small]) == "large"
+    assert chosen([large, *small], copies=6 * ROWS) == "s0 s1 s2"
+    assert chosen([large, *(file(f"f{n}", 4 * ROWS, rows=5 * ROWS) for n in range(3))], 0.1) == "f0 f1 f2"
+
+
 def test_no_more_rows_are_copied_than_it_is_told() -> None:
     files = [file("a", 600_000), file("b", 500_000), file("c", 400_000)]
 
