@@ -64,6 +64,15 @@ class ProtobufDecoder:
     ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
         """The same as AvroDecoder.decode_together."""
 
+def avro_payloads(rows: pa.RecordBatch, prefix: bytes) -> pa.BinaryArray:
+    """Return a payload for each row: `prefix`, then each column as the union of null and its type.
+
+    Raises ValueError for a type that Avro does not have.
+    """
+
+def partition_hashes(keys: pa.BinaryArray) -> pa.Int32Array:
+    """Return the hash of each key by which Kafka's Java clients choose a partition. Null is null."""
+
 def json_suspects(payloads: pa.LargeBinaryArray, deepest: int) -> list[int]:
     """Return the indexes of payloads that may not be one JSON text, or may be nested more than `deepest` levels."""
 

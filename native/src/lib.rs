@@ -25,6 +25,8 @@ fn frazil_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<json::JsonDecoder>()?;
     module.add_class::<protobuf::ProtobufDecoder>()?;
     module.add_class::<fetch::BatchConsumer>()?;
+    module.add_function(wrap_pyfunction!(avro::avro_payloads, module)?)?;
+    module.add_function(wrap_pyfunction!(avro::partition_hashes, module)?)?;
     module.add_function(wrap_pyfunction!(json::json_suspects, module)?)?;
     module.add_function(wrap_pyfunction!(identity::identities, module)?)?;
     module.add_function(wrap_pyfunction!(keyed_hashes::keyed_hashes, module)?)?;

@@ -7,12 +7,16 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta
 
 from frazil.model.expiry import Expiry
+from frazil.model.outputs import OUTPUT_TAG
 from frazil.model.snapshot import MAIN, Snapshot, TableView
 from frazil.model.spec import KeepSnapshots
 from frazil.model.summary import carries_state
 
 DAILY_PREFIX = "frazil_daily_"
 """The prefix of daily tags, followed by a day in UTC. Each keeps the last snapshot of its day for time travel."""
+
+UNSENT_FOR = timedelta(days=3)
+"""How long snapshots are kept that an output topic has not sent."""
 
 PASSES_A_DAY = 24
 """Expiry waits until `count` / this many snapshots can be removed, so that one commit serves many batches."""
@@ -39,6 +43,7 @@ def expiry_of(
     kept = {
         *_recent(chain, keep, reference),
         *_state_of_head(view, chain, checkpoint),
+        *_unsent(view, chain, reference),
         *(snapshot_id for name, snapshot_id in view.tags.items() if name not in drop),
         *put.values(),
         *_branches(view, {snapshot.id for snapshot in chain}),
@@ -74,6 +79,14 @@ def _state_of_head(view: TableView, chain: list[Snapshot], checkpoint: str) -> I
             last = position
     carrier = next((position for position, s in enumerate(chain) if carries_state(s)), len(chain) - 1)
     return (snapshot.id for snapshot in chain[: max(last, carrier) + 1])
+
+
+def _unsent(view: TableView, chain: list[Snapshot], reference: datetime) -> Iterator[int]:
+    """Yield the snapshots that an output topic has not sent yet, for as long as it may take."""
+    sent = {snapshot_id for name, snapshot_id in view.tags.items() if name.startswith(OUTPUT_TAG)}
+    last = max((position for position, snapshot in enumerate(chain) if snapshot.id in sent), default=0)
+    oldest = reference - UNSENT_FOR
+    return (snapshot.id for snapshot in chain[:last] if snapshot.committed_at >= oldest)
 
 
 def _branches(view: TableView, of_main: set[int]) -> Iterator[int]:

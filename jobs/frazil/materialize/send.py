@@ -9,7 +9,7 @@ from frazil.materialize.clients import Clients
 from frazil.model.errors import FrazilError
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
-from frazil.outputs.follow import FollowedOutput
+from frazil.outputs.follow import FollowedOutput, without_gone
 
 LOG = logging.getLogger(__name__)
 
@@ -26,7 +26,8 @@ class Sending:
         self.outputs = tuple(FollowedOutput(self.spec, output) for output in self.spec.outputs)
 
     def begin(self, clients: Clients, view: TableView) -> TableView:
-        """Let the table record new outputs, before its next epoch."""
+        """Let the table record new outputs, before its next epoch, and keep no snapshots for those that are gone."""
+        view = without_gone(clients.lake, view, self.spec.outputs)
         for output in self.outputs:
             view = output.begin(clients.lake, view)
         return view

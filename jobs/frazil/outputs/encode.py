@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.model.columns import Column, ColumnType, ListOf, MapOf, Scalar, Struct
+from frazil.outputs.native import native_encodes, native_payloads
 
 
 @dataclass(slots=True)
@@ -33,6 +34,8 @@ class AvroEncoder:
         """Return a payload for each row."""
         prefix = struct.pack(">bI", 0, self.schema_id)
         names = [column.name for column in self.columns]
+        if native_encodes():
+            return native_payloads(rows.select(names), prefix)
         values = [self._values(rows, column) for column in self.columns]
         records = (dict(zip(names, row, strict=True)) for row in zip(*values, strict=True))
         return pa.array([prefix + self._encoded(record) for record in records], pa.binary())

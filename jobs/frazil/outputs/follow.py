@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from frazil.model.errors import CommitRejectedError, ContendedError, OutputHaltedError
-from frazil.model.outputs import Marker, OutputRecord, OutputSpec, ShardPlace, record_in
+from frazil.model.outputs import OUTPUT_TAG, Marker, OutputRecord, OutputSpec, ShardPlace, record_in
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
+from frazil.outputs.placing import Placing
 from frazil.outputs.ports import OutputClients, ShardProducer
 from frazil.outputs.records import RecordEncoder, registered_encoder, shape_of
 from frazil.outputs.unsent import check_marker, head_epoch, unsent_epochs
@@ -118,19 +119,21 @@ class FollowedOutput:
         now: datetime,
     ) -> int:
         encoder = registered_encoder(clients.schemas, self.spec, self.output, shape_of(self.spec, self.output, view))
-        self._check_shards(clients, view)
+        placing = Placing(self.output.shards, self._partitions(clients, view))
         found = clients.topics.markers(places) if record.started else []
         markers = [self._checked(view, record, marker, shard) for shard, marker in enumerate(found)]
         sent = 0
         if not record.started or any(self._is_due(view, marker, now) for marker in markers):
             self._open(clients, places)
             view = self._started(lake, view, record, now=now)
-            sent = sum(self._send_shard(clients, view, encoder, shard, now=now) for shard in range(len(places)))
+            sent = sum(
+                self._send_shard(clients, view, encoder, placing, shard, now=now) for shard in range(len(places))
+            )
         self._note_sent(lake, view)
         self._sent, self._looked_at = (view.head, view.schema_json), now
         return sent
 
-    def _check_shards(self, clients: OutputClients, view: TableView) -> None:
+    def _partitions(self, clients: OutputClients, view: TableView) -> int:
         partitions = clients.topics.partitions(self.output.topic)
         if self.output.shards > partitions:
             raise OutputHaltedError(
@@ -138,6 +141,7 @@ class FollowedOutput:
                 f" {self.output.topic} {partitions} partitions: expected no more shards than partitions",
                 hint=f"write `shards: {partitions}`, or add partitions to the topic",
             )
+        return partitions
 
     def _is_due(self, view: TableView, marker: Marker, now: datetime) -> bool:
         """Return whether the topic lacks epochs, or Kafka would forget the marker some day."""
@@ -171,14 +175,22 @@ class FollowedOutput:
         )
 
     def _send_shard(
-        self, clients: OutputClients, view: TableView, encoder: RecordEncoder, shard: int, *, now: datetime
+        self,
+        clients: OutputClients,
+        view: TableView,
+        encoder: RecordEncoder,
+        placing: Placing,
+        shard: int,
+        *,
+        now: datetime,
     ) -> int:
         record, producer, sent = self._record(view), self.producers[shard], 0
         marker = self._checked(view, record, producer.marker(), shard)
         unsent = unsent_epochs(view, self.output, marker)
         for epoch in unsent:
             rows = clients.rows.added(view, epoch.snapshot.id, encoder.shape.names)
-            sent += producer.send(encoder.encoded(rows), replace(epoch.marker, at=now))
+            records = placing.of_shard(encoder.encoded(rows), shard)
+            sent += producer.send(records, replace(epoch.marker, at=now))
         if not unsent and self._is_due(view, marker, now):
             producer.send((), replace(marker, at=now))
         return sent
@@ -201,3 +213,13 @@ class FollowedOutput:
                 view = lake.load(view.identifier) or view
             else:
                 return
+
+
+def without_gone(lake: Lake, view: TableView, outputs: Sequence[OutputSpec]) -> TableView:
+    """Drop the tags of outputs that the spec no longer has, which keep snapshots from expiring."""
+    gone = [tag for tag in view.tags if tag.startswith(OUTPUT_TAG) and tag not in {each.tag for each in outputs}]
+    if not gone:
+        return view
+    with suppress(CommitRejectedError):  # the next batch tries again
+        lake.move_tags(view, put={}, drop=gone)
+    return lake.load(view.identifier) or view

@@ -14,10 +14,14 @@ from frazil.model.snapshot import TableView
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Records to send: arrays of binary, of one length. A null value is a tombstone; `keys` is None for no keys."""
+    """Records to send, as arrays of one length: the bytes of keys and values, and the partitions.
+
+    A null value is a tombstone; `keys` is None for no keys.
+    """
 
     keys: pa.Array | None
     values: pa.Array
+    partitions: pa.Array
 
     def __len__(self) -> int:
         return len(self.values)

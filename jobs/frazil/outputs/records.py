@@ -14,7 +14,7 @@ from frazil.model.snapshot import TableView
 from frazil.model.spec import METADATA_NAMES, TableSpec
 from frazil.outputs.avro_schema import schema_of
 from frazil.outputs.encode import AvroEncoder, as_bytes
-from frazil.outputs.ports import Encoded, OutputSchemas
+from frazil.outputs.ports import OutputSchemas
 
 AS_THEY_ARE = (Scalar("string"), Scalar("binary"))
 """Types of a key of one column whose bytes are the key, without a schema."""
@@ -59,9 +59,10 @@ class RecordEncoder:
     value: AvroEncoder
     key: AvroEncoder | None
 
-    def encoded(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Encoded]:
+    def encoded(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.Array | None, pa.Array]]:
+        """Yield the keys and the values of rows."""
         for rows in batches:
-            yield Encoded(self._keys(rows), self.value.payloads(rows))
+            yield self._keys(rows), self.value.payloads(rows)
 
     def _keys(self, rows: pa.RecordBatch) -> pa.Array | None:
         if self.key is not None:

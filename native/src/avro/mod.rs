@@ -1,6 +1,7 @@
-//! Avro payloads become columns by the rules of the specification.
+//! Avro payloads become columns by the rules of the specification, and rows become payloads.
 
 mod decoder;
+mod encode;
 mod read;
 mod rules;
 mod shape;
@@ -8,3 +9,4 @@ mod skip;
 mod varint;
 
 pub use decoder::AvroDecoder;
+pub use encode::{avro_payloads, partition_hashes};

@@ -88,6 +88,14 @@ def test_tags_of_others_and_of_the_delta_log_are_pins() -> None:
     assert expiry(view(snapshots(90, 80, 70, 60, 0), tags=tags)).snapshots == (4,)
 
 
+def test_what_an_output_topic_has_not_sent_stays_for_three_days() -> None:
+    chain = snapshots(110, 100, 80, 60, 40, 0)
+
+    assert expiry(view(chain, tags={"frazil_output_clean": 2})).snapshots == (1, 3)
+    assert expiry(view(chain, tags={"frazil_output_clean": 2, "frazil_output_all": 5})).snapshots == (1, 3)
+    assert expiry(view(chain, tags={"frazil_output_clean": 6})).snapshots == (1, 2, 3, 4, 5)
+
+
 def test_a_branch_is_kept_down_to_where_it_left_main() -> None:
     main = snapshots(90, 80, 70, 0)
     branch = snapshots(75, 74, first=10, parent=2)

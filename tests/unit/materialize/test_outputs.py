@@ -256,6 +256,62 @@ def test_keys_of_several_columns_are_avro_records(tmp_path: Path) -> None:
     assert {subject for subject, _ in world.schemas.texts} == {f"{TOPIC}-key", f"{TOPIC}-value"}
 
 
+def test_an_output_that_left_the_spec_keeps_no_snapshots_and_continues_when_it_is_back(world: OutputWorld) -> None:
+    wanted = world.spec
+    world.produce(2)
+    world.drain()
+    world.spec = replace(wanted, outputs=())
+    world.produce(3)
+    world.drain()
+    tags = set(world.view.tags)
+
+    world.spec = wanted
+    world.drain()
+
+    assert not [tag for tag in tags if tag.startswith("frazil_output_")]
+    assert world.numbers() == list(range(5))
+
+
+SHARDED = OutputSpec(TOPIC, TOPIC, key=("kafka_key",), shards=3)
+
+
+@pytest.mark.parametrize("output", [SHARDED, replace(SHARDED, key=())], ids=["keys", "no keys"])
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_broken_between_the_transactions_of_shards_each_row_is_sent_once(
+    tmp_path: Path, output: OutputSpec, times: int
+) -> None:
+    world = OutputWorld.at(tmp_path, output)
+    world.drain()
+    world.produce(9)
+    seen: list[str] = []
+
+    def reach(moment: str) -> None:
+        if moment == "committed":
+            seen.append(moment)
+            if len(seen) == times:
+                raise Broken(moment)
+
+    run = world.drain()
+    world.produce(9)
+    world.cluster.reach = reach
+    with pytest.raises(Broken):
+        world.drain(run)
+    world.cluster.partitions_of[TOPIC] = 7
+    world.drain()
+
+    assert sorted(world.numbers()) == list(range(18))
+
+
+def test_more_shards_than_partitions_halt(tmp_path: Path) -> None:
+    world = OutputWorld.at(tmp_path, replace(SHARDED, shards=5))
+    world.produce(1)
+
+    run = world.drain()
+
+    assert isinstance(run.output_failure, OutputHaltedError)
+    assert "5 shards" in str(run.output_failure)
+
+
 def test_markers_of_an_idle_table_are_committed_again(world: OutputWorld) -> None:
     world.produce(3)
     run = world.drain()

@@ -99,7 +99,6 @@ class TransactionalProducer:
         ours = {
             "transactional.id": place.transactional_id,
             "transaction.timeout.ms": TRANSACTION_MS,
-            "partitioner": "murmur2_random",
             "compression.type": "lz4",
             "linger.ms": 20,
             "batch.size": BATCH_BYTES,
@@ -139,16 +138,24 @@ class TransactionalProducer:
     def _produce(self, records: Encoded) -> int:
         values = records.values.to_pylist()
         keys = [None] * len(values) if records.keys is None else records.keys.to_pylist()
-        for key, value in zip(keys, values, strict=True):
-            self._enqueue(key, value)
+        topic, produce = self._place.topic, self._producer.produce
+        for key, value, partition in zip(keys, values, records.partitions.to_pylist(), strict=True):
+            try:
+                produce(topic, value, key, partition)
+            except BufferError:
+                self._wait_for_room(key, value, partition)
+            except KafkaException as refused:
+                raise self._failed("send a record", refused.args[0]) from refused
         return len(values)
 
-    def _enqueue(self, key: bytes | None, value: bytes | None) -> None:
+    def _wait_for_room(self, key: bytes | None, value: bytes | None, partition: int) -> None:
+        """Send a record once there is room in the queue, which the transaction's timeout bounds."""
         while True:
+            self._producer.poll(0.05)
             try:
-                self._producer.produce(self._place.topic, value, key)
+                self._producer.produce(self._place.topic, value, key, partition)
             except BufferError:
-                self._producer.poll(0.1)
+                continue
             except KafkaException as refused:
                 raise self._failed("send a record", refused.args[0]) from refused
             else:
