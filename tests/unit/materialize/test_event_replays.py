@@ -318,7 +318,7 @@ WRITTEN = st.tuples(EVENT, st.integers(0, 9), st.integers(0, 1), st.booleans())
 
 
 @pytest.mark.parametrize("mode", [{}, {"soft": True}], ids=str)
-@settings(max_examples=examples(12, 150), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(6, 150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(WRITTEN, min_size=1, max_size=6), min_size=1, max_size=3), st.data())
 def test_any_events_with_replays_between_their_batches_are_the_model(
     tmp_path: Path, mode: dict[str, Any], batches: list[list[Any]], data: st.DataObject
@@ -343,7 +343,7 @@ def test_any_events_with_replays_between_their_batches_are_the_model(
     assert table.waiting() <= undecidable(table)
 
 
-@settings(max_examples=examples(12, 150), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(6, 150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(WRITTEN, min_size=1, max_size=6), min_size=1, max_size=3))
 def test_any_whole_events_that_the_position_orders_are_the_model(tmp_path: Path, batches: list[list[Any]]) -> None:
     table = LateEvents.of(tmp_path, "postgresql")
