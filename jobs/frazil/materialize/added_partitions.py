@@ -29,7 +29,8 @@ from frazil.ports import Lake
 
 def may_order_by_time(spec: TableSpec) -> bool:
     """Return whether timestamps can order the records of this table later, which offsets order now."""
-    return spec.write == "upsert" and not spec.order and spec.group is None and "timestamp" in spec.metadata.keep
+    by_offset = spec.write in ("upsert", "history") and not spec.order
+    return by_offset and spec.group is None and "timestamp" in spec.metadata.keep
 
 
 def without_waiting(spec: TableSpec, source: SourceProgress, facts: TopicFacts, first: Mapping[int, int]) -> TopicFacts:

@@ -13,6 +13,7 @@ from frazil.modes.validity import NAMES
 from frazil.proof.sources import source_columns
 from frazil.proof.tally import TopicPartition
 from frazil.verify.decode import Judge
+from frazil.verify.first_offsets import OffsetsFirst
 from frazil.verify.history_ends import DeleteComparison, HistoryEnds
 from frazil.verify.identities import HALVES
 from frazil.verify.keys import KeyComparison, NewestRecords
@@ -40,12 +41,16 @@ def collected_of(table: ComparedTable) -> Collected | None:
     if table.spec.keeps_history:
         source = source_columns(table.spec, table.at.state)
         rows = TableScan(table.at.view, columns=(*HALVES, *source.names, *NAMES))
-        return HistoryEnds(rows, source, numbers, by_time=table.spec.order_by is not None)
+        return HistoryEnds(rows, source, numbers, by_time=table.spec.order_by is not None, first=_first(table))
     first_stays = table.spec.write == "deduplicate"
     columns = replace(columns, order=()) if first_stays else columns
     rows = TableScan(table.at.view, columns=NewestRecords.read_from(columns))
-    first = offsets_first(table.spec, table.at) if table.spec.order_by is not None else None
-    return NewestRecords(numbers, rows, columns, first_stays=first_stays, offsets_first=first)
+    return NewestRecords(numbers, rows, columns, first_stays=first_stays, offsets_first=_first(table))
+
+
+def _first(table: ComparedTable) -> OffsetsFirst:
+    """Return the records that offsets order, in a table that a column orders since partitions were added."""
+    return OffsetsFirst(offsets_first(table.spec, table.at) if table.spec.order_by is not None else {})
 
 
 def comparison_of(

@@ -16,6 +16,7 @@ from pyroaring import BitMap64
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.ingest.decode import DecodedRecords
 from frazil.model.partition_numbers import PartitionNumbers
+from frazil.modes.ordered_history import FIRST_OF_ITS_TIME
 from frazil.modes.validity import OPEN, VALID_TO
 from frazil.modes.wanted import Numbers, as_numbers
 from frazil.proof.sources import SourceColumns
@@ -23,6 +24,7 @@ from frazil.proof.tally import TopicPartition, bitmap_of, each_partition
 from frazil.proof.verification import Discrepancy, FindingKind
 from frazil.records import Records
 from frazil.verify.decode import Judge
+from frazil.verify.first_offsets import OffsetsFirst
 from frazil.verify.held_rows import LEAST, HeldRows, Rows
 from frazil.verify.intervals import interval_rows
 from frazil.verify.keys import read_again
@@ -53,10 +55,19 @@ class ComparedEnds:
 class HistoryEnds:
     """The deletes in Kafka, of as many keys as fit, and what they say of the rows of their keys.
 
-    `by_time`: a column orders the records of a key; else their offsets do.
+    `by_time`: a column orders the records of a key, but for those of `first`; else their offsets do.
     """
 
-    def __init__(self, rows: TableScan, source: SourceColumns, numbers: PartitionNumbers, *, by_time: bool) -> None:
+    def __init__(
+        self,
+        rows: TableScan,
+        source: SourceColumns,
+        numbers: PartitionNumbers,
+        *,
+        by_time: bool,
+        first: OffsetsFirst,
+    ) -> None:
+        self._first = first
         self._numbers = numbers
         self._rows = rows
         self._source = source
@@ -92,7 +103,7 @@ class HistoryEnds:
 
     def _compared(self, rows: Rows, deletes: Rows) -> Iterator[ComparedEnds]:
         _, _, _, end, partition, offset, _ = rows
-        expected = expected_ends(rows, deletes, by_time=self._by_time)
+        expected = expected_ends(rows, _with_first(rows, deletes, self._first), by_time=self._by_time)
         for number, where in each_partition(partition):
             here = np.arange(len(partition)) if where is None else np.flatnonzero(where)
             late, early = here[end[here] > expected[here]], here[end[here] < expected[here]]
@@ -103,7 +114,8 @@ def expected_ends(rows: Rows, deletes: Rows, *, by_time: bool) -> Numbers:
     """Return where each row ends if there are no other deletes: at the next record of its key, or `OPEN`."""
     events = [np.concatenate(pair) for pair in zip(rows[[0, 1, 2, 4, 5]], deletes, strict=True)]
     first, second, time, partition, offset = events
-    order = np.lexsort((offset, partition, *([time] if by_time else []), second, first))
+    is_delete = np.repeat([0, 1], [rows.shape[1], deletes.shape[1]])
+    order = np.lexsort((is_delete, offset, partition, *([time] if by_time else []), second, first))
     first, second, time = first[order], second[order], time[order]
     follows = (first[1:] == first[:-1]) & (second[1:] == second[:-1])
     ends = np.full(len(order), OPEN, np.int64)
@@ -111,6 +123,26 @@ def expected_ends(rows: Rows, deletes: Rows, *, by_time: bool) -> Numbers:
     of_each = np.empty(len(order), np.int64)
     of_each[order] = ends
     return of_each[: rows.shape[1]]
+
+
+def _with_first(rows: Rows, deletes: Rows, first: OffsetsFirst) -> Rows:
+    """Return the deletes with those that offsets order as what is left of them: the end of the row before each.
+
+    Others of these left no trace. Their time is not before that of the row, and is the first thing at that time.
+    """
+    if not first:
+        return deletes
+    row, delete = rows[:, first.has(*rows[4:6])], deletes[:, first.has(*deletes[3:5])]
+    events = np.concatenate([row[[0, 1, 2, 4, 5]], delete], axis=1)
+    of_row = np.repeat([True, False], [row.shape[1], delete.shape[1]])
+    order = np.lexsort((events[4], events[3], events[1], events[0]))
+    events, of_row = events[:, order], of_row[order]
+    same = (events[:2, 1:] == events[:2, :-1]).all(axis=0)
+    ending = 1 + np.flatnonzero(same & of_row[:-1] & ~of_row[1:])
+    left, before = events[:, ending], events[:, ending - 1]
+    left[2] = np.maximum(left[2], before[2])
+    left[3:] = np.where(left[2] > before[2], FIRST_OF_ITS_TIME, before[3:])
+    return np.concatenate([deletes[:, ~first.has(*deletes[3:5])], left], axis=1)
 
 
 @dataclass(slots=True)

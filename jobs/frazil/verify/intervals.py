@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.adapters.iceberg.scan import TableScan
+from frazil.materialize.added_partitions import offsets_first
 from frazil.materialize.dead_letter_checks import TYPE_HINT
 from frazil.materialize.state import Standing
 from frazil.model.partition_numbers import PartitionNumbers
@@ -21,6 +22,7 @@ from frazil.modes.wanted import Numbers
 from frazil.proof.sources import SourceColumns, source_columns
 from frazil.proof.verification import NAMED, Check, Discrepancy, FindingKind
 from frazil.verify.changed_columns import columns_of_other_types
+from frazil.verify.first_offsets import OffsetsFirst
 from frazil.verify.held_rows import LEAST, HeldRows, Rows
 from frazil.verify.identities import HALVES, halves_of
 
@@ -43,7 +45,7 @@ def check_intervals(spec: TableSpec, at: Standing, *, without: Collection[str]) 
     if changed:
         return Check("intervals", "0 rows", changed)
     columns = source_columns(spec, at.state)
-    numbers = at.state.partition_numbers
+    numbers, first = at.state.partition_numbers, OffsetsFirst(offsets_first(spec, at))
     scan = TableScan(at.view, columns=list(dict.fromkeys((*HALVES, *columns.names, *needed))), without=without)
     wrong = _Wrong(at)
     count, keys, start = 0, 0, LEAST
@@ -52,10 +54,11 @@ def check_intervals(spec: TableSpec, at: Standing, *, without: Collection[str]) 
         for batch in scan.batches():
             held.add(interval_rows(batch, columns, numbers))
             if start == LEAST and spec.order_by is not None:
-                elsewhere = _beginning_elsewhere(batch, columns, numbers, spec.order_by)
+                elsewhere = _beginning_elsewhere(batch, columns, numbers, first, spec.order_by)
                 wrong.add(f"{VALID_FROM} is not {spec.order_by}", *elsewhere)
         rows = _sorted(held.rows(columns=7))
-        for what, which in (*_problems(rows), *(_backwards(rows) if spec.order_by is None else ())):
+        ordered = np.arange(rows.shape[1]) if spec.order_by is None else np.flatnonzero(first.has(*rows[4:6]))
+        for what, which in (*_problems(rows), *_backwards(rows, ordered)):
             wrong.add(what, *rows[4:6, which])
         count += rows.shape[1]
         keys += int(_begins(rows).sum())
@@ -105,13 +108,18 @@ class _Wrong:
 
 
 def _beginning_elsewhere(
-    batch: pa.RecordBatch, columns: SourceColumns, numbers: PartitionNumbers, order_by: str
+    batch: pa.RecordBatch, columns: SourceColumns, numbers: PartitionNumbers, first: OffsetsFirst, order_by: str
 ) -> Iterator[Numbers]:
-    """Yield partition and offset of the rows from a record that are not valid from the time in their column on."""
+    """Yield partition and offset of the rows from a record that are not valid from the time in their column on.
+
+    Those that offsets order begin no earlier than the row before them.
+    """
     begin, time = as_order(batch.column(VALID_FROM)), begins(batch.column(order_by))
     differs = pc.fill_null(pc.not_equal(begin, time), fill_value=True)
     places = pa.RecordBatch.from_arrays(columns.places(batch, numbers), names=["partition", "offset"])
-    yield from (column.to_numpy() for column in places.filter(differs).drop_null().columns)
+    elsewhere = [column.to_numpy() for column in places.filter(differs).drop_null().columns]
+    by_time = ~first.has(*elsewhere)
+    yield from (column[by_time] for column in elsewhere)
 
 
 def interval_rows(batch: pa.RecordBatch, columns: SourceColumns, numbers: PartitionNumbers) -> Rows:
@@ -157,8 +165,8 @@ def _problems(rows: Rows) -> Iterator[tuple[str, Numbers]]:
     yield f"{IS_CURRENT} does not say whether {VALID_TO} is null", np.flatnonzero(is_current != (end == OPEN))
 
 
-def _backwards(rows: Rows) -> Iterator[tuple[str, Numbers]]:
-    """Yield the rows that are out of order where the offset orders the records of a key, as `_problems` does."""
-    _, _, _, _, partition, offset, _ = rows
-    goes_back = ~_begins(rows)[1:] & (partition[1:] == partition[:-1]) & (offset[1:] < offset[:-1])
-    yield "the row before it of its key is of a later record", 1 + np.flatnonzero(goes_back)
+def _backwards(rows: Rows, ordered: Numbers) -> Iterator[tuple[str, Numbers]]:
+    """Yield the rows that are out of order among those that offsets order, as `_problems` does."""
+    _, _, _, _, partition, offset, _ = here = rows[:, ordered]
+    goes_back = ~_begins(here)[1:] & (partition[1:] == partition[:-1]) & (offset[1:] < offset[:-1])
+    yield "the row before it of its key is of a later record", ordered[1 + np.flatnonzero(goes_back)]

@@ -7,7 +7,7 @@ order the records of one partition; if a column orders them, the partitions of a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -29,6 +29,7 @@ from frazil.proof.verification import NAMED, Discrepancy, FindingKind
 from frazil.records import Records
 from frazil.verify.by_identity import ByIdentity, greatest
 from frazil.verify.decode import Judge
+from frazil.verify.first_offsets import OffsetsFirst
 from frazil.verify.identities import HALVES, halves_of
 from frazil.verify.row_comparison import RowComparison
 
@@ -71,9 +72,8 @@ class NewestRecords:
     """The newest of the records that are no rows, of as many keys as fit. `rows` are those of the table.
 
     A record is what orders it, its partition, and twice its offset, plus 1 if it deletes its key. `first_stays`: any
-    row of the key is right, because the first record stays. `offsets_first`: up to these offsets, by partition, offsets
-    order the records of a partition, and all others are newer; of those the columns say it. Each record begins with
-    whether it is one of the others then.
+    row of the key is right, because the first record stays. All records are newer than those `offsets_first`; of those
+    that are newer, the columns say it. Each record begins with whether it is one of these then.
     """
 
     truncated_at = -1
@@ -86,10 +86,10 @@ class NewestRecords:
         columns: FollowedColumns,
         *,
         first_stays: bool = False,
-        offsets_first: Mapping[int, int] | None = None,
+        offsets_first: OffsetsFirst,
     ) -> None:
         self.columns = columns
-        self._first_offsets = offsets_first or {}
+        self._first = offsets_first
         self.numbers = numbers
         self._rows = rows
         self._first_stays = first_stays
@@ -97,14 +97,7 @@ class NewestRecords:
 
     @property
     def _width(self) -> int:
-        return bool(self._first_offsets) + len(self.columns.order) + 2
-
-    def _is_later(self, partition: Numbers, offset: Numbers) -> Flags:
-        """Return which records are newer than those that offsets order; none if offsets order all."""
-        later = np.full(len(offset), bool(self._first_offsets))
-        for number, end in self._first_offsets.items():
-            later &= (partition != number) | (offset >= end)
-        return later
+        return bool(self._first) + len(self.columns.order) + 2
 
     @staticmethod
     def read_from(columns: FollowedColumns) -> tuple[str, ...]:
@@ -114,8 +107,8 @@ class NewestRecords:
 
     def add(self, first: Numbers, second: Numbers, record: Sequence[Numbers], *, is_delete: int) -> None:
         *before, offset = record
-        if self._first_offsets:
-            later = self._is_later(before[-1], offset)
+        if self._first:
+            later = ~self._first.has(before[-1], offset)
             before = [later.astype(np.int64), *(np.where(later, each, 0) for each in before[:-1]), before[-1]]
         self._held.add(first, second, *before, 2 * offset + is_delete)
 
@@ -132,10 +125,12 @@ class NewestRecords:
         *before, marked = found.numbers
         partition, offset, is_delete = before[-1], marked >> 1, (marked & 1).astype(np.bool_)
         has_row, row = self._rows_of(Wanted(found.first, found.second), len(marked))
-        if self._first_offsets:
+        if self._first:
             is_later, *before = before
             row = self._beside(is_later.astype(np.bool_), row)
-        is_truncated = (offset <= self.truncated_at) & ~self._is_later(partition, offset)
+        is_truncated = offset <= self.truncated_at
+        if self._first:
+            is_truncated &= self._first.has(partition, offset)
         compared = has_row & (not self._first_stays)
         elsewhere = compared & (row[-2] != partition) & (not self.columns.order)
         is_older = compared & ~elsewhere & is_newer(list(zip((*before, offset), row, strict=True)), len(marked))
@@ -156,8 +151,7 @@ class NewestRecords:
 
     def _beside(self, is_later: Flags, row: Sequence[Numbers]) -> Sequence[Numbers]:
         """Return the rows as each newest record is compared with them: one that offsets order, by its offset."""
-        row_is_later = self._is_later(row[-2], row[-1])
-        of_first = np.where(row_is_later, np.iinfo(np.int64).max, 0)
+        of_first = np.where(self._first.has(row[-2], row[-1]), 0, np.iinfo(np.int64).max)
         return [*(np.where(is_later, each, of_first) for each in row[:-2]), *row[-2:]]
 
     def _rows_of(self, wanted: Wanted, count: int) -> tuple[Flags, Sequence[Numbers]]:

@@ -29,7 +29,7 @@ def former_order(spec: TableSpec, here: Standing) -> Mapping[int, int]:
     Raises RebuildError if the changed spec does not allow that order.
     """
     first = offsets_first(spec, here)
-    if not first or spec.write != "upsert" or spec.order_by is not None:
+    if not first or spec.write not in ("upsert", "history") or spec.order_by is not None:
         return {}
     applied = applied_spec_of(here.view.properties, table=spec.identifier)
     assert applied is not None  # noqa: S101 - it has `first`
