@@ -175,12 +175,14 @@ def _added_partitions(spec: TableSpec, source: SourceProgress, facts: TopicFacts
     """Yield the error for a table that is ordered by offsets, whose keys may be in other partitions now."""
     added = sorted(facts.partitions.keys() - source.partitions.keys())
     if spec.write in ("upsert", "history") and not spec.order and added and not may_order_by_time(spec):
-        keeps_time = "timestamp" in spec.metadata.keep
-        by_time = f"add timestamp to metadata.keep in {spec.source_file}: then it orders the records of a key"
+        hint = f"add timestamp to metadata.keep in {spec.source_file}: then it orders the records of a key"
+        if spec.group is not None:
+            by_time = f"write order_by: {spec.metadata.prefix}timestamp in each shape that follows keys"
+            hint = f"{by_time} of {spec.source_file}, and other names of tables: those that exist keep their order"
         yield SourceChangedError(
             f"{spec.identifier}: {facts.topic} has {plural(len(added), 'partition')} more than when the table began:"
             " a key may be in another partition now, and offsets of two partitions do not say which record is newer",
-            hint="materialize the topic into another `table`, from the start" if keeps_time else by_time,
+            hint=hint,
         )
 
 
