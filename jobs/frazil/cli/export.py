@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from frazil.exports.manifest import Manifest
-    from frazil.exports.perform import Exported
+    from frazil.exports.perform import Exported, Watch
     from frazil.model.exports import ExportSpec, Period
     from frazil.model.spec import Settings
 
@@ -65,13 +66,16 @@ def _run(settings: Settings, spec: ExportSpec, start: str | None, end: str | Non
 
     give_back_freed_memory()
     lake = IcebergLake(settings.catalog)
-    export = Export(
-        spec,
-        lake,
-        open_folder=lambda address: ExportFolder(lake.storage, address),
-        now=lambda: datetime.now(UTC),
-    )
-    return export.run(_period(spec, start, end, datetime.now(UTC)))
+    period = _period(spec, start, end, datetime.now(UTC))
+    with _watched(spec.name) as watch:
+        export = Export(
+            spec,
+            lake,
+            open_folder=lambda address: ExportFolder(lake.storage, address),
+            now=lambda: datetime.now(UTC),
+            watch=watch,
+        )
+        return export.run(period)
 
 
 def _named(settings: Settings, name: str) -> ExportSpec:
@@ -104,8 +108,7 @@ def lines(done: Exported) -> Iterator[str]:
         yield _headline(manifest)
         for part in manifest.parts:
             yield f"  {done.address}/{part.name}  {plural(part.rows, 'row')}, {part.bytes:,} bytes"
-        if part_note := _note(manifest):
-            yield f"  {part_note}"
+        yield from (f"  {note}" for note in _notes(manifest))
 
 
 def _headline(manifest: Manifest) -> str:
@@ -118,6 +121,30 @@ def _headline(manifest: Manifest) -> str:
     )
 
 
-def _note(manifest: Manifest) -> str:
+def _notes(manifest: Manifest) -> Iterator[str]:
+    from frazil.cli.text import moment  # noqa: PLC0415
+
     guarded = sum(part.guarded for part in manifest.parts)
-    return f"{plural(guarded, 'cell')} with an apostrophe before what looks like a formula" if guarded else ""
+    if guarded:
+        yield f"{plural(guarded, 'cell')} with an apostrophe before what looks like a formula"
+    through, period = manifest.complete_through, manifest.period
+    if period is None or manifest.positions is None or (through is not None and through >= period.end):
+        return
+    reached = "the table had not caught up" if through is None else f"the table was complete through {moment(through)}"
+    yield f"{reached}: run this again later for rows that come late"
+
+
+@contextmanager
+def _watched(name: str) -> Iterator[Watch]:
+    """Show a progress bar on stderr if it is a terminal."""
+    from frazil.exports.perform import unwatched  # noqa: PLC0415
+
+    if not sys.stderr.isatty():
+        yield unwatched
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import Progress  # noqa: PLC0415
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(f"{name}: files of the table", total=None)
+        yield lambda done, total: progress.update(bar, completed=done, total=total)

@@ -168,7 +168,7 @@ class _Writing:
             parts.close()
         finally:
             parts.abandon()
-        return self._progress.parts, [(field.name, str(field.type)) for field in schema]
+        return self._progress.parts, [(name, scan.types[name]) for name in schema.names]
 
     def _write_file(self, scan: PinnedScan, file: int, parts: PartsWriter) -> None:
         done = 0

@@ -17,7 +17,7 @@ from frazil.materialize.state import Standing
 from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import MetadataColumns
-from frazil.model.summary import carries_state, state_in
+from frazil.model.summary import ROWS_UUID, carries_state, state_in
 from frazil.proof.sources import SourceColumns
 from frazil.proof.tally import each_partition
 
@@ -133,9 +133,11 @@ class Standpoint:
 
 
 def standpoint(view: TableView, snapshot_id: int) -> Standpoint | None:
-    """Return the state at a snapshot; None for a table of others, or if the snapshot that has it expired."""
+    """Return the state at a snapshot; None for a table of others or of dead letters, or if its snapshot expired."""
     on_top: list[Snapshot] = []
     for snapshot in view.ancestry(snapshot_id):
+        if ROWS_UUID in snapshot.summary:
+            return None
         if carries_state(snapshot):
             state, others = state_in(snapshot), tuple(reversed(on_top))
             changes = count_foreign(Standing(view, state, snapshot, others, rolled_back=False))

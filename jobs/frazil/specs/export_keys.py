@@ -32,6 +32,12 @@ def parse_time_zone(text: str) -> str:
         raise Unfit("write a name of the IANA time zone database: Europe/Berlin, America/New_York, UTC") from error
 
 
+def parse_true(text: str) -> bool:
+    if text != "true":
+        raise Unfit("write true, or remove the key and give a window")
+    return True
+
+
 def parse_condition(text: str) -> str:
     from pyiceberg.expressions.parser import parse  # noqa: PLC0415 - slow, and rarely needed
 
@@ -62,6 +68,8 @@ class Destination:
         return {"type": "string"}
 
 
+TRUE = Scalar("true", parse_true, {"enum": [True]}, numeric=True)
+
 WINDOW_COLUMN = Key("column", COLUMN_NAME, "The column with the time of a row; rows without one are in no window.",
                     Required())  # fmt: skip
 EVERY = Key("every", Choice(("day", "week", "month")), "What a run covers: the last whole day, ISO week or month.",
@@ -75,7 +83,7 @@ TO = Key("to", Destination(), "Where the files go: a folder relative to that of 
          Required())  # fmt: skip
 WINDOW_KEY = Key("window", WINDOW, "Which rows a run exports, by their time.",
                  Derived("none: either window or incremental is given"))  # fmt: skip
-INCREMENTAL = Key("incremental", Choice(("true",)), "A run exports the rows that were added since the last run.",
+INCREMENTAL = Key("incremental", TRUE, "A run exports the rows that were added since the last run.",
                   Derived("none: either window or incremental is given"))  # fmt: skip
 COLUMNS = Key("columns", ListOf(COLUMN_NAME, at_least_one=True), "The columns, in this order.",
               Derived("all columns of the table"))  # fmt: skip

@@ -63,6 +63,7 @@ def test_no_folder_means_no_exports(tmp_path: Path) -> None:
         ("to: out\nincremental: true\n", "table: required key is missing", ""),
         ("table: orders\nto: out\n", "exactly one of window or incremental must be given, found 0", ""),
         (f"{WEEKLY}incremental: true\n", "exactly one of window or incremental must be given, found 2", ""),
+        ("table: orders\nto: out\nincremental: false\n", "incremental: expected true", "give a window"),
         (f"{WEEKLY}where: a = = 1\n", "where: expected a condition", "side = 'BUY' AND quantity > 100"),
         (WEEKLY.replace("}", ", every: year}"), "window.every: expected one of day, week, month", ""),
         (WEEKLY.replace("}", ", time_zone: Berlin}"), "window.time_zone: expected a time zone", "Europe/Berlin"),

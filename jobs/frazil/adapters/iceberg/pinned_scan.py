@@ -75,7 +75,13 @@ class PinnedScan:
 
     @property
     def schema(self) -> pa.Schema:
-        return schema_to_pyarrow(self._projection, include_field_ids=False)
+        """The columns as `rows_of` yields them: text, binary values and lists with offsets of 32 bits."""
+        return pa.schema([_with_small_offsets(field) for field in schema_to_pyarrow(self._projection, {}, False)])
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Iceberg's names of the types, by column."""
+        return {field.name: str(field.field_type) for field in self._projection.fields}
 
     def schema_of(self, columns: Sequence[str]) -> pa.Schema:
         """Return the schema of some of the columns, all if none are named."""
@@ -97,6 +103,24 @@ class PinnedScan:
     def _library(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
         scan = ArrowScan(self._table.metadata, self._table.io, self._projection, self._condition)
         return scan.to_record_batches([task])
+
+
+def _with_small_offsets(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _small(field.type), field.nullable)
+
+
+def _small(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_large_list(kind) or pa.types.is_list(kind):
+        return pa.list_(_with_small_offsets(kind.value_field))
+    if pa.types.is_struct(kind):
+        return pa.struct([_with_small_offsets(field) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_with_small_offsets(kind.key_field), _with_small_offsets(kind.item_field))
+    return kind
 
 
 def type_at(view: TableView, snapshot_id: int, column: str) -> str:

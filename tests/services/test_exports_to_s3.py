@@ -1,0 +1,72 @@
+"""`frazil export` as a command of its own: from a Glue catalog to S3, killed on the way, and run again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from breadth import Place, catch_up, glue_catalog
+
+ROWS = 1_000
+EXPORT = [sys.executable, "-m", "frazil.cli.app", "export", "orders_all", "--from", "2020-01-01", "--to", "2100-01-01"]
+
+
+@pytest.fixture
+def place(place: Place) -> Place:
+    return replace(place, catalog=glue_catalog(place.services))
+
+
+@pytest.fixture
+def bucket(place: Place) -> Any:
+    made = {"region_name": "us-east-1", "aws_access_key_id": "local", "aws_secret_access_key": "local"}
+    s3 = boto3.resource("s3", endpoint_url=place.services.aws_endpoint_url, **made)
+    return s3.Bucket(str(place.catalog["warehouse"]).split("/")[2])
+
+
+def exported(place: Place, bucket: Any) -> None:
+    topic = place.topic()
+    spec = f"topic: {topic}\ntable: orders\nvalue: string\n"
+    place.send(topic, *(f"order {n}".encode() for n in range(ROWS)))
+    catch_up(place.run(spec))
+    (place.folder / "exports").mkdir()
+    (place.folder / "exports" / "orders_all.yaml").write_text(
+        f"table: orders\nto: s3://{bucket.name}/exports\nwindow: {{column: kafka_timestamp}}\npart_rows: 50\n"
+    )
+
+
+def contents(bucket: Any) -> dict[str, bytes]:
+    """Return the files by name, without the empty object with which Arrow marks a folder after it removed a file."""
+    found = (each for each in bucket.objects.filter(Prefix="exports/") if not each.key.endswith("/"))
+    return {Path(each.key).name: each.get()["Body"].read() for each in found}
+
+
+def test_a_killed_export_to_s3_is_completed_by_the_next_run(place: Place, bucket: Any) -> None:
+    exported(place, bucket)
+    command = [*EXPORT, "--config", str(place.folder / "frazil.yaml")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and len(contents(bucket)) < 3:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = contents(bucket)
+
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
+
+    (manifest,) = json.loads(done.stdout)
+    after = contents(bucket)
+    assert "progress.json" in before and "manifest.json" not in before
+    assert set(after) == {"manifest.json", *(part["name"] for part in manifest["parts"])}
+    assert (manifest["rows"], len(manifest["parts"])) == (ROWS, ROWS // 50)
+    assert all(hashlib.sha256(after[part["name"]]).hexdigest() == part["sha256"] for part in manifest["parts"])
+    assert all(after[name] == content for name, content in before.items() if name != "progress.json")
+    rows = [line for part in manifest["parts"] for line in after[part["name"]].decode().splitlines()[1:]]
+    assert len(set(rows)) == ROWS
