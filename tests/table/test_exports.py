@@ -184,6 +184,15 @@ def test_a_run_without_more_time_is_continued_by_the_next(lake: SmallLake, spec:
     assert rows_in(folder, last.written) == IN_WEEK
 
 
+def test_a_finished_file_that_was_removed_is_written_again(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:
+    run(lake, replace(spec, part_rows=20), may_continue=lambda: False)
+    (folder / "weekly_2026-W06_part_1.csv").unlink()
+
+    done = run(lake, replace(spec, part_rows=20))
+
+    assert rows_in(folder, done.written) == IN_WEEK
+
+
 @pytest.mark.parametrize(("method", "call"), [*(("open", n) for n in (0, 1, 4, 7, 8)), ("put", 4), ("remove", 0)])
 def test_a_crash_at_any_step_leaves_nothing_wrong(
     lake: SmallLake, spec: ExportSpec, folder: Path, monkeypatch: pytest.MonkeyPatch, method: str, call: int

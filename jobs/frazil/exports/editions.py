@@ -117,7 +117,10 @@ class Editions:
             value = loads(self.folder.read(PROGRESS) or b"{}")
             if value.get("basis") != basis:
                 return Progress(basis)
-            return Progress(basis, tuple(Part(**part) for part in value["parts"]), value["file"], value["rows"])
+            parts = tuple(Part(**part) for part in value["parts"])
+            if not {part.name for part in parts}.issubset(self.folder.names()):
+                return Progress(basis)  # a finished file was removed
+            return Progress(basis, parts, value["file"], value["rows"])
         except (ValueError, KeyError, TypeError, AttributeError):
             return Progress(basis)
 
