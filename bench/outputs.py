@@ -2,7 +2,7 @@
 
 Rows of 20 columns and about 200 bytes; the broker's own CPU time is not counted. The topic has `PARTITIONS` partitions.
 
-Usage: python -m bench.outputs [ROWS] [SHARDS]
+Usage: python -m bench.outputs [ROWS] [SHARDS] [ROWS_OF_AN_EPOCH]
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from frazil.model.outputs import OutputSpec
 from frazil.model.snapshot import TableView
 
 PARTITIONS = 4
-ROWS_OF_A_BATCH = 250_000
+ROWS_OF_AN_EPOCH = 250_000
 
 
 class InThisProcess:
@@ -52,24 +52,24 @@ class InThisProcess:
     def stop(self) -> None: ...
 
 
-def main(rows: int = 1_000_000, shards: int = 1) -> None:
+def main(rows: int = 1_000_000, shards: int = 1, rows_of_an_epoch: int = ROWS_OF_AN_EPOCH) -> None:
     if not orders.marker(rows).exists():
         down(HOME / "local", wipe=True)
     try:
         services = up(services=("broker", "registry"), directory=HOME / "local", preferred_ports=ANY_FREE_PORTS)
         orders.fill(services, rows)
-        print(report(sent(services, shards), shards))
+        print(report(sent(services, shards, rows_of_an_epoch), shards))
     finally:
         down(HOME / "local")
 
 
-def sent(services: LocalServices, shards: int) -> Cost:
+def sent(services: LocalServices, shards: int, rows_of_an_epoch: int) -> Cost:
     """Make a table whose output topic does not exist, then the topic, and return the cost of sending all epochs."""
     output = OutputSpec(f"{orders.TOPIC}_out_{uuid.uuid4().hex[:8]}", "bench", key=("kafka_key",), shards=shards)
     warehouse = HOME / "outputs"
     shutil.rmtree(warehouse, ignore_errors=True)
     settings = settings_of(
-        services.bootstrap_servers, services.schema_registry_url, warehouse, orders.TOPIC, rows=ROWS_OF_A_BATCH
+        services.bootstrap_servers, services.schema_registry_url, warehouse, orders.TOPIC, rows=rows_of_an_epoch
     )
     spec = replace(settings.tables[0], outputs=(output,))
     clients = open_clients(settings, cast("Any", InThisProcess()), on_receipt=lambda _: None)
