@@ -1,4 +1,7 @@
-"""Sections of bench/RESULTS.md: each benchmark replaces its own and leaves the others as they are."""
+"""Sections of bench/RESULTS.md: each benchmark replaces its own and leaves the others as they are.
+
+What follows the line `NOTES` in a section was written by hand, and stays.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import re
 from pathlib import Path
 
 RESULTS = Path("bench/RESULTS.md")
+NOTES = "<!-- Written by hand; stays when the benchmark writes this section again. -->\n"
 _HEADING = re.compile(r"^## ", re.MULTILINE)
 
 
@@ -17,10 +21,10 @@ def put_first(text: str) -> None:
 
 
 def put(title: str, text: str) -> None:
-    """Replace the section with this title, or add it at the end."""
-    there = RESULTS.read_text()
-    section = f"## {title}\n\n{text.rstrip()}\n"
-    before, heading, after = there.partition(f"## {title}\n")
+    """Replace the section with this title except for its notes, or add it at the end."""
+    before, _, after = RESULTS.read_text().partition(f"## {title}\n")
     following = _HEADING.search(after)
-    rest = "" if not heading or following is None else "\n" + after[following.start() :]
-    RESULTS.write_text(before.rstrip("\n") + "\n\n" + section + rest)
+    replaced, rest = (after, "") if following is None else (after[: following.start()], after[following.start() :])
+    _, mark, notes = replaced.partition(NOTES)
+    written = [before, f"## {title}\n\n{text}", mark + notes, rest]
+    RESULTS.write_text("\n\n".join(part.strip("\n") for part in written if part) + "\n")

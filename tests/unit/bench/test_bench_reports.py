@@ -168,6 +168,20 @@ def test_a_section_replaces_its_own_only(tmp_path: Path, monkeypatch: pytest.Mon
     assert (tmp_path / "RESULTS.md").read_text() == "# Results\n\n## One\n\ntext of One\n\n## Two\n\ntext of Two\n"
 
 
+def test_notes_written_by_hand_stay_in_a_section_that_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = tmp_path / "RESULTS.md"
+    monkeypatch.setattr(sections, "RESULTS", results)
+    results.write_text(f"# Results\n\n## One\n\nold\n\n{sections.NOTES}\nA note.\n\n### More\n\n## Two\n\ntext\n")
+
+    for text in ("new", "newer"):
+        sections.put("One", text)
+
+    kept = f"{sections.NOTES}\nA note.\n\n### More\n"
+    assert results.read_text() == f"# Results\n\n## One\n\nnewer\n\n{kept}\n## Two\n\ntext\n"
+
+
 def test_tables_that_differ_in_a_sweep_are_named() -> None:
     two = shapes.SHAPES[:2]
     equal, different = run_of("x", 1.0), run_of("y", 2.0, order_id=9)
