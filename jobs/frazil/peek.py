@@ -11,11 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.formats.decoder import Decoded, Decoder
-from frazil.formats.framing import Group, group_by_schema_id
+from frazil.formats.framing import Group, Grouping, group_by_schema_id
 from frazil.formats.glue_framing import group_by_version_id
 from frazil.formats.header_framing import VALUE_HEADER
 from frazil.formats.open import (
+    embedded_schema,
     grouping_by_schema,
+    grouping_of,
     guessed_plain_format,
     is_known,
     message_names,
@@ -28,7 +30,7 @@ from frazil.materialize.ingest.decoders import is_too_large
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.model.schemas import RegisteredSchema, SchemaId
-from frazil.model.spec import CONFLUENT, FormatSettings, TableSpec, WireFormat
+from frazil.model.spec import CONFLUENT, EMBEDDED, FormatSettings, TableSpec, WireFormat
 from frazil.ports import RecordReader, SchemaRegistry
 from frazil.records import Headers, OptionalFields, Records, binary
 
@@ -112,7 +114,8 @@ class Peeker:
     """Decodes single records: keys and values with the schemas that the registry has for them.
 
     `plain` decodes the values if they have no registered schema; the settings are those of a spec for the others.
-    Settings are None without a spec: then each record is decoded as the Protobuf message that it names.
+    Settings are None without a spec: then each record is decoded as the Protobuf message that it names. The formats are
+    the spec's words, of which only that of records with their schemas in them counts.
     """
 
     registry: SchemaRegistry | None
@@ -120,9 +123,19 @@ class Peeker:
     value_settings: FormatSettings | None = None
     key_settings: FormatSettings | None = None
     wire_format: WireFormat = CONFLUENT
+    value_format: str | None = None
+    key_format: str | None = None
     schemas: dict[SchemaId, RegisteredSchema | Reject] = field(default_factory=dict)
     names: dict[SchemaId, Decoder | None] = field(default_factory=dict)
     decoders: dict[tuple[SchemaId, FormatSettings], Decoder] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, registry: SchemaRegistry | None, spec: TableSpec) -> Peeker:
+        """Return a peeker that decodes records as a table would."""
+        plain = open_plain(spec.value, spec.value_settings)
+        return cls(
+            registry, plain, spec.value_settings, spec.key_settings, spec.wire_format, spec.value, key_format=spec.key
+        )
 
     def decode(self, raw: RawRecord) -> PeekedRecord:
         """Decode a record. A null value has no columns and is no dead letter: by default, it becomes a row of nulls.
@@ -137,7 +150,7 @@ class Peeker:
 
     def _payload(self, raw: RawRecord, *, of_key: bool) -> PeekedRecord:
         payload, settings = (raw.key, self.key_settings) if of_key else (raw.value, self.value_settings)
-        framed = grouping_by_schema(None, self.wire_format, of_key=of_key)(binary([payload]), raw.headers)
+        framed = self._grouping(of_key=of_key)(binary([payload]), raw.headers)
         if payload is None:
             return PeekedRecord(raw, None)
         if framed.unframed:
@@ -154,12 +167,20 @@ class Peeker:
             return PeekedRecord(raw, group.schema_id, reject=decoded.rejects[0], message=message)
         return PeekedRecord(raw, group.schema_id, columns=_columns(decoded), message=message)
 
+    def _grouping(self, *, of_key: bool) -> Grouping:
+        if (self.key_format if of_key else self.value_format) == EMBEDDED:
+            return grouping_of(EMBEDDED)
+        return grouping_by_schema(None, self.wire_format, of_key=of_key)
+
     def _schema(self, schema_id: SchemaId) -> RegisteredSchema | Reject:
         if schema_id not in self.schemas:
             self.schemas[schema_id] = self._look_up(schema_id)
         return self.schemas[schema_id]
 
     def _look_up(self, schema_id: SchemaId) -> RegisteredSchema | Reject:
+        embedded = embedded_schema(schema_id)
+        if embedded is not None:
+            return embedded
         if self.registry is None:
             detail = f"names the schema {schema_id}, and no schema registry is configured"
             return Reject(0, Reason.UNKNOWN_SCHEMA_ID, detail)
@@ -233,8 +254,7 @@ def peek(
         plain = None if word is None else open_plain(word)
         peeker = Peeker(registry, plain, wire_format=wire_format_of(found))
     else:
-        plain = open_plain(spec.value, spec.value_settings)
-        peeker = Peeker(registry, plain, spec.value_settings, spec.key_settings, spec.wire_format)
+        peeker = Peeker.of(registry, spec)
     shown = [peeker.decode(raw) for raw in found]
     return [_covered(each) for each in shown] if spec is not None and spec.masked else shown
 

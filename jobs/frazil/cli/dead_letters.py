@@ -194,7 +194,6 @@ def _head(letter: DeadLetter, found: DeadLetterList) -> Iterator[str]:
 def _decoded(settings: Settings, spec: TableSpec, letters: tuple[DeadLetter, ...]) -> list[PeekedRecord | str]:
     """Return each record as its table would decode it now, or why that is not possible."""
     from frazil.adapters.registry import open_registry  # noqa: PLC0415
-    from frazil.formats.open import open_plain  # noqa: PLC0415
     from frazil.model.policed import policed_by_all  # noqa: PLC0415
     from frazil.peek import Peeker  # noqa: PLC0415
     from frazil.specs.select import read_with  # noqa: PLC0415
@@ -202,8 +201,7 @@ def _decoded(settings: Settings, spec: TableSpec, letters: tuple[DeadLetter, ...
     spec = policed_by_all(read_with(settings, spec))
     with closing(open_registry(settings.registry)) as registry:
         given = None if settings.registry is None else registry
-        plain = open_plain(spec.value, spec.value_settings)
-        peeker = Peeker(given, plain, spec.value_settings, spec.key_settings, spec.wire_format)
+        peeker = Peeker.of(given, spec)
         return [_peeked(peeker, letter) for letter in letters]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import fastavro
+from change_streams import KEY
 from values_of_tables import spec
 
 from frazil.cli.peek import lines, summary
@@ -16,10 +17,10 @@ from frazil.model.change_events import ChangeEvents
 from frazil.model.dead_letter import Reason
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.model.spec import FormatSettings, TableSpec
-from frazil.peek import FIRST_WINDOW, peek
+from frazil.peek import FIRST_WINDOW, Peeker, RawRecord, peek
 from frazil.records import OptionalFields, Records
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
-from tests.fakes.connect_samples import avro_payload, avro_schema
+from tests.fakes.connect_samples import avro_payload, avro_schema, json_record
 from tests.fakes.debezium_samples import POSTGRES, order, postgres
 from tests.fakes.reader_in_memory import ReaderInMemory
 
@@ -84,6 +85,29 @@ def test_change_events_without_a_row_say_what_they_do() -> None:
     assert found[0].columns["__op"] == "c"
     assert [each.columns for each in found[1:]] == [{"(change)": what} for what in ("delete", "truncate", "message")]
     assert any("(change)  delete" in line for line in lines(found[1], width=80))
+
+
+READ_AS = spec(
+    value="connect_json",
+    key="connect_json",
+    value_settings=FormatSettings(change_events=ChangeEvents()),
+    key_settings=FormatSettings(of_change_events=True),
+)
+EVENT = json_record(POSTGRES, postgres("c", after=order(7)))
+
+
+def test_values_with_their_schema_in_them_are_decoded_without_a_registry() -> None:
+    (good, bad) = peek(Partitions({0: {0: EVENT, 1: b"no event"}}), None, facts(2), 2, spec=READ_AS)
+
+    assert (good.reject, good.columns.get("id"), good.columns.get("__op")) == (None, 7, "c")
+    assert bad.reject is not None
+    assert bad.reject.detail.startswith("expected a JSON object of schema and payload")
+
+
+def test_keys_with_their_schema_in_them_are_decoded() -> None:
+    decoded = Peeker.of(None, READ_AS).decode(RawRecord("orders", 0, 0, None, json_record(KEY, {"id": 7}), EVENT))
+
+    assert decoded.key == {"id": 7}
 
 
 def test_a_compacted_partition_is_searched_further_back() -> None:
