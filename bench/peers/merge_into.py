@@ -29,7 +29,7 @@ MERGE_ON_READ = {
 }
 TABLE = "peer.bench"
 COMPACT_EVERY = 10
-"""Batches after which files are rewritten of which half of the rows are deleted, as Frazil does by default."""
+"""Batches after which files are rewritten of which half of the rows are deleted; Frazil has a rule of its own."""
 COMPACT = (
     "CALL peer.system.rewrite_data_files(table => '{table}', options => map('delete-ratio-threshold', '0.5',"
     " 'min-file-size-bytes', '0', 'max-file-size-bytes', '9223372036854775807', 'min-input-files', '1000000'))"
