@@ -16,12 +16,12 @@ import psutil
 import pytest
 
 SHARES = {
-    "local_cloud": 480,
+    "local_cloud": 420,
     "faults": 350,
     "services": 240,
     "synth": 90,
     "table": 130,
-    "unit": 350,
+    "unit": 410,
     "repo": 40,
     "shell": 20,
     "services of the run": 180,

@@ -32,7 +32,7 @@ WAREHOUSE = '".frazil/warehouse"'
 class WalkThrough:
     """Follows the fenced texts of a page: a script in Python, specs in parts, commands, and what they print.
 
-    A spec begins with its topic, and takes the place of the one before it.
+    A spec begins with its topic or topics, and takes the place of the one before it.
     """
 
     place: Place
@@ -49,7 +49,7 @@ class WalkThrough:
                 case "python":
                     self.script = text
                 case "yaml":
-                    self.spec = text if text.startswith("topic:") else self.spec + text
+                    self.spec = text if text.startswith("topic") else self.spec + text
                     self.place.settings(self.spec)
                 case "bash":
                     printed = "\n".join(map(self.run, text.splitlines()))

@@ -282,7 +282,7 @@ WRITTEN = st.tuples(
 )
 
 
-@settings(max_examples=examples(6, 80), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(4, 80), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(WRITTEN, min_size=1, max_size=6), min_size=1, max_size=3), st.booleans())
 def test_any_records_with_replays_between_their_batches_are_the_model(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[Any]], is_between: bool
