@@ -13,11 +13,12 @@ from late_events import LateEvents, Place, Row
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.clients import REPLAY_STEPS
-from frazil.model.errors import CommitUnknownError, FrazilError
+from frazil.model.errors import FrazilError
 from frazil.model.progress import Counts, PartitionProgress
 from tests.fakes.connect_samples import struct
 from tests.fakes.debezium_samples import ORDER, POSTGRES_SOURCE, envelope
-from tests.fakes.watched_lake import Commit, WatchedLake
+from tests.fakes.disturbed_commits import ACTS, COMPACT, DiedError, disturbed
+from tests.fakes.watched_lake import WatchedLake
 from tests.sampling import examples, sampled
 
 AGAIN = envelope("shop.public.again", struct("shop.public.again.Value", **ORDER), POSTGRES_SOURCE)
@@ -225,10 +226,6 @@ def test_no_event_loses_to_a_row_that_may_have_taken_values_but_to_a_delete(tmp_
     table.check()
 
 
-class DiedError(BaseException):
-    """The process ends here: nothing cleans up."""
-
-
 MOMENTS = sampled(
     [(when, step) for step in REPLAY_STEPS for when in ("before", "after")],
     keep=[("before", "replay_stage"), ("before", "replay_publish"), ("before", "replay_reveal")].__contains__,
@@ -270,9 +267,8 @@ def test_a_batch_that_overtakes_a_replay_is_compared_with(table: LateEvents, mom
     table.check()
 
 
-ACTS = ("die before", "die after", "lose the answer", "lose the commit", "compact before")
 COMMITS = sampled(
-    [(act, number) for act in ACTS for number in range(1, 7)],
+    [(act, number) for act in (*ACTS, COMPACT) for number in range(1, 7)],
     keep=[("die after", 1), ("die before", 3), ("lose the answer", 3), ("compact before", 3)].__contains__,
 )
 
@@ -280,25 +276,12 @@ COMMITS = sampled(
 @pytest.mark.parametrize(("act", "number"), COMMITS)
 def test_a_replay_survives_what_happens_to_each_commit(table: LateEvents, act: str, number: int) -> None:
     given_settings = table.world.lake._settings
-    left = number
 
-    def around(name: str, commit: Commit) -> object:
-        nonlocal left
-        del name
-        left -= 1
-        if left != 0:
-            return commit()
-        if act == "compact before":
-            loaded = IcebergLake(given_settings).catalog.load_table(table.spec.identifier)
-            loaded.overwrite(loaded.scan().to_arrow())
-            return commit()
-        if act in ("die after", "lose the answer"):
-            commit()
-        if act.startswith("die"):
-            raise DiedError
-        raise CommitUnknownError(act)
+    def compact() -> None:
+        loaded = IcebergLake(given_settings).catalog.load_table(table.spec.identifier)
+        loaded.overwrite(loaded.scan().to_arrow())
 
-    table.world.lake = WatchedLake(given_settings, around=around)
+    table.world.lake = WatchedLake(given_settings, around=disturbed(act, number, compact=compact))
     with suppress(DiedError, FrazilError):
         table.replay()
     table.world.lake = IcebergLake(given_settings)

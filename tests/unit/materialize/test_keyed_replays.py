@@ -14,9 +14,10 @@ from keyed_letters import BY_TIME, LateKeys, Place
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.clients import REPLAY_STEPS
 from frazil.materialize.state import standing
-from frazil.model.errors import CommitUnknownError, FrazilError
+from frazil.model.errors import FrazilError
 from frazil.model.progress import Counts
-from tests.fakes.watched_lake import Commit, WatchedLake
+from tests.fakes.disturbed_commits import ACTS, COMPACT, DiedError, disturbed
+from tests.fakes.watched_lake import WatchedLake
 from tests.sampling import examples, sampled
 
 
@@ -89,10 +90,6 @@ def test_replayed_records_of_one_key_are_ordered_among_themselves(tmp_path: Path
     assert (result.replayed, result.duplicates, result.deletes) == (5, 0, 1)
     assert table.stored() == [("a", 0, 1)]
     table.check()
-
-
-class DiedError(Exception):
-    """The process ends here: nothing cleans up."""
 
 
 MOMENTS = sampled(
@@ -279,9 +276,8 @@ def undecidable(table: LateKeys) -> set[Place]:
     return {each.place for each in table.sent if each.is_late and each.place[0] in deletes}
 
 
-ACTS = ("die before", "die after", "lose the answer", "lose the commit", "compact before")
 COMMITS = sampled(
-    [(act, number) for act in ACTS for number in range(1, 7)],
+    [(act, number) for act in (*ACTS, COMPACT) for number in range(1, 7)],
     keep=[("die after", 1), ("die before", 3), ("lose the answer", 3), ("compact before", 3)].__contains__,
 )
 
@@ -289,25 +285,12 @@ COMMITS = sampled(
 @pytest.mark.parametrize(("act", "number"), COMMITS)
 def test_a_replay_survives_what_happens_to_each_commit(table: LateKeys, act: str, number: int) -> None:
     settings = table.world.lake._settings
-    left = number
 
-    def around(name: str, commit: Commit) -> object:
-        nonlocal left
-        del name
-        left -= 1
-        if left != 0:
-            return commit()
-        if act == "compact before":
-            loaded = IcebergLake(settings).catalog.load_table(table.spec.identifier)
-            loaded.overwrite(loaded.scan().to_arrow())
-            return commit()
-        if act in ("die after", "lose the answer"):
-            commit()
-        if act.startswith("die"):
-            raise DiedError
-        raise CommitUnknownError(act)
+    def compact() -> None:
+        loaded = IcebergLake(settings).catalog.load_table(table.spec.identifier)
+        loaded.overwrite(loaded.scan().to_arrow())
 
-    table.world.lake = WatchedLake(settings, around=around)
+    table.world.lake = WatchedLake(settings, around=disturbed(act, number, compact=compact))
     with suppress(DiedError, FrazilError):
         table.replay()
     table.world.lake = IcebergLake(settings)

@@ -22,8 +22,9 @@ from frazil.dead_letters import list_dead_letters
 from frazil.materialize.clients import REPLAY_STEPS
 from frazil.materialize.replay.answer import answer_to, ask
 from frazil.materialize.replay.request import ReplayRequest, ReplayResult
-from frazil.model.errors import CommitUnknownError, FrazilError, GroupApartError
+from frazil.model.errors import FrazilError, GroupApartError
 from frazil.model.progress import Counts
+from tests.fakes.disturbed_commits import ACTS, DiedError, disturbed
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.sampling import examples, sampled
 
@@ -144,10 +145,6 @@ def test_a_driver_performs_a_request_between_two_batches(shapes: LateShapes) -> 
     shapes.check()
 
 
-class DiedError(BaseException):
-    """The process ends here: nothing cleans up."""
-
-
 Moment = tuple[str, str]
 MOMENTS = sampled(
     [(when, step) for step in REPLAY_STEPS for when in ("before", "after")],
@@ -243,7 +240,6 @@ def test_a_rollback_behind_a_replay_takes_it_back(shapes: LateShapes) -> None:
     shapes.check()
 
 
-ACTS = ("die before", "die after", "lose the answer", "lose the commit")
 COMMITS = sampled(
     [(act, number) for act in ACTS for number in range(1, 12)],
     keep=[("die after", 2), ("die before", 6), ("die after", 6), ("lose the answer", 5)].__contains__,
@@ -252,20 +248,7 @@ COMMITS = sampled(
 
 @pytest.mark.parametrize(("act", "number"), COMMITS)
 def test_a_replay_survives_what_happens_to_each_commit(shapes: LateShapes, act: str, number: int) -> None:
-    left = number
-
-    def around(name: str, commit: Commit) -> object:
-        nonlocal left
-        left -= 1
-        if left != 0:
-            return commit()
-        if act in ("die after", "lose the answer"):
-            commit()
-        if act.startswith("die"):
-            raise DiedError
-        raise CommitUnknownError(act)
-
-    lake = WatchedLake(shapes.world.lake._settings, around=around)
+    lake = WatchedLake(shapes.world.lake._settings, around=disturbed(act, number))
     with suppress(DiedError, FrazilError):
         shapes.replay(lake=lake)
     shapes.write(("b", 4, 25, 1))
