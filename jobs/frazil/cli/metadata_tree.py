@@ -47,35 +47,35 @@ def _metadata(view: TableView, tree: MetadataTree) -> str:
 def _head(view: TableView, head: Snapshot, tree: MetadataTree, bounds_of: str) -> Branch:
     files = list(chain.from_iterable(each.files for each in tree.manifests))
     held = f"{plural(len(tree.manifests), 'manifest')}, {plural(len(files), 'file')}"
-    told = f"manifest list {_name(head.manifest_list)}, {file_size(tree.list_size)}: {held}, and Frazil's state"
+    text = f"manifest list {_name(head.manifest_list)}, {file_size(tree.list_size)}: {held}, and Frazil's state"
     shown = [_manifest(view, each, bounds_of) for each in tree.manifests[:MOST_SHOWN]]
     left = sum(len(each.files) for each in tree.manifests[MOST_SHOWN:])
     more = _more(len(tree.manifests), "manifest", plural(left, "file"))
-    return _snapshot(view, head), [(told, shown + more)]
+    return _snapshot(view, head), [(text, shown + more)]
 
 
 def _snapshot(view: TableView, snapshot: Snapshot) -> str:
     names = [name for name, each in chain(view.branches.items(), view.tags.items()) if each == snapshot.id]
     epoch = f", epoch {snapshot.summary[EPOCH]}" if EPOCH in snapshot.summary else ""
     added, rows = snapshot.figure("added-records"), snapshot.live_rows
-    told = f"snapshot {snapshot.id}{epoch}, {snapshot.operation} of {plural(added, 'row')}: {plural(rows, 'row')} then"
-    return f"{told} ({', '.join(names)})" if names else told
+    text = f"snapshot {snapshot.id}{epoch}, {snapshot.operation} of {plural(added, 'row')}: {plural(rows, 'row')} then"
+    return f"{text} ({', '.join(names)})" if names else text
 
 
 def _manifest(view: TableView, manifest: Manifest, bounds_of: str) -> Branch:
     writer = view.snapshots.get(manifest.added_by)
     by = f"snapshot {manifest.added_by}" if writer is None else f"epoch {writer.summary.get(EPOCH, '?')}"
-    told = f"manifest {_name(manifest.path)}, {file_size(manifest.size)}, by {by}: {_counted(manifest.files)}"
+    text = f"manifest {_name(manifest.path)}, {file_size(manifest.size)}, by {by}: {_counted(manifest.files)}"
     shown: list[Branch] = [(_file(each, bounds_of), []) for each in manifest.files[:MOST_SHOWN]]
     left = sum(each.rows for each in manifest.files[MOST_SHOWN:])
-    return told, shown + _more(len(manifest.files), "file", plural(left, "row"))
+    return text, shown + _more(len(manifest.files), "file", plural(left, "row"))
 
 
 def _counted(files: Sequence[NamedFile]) -> str:
     kinds = {False: "data file", True: "file"}
     count = {deletes: sum(each.deletes is deletes for each in files) for deletes in kinds}
-    told = [plural(count[deletes], kind) + (" of deletes" if deletes else "") for deletes, kind in kinds.items()]
-    return " and ".join(each for each, deletes in zip(told, kinds, strict=True) if count[deletes]) or "no files"
+    text = [plural(count[deletes], kind) + (" of deletes" if deletes else "") for deletes, kind in kinds.items()]
+    return " and ".join(each for each, deletes in zip(text, kinds, strict=True) if count[deletes]) or "no files"
 
 
 def _file(file: NamedFile, bounds_of: str) -> str:
@@ -87,9 +87,9 @@ def _file(file: NamedFile, bounds_of: str) -> str:
     return ", ".join(parts)
 
 
-def _more(count: int, noun: str, told: str) -> list[Branch]:
+def _more(count: int, noun: str, text: str) -> list[Branch]:
     left = count - MOST_SHOWN
-    return [(f"… and {plural(left, f'more {noun}')}, {told}", [])] if left > 0 else []
+    return [(f"… and {plural(left, f'more {noun}')}, {text}", [])] if left > 0 else []
 
 
 def _name(path: str) -> str:

@@ -14,7 +14,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, ManifestFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.types import PrimitiveType
+from pyiceberg.types import IcebergType, PrimitiveType
 
 from frazil.adapters.iceberg.scan import reading
 from frazil.model.snapshot import TableView
@@ -85,29 +85,28 @@ def _size(io: FileIO, path: str) -> int:
 
 def _manifest(table: Table, manifest: ManifestFile, bounds_of: str) -> Manifest:
     entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+    schema, spec = table.schema(), table.specs()[manifest.partition_spec_id]
+    types = {field.field_id: field.field_type for each in table.schemas().values() for field in each.fields}
     return Manifest(
         path=manifest.manifest_path,
         size=manifest.manifest_length,
         added_by=manifest.added_snapshot_id or 0,
-        files=tuple(_named(table, each.data_file, manifest, bounds_of) for each in entries),
+        files=tuple(
+            NamedFile(
+                path=file.file_path,
+                rows=file.record_count,
+                size=file.file_size_in_bytes,
+                deletes=file.content is not DataFileContent.DATA,
+                partition=_partition(file, spec, types),
+                bounds=_bounds(file, schema, bounds_of),
+            )
+            for file in (entry.data_file for entry in entries)
+        ),
     )
 
 
-def _named(table: Table, file: DataFile, manifest: ManifestFile, bounds_of: str) -> NamedFile:
-    return NamedFile(
-        path=file.file_path,
-        rows=file.record_count,
-        size=file.file_size_in_bytes,
-        deletes=file.content is not DataFileContent.DATA,
-        partition=_partition(table, file, table.specs()[manifest.partition_spec_id]),
-        bounds=_bounds(file, table.schema(), bounds_of),
-    )
-
-
-def _partition(table: Table, file: DataFile, spec: PartitionSpec) -> dict[str, str]:
-    """Return the partition's values, such as 2026-01-31 for a day."""
-    schemas = table.schemas().values()
-    types = {field.field_id: field.field_type for schema in schemas for field in schema.fields}
+def _partition(file: DataFile, spec: PartitionSpec, types: Mapping[int, IcebergType]) -> dict[str, str]:
+    """Return the partition's values, such as 2026-01-31 for a day. `types` are those of columns, by their ids."""
     return {
         field.name: field.transform.to_human_string(types[field.source_id], file.partition[place])
         for place, field in enumerate(spec.fields)

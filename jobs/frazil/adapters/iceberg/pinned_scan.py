@@ -20,7 +20,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.types import PrimitiveType
 
-from frazil.adapters.iceberg.scan import live_files, planned, reading
+from frazil.adapters.iceberg.scan import all_of, live_files, planned, reading
 from frazil.adapters.iceberg.undecodable import decoding
 from frazil.adapters.iceberg.windows import Range, can_read, rows_in
 from frazil.model.errors import Misuse
@@ -62,7 +62,7 @@ class PinnedScan:
         schema = self._table.schema()
         _check_columns(view.identifier, schema, [*columns, *(each.column for each in bounds)])
         chosen = _condition_of(view.identifier, schema, where)
-        self._condition = _all_of(chosen, *(each.condition() for each in bounds))
+        self._condition = all_of([chosen, *(each.condition() for each in bounds)])
         names = columns or [field.name for field in schema.fields]
         self._projection = _in_order(schema, names)
         with reading(self._identifier):
@@ -166,13 +166,6 @@ def _as_of(view: TableView, snapshot_id: int) -> Table:
 
 def _in_order(schema: Schema, names: Sequence[str]) -> Schema:
     return Schema(*(schema.find_field(name) for name in names), schema_id=schema.schema_id)
-
-
-def _all_of(*conditions: BooleanExpression) -> BooleanExpression:
-    together, *others = conditions
-    for each in others:
-        together = And(together, each)
-    return together
 
 
 def _place(task: FileScanTask, column: Any) -> tuple[bool, Any, str]:

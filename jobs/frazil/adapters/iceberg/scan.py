@@ -150,7 +150,7 @@ class TableScan:
         self._identifier = view.identifier
         self._table = _table(view)
         conditions = [_equal(name, value, name in or_null) for name, value in (equal or {}).items()]
-        self._filter = _all_of([*conditions, *(NotNull(term=name) for name in present)])
+        self._filter = all_of([*conditions, *(NotNull(term=name) for name in present)])
         scan: DataScan = self._table.scan(
             row_filter=self._filter, snapshot_id=added_by or (view.head if snapshot_id is None else snapshot_id)
         )
@@ -178,7 +178,7 @@ class TableScan:
 
     def between(self, column: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """Yield, in batches, the rows whose `column`, a number or a time in microseconds, is in `[start, end)`."""
-        inside = _all_of([self._filter, GreaterThanOrEqual(term=column, value=start), LessThan(term=column, value=end)])
+        inside = all_of([self._filter, GreaterThanOrEqual(term=column, value=start), LessThan(term=column, value=end)])
         field = self._table.schema().find_field(column)
         tasks = [task for task in self._tasks if _may_hold(task.file, field.field_id, field.field_type, start, end)]
         yield from self._in_slices(tasks, Range(inside, field.field_id, start, end))
@@ -287,7 +287,8 @@ def _equal(name: str, value: object, or_null: bool) -> BooleanExpression:
     return Or(equal, IsNull(term=name)) if or_null else equal
 
 
-def _all_of(conditions: Sequence[BooleanExpression]) -> BooleanExpression:
+def all_of(conditions: Sequence[BooleanExpression]) -> BooleanExpression:
+    """Return the condition that all of them are met, which is always true for none."""
     together: BooleanExpression = AlwaysTrue()
     for condition in conditions:
         together = And(together, condition)
