@@ -23,6 +23,7 @@ from tests.own_processes import (
     stop_processes_of_ended_runs,
 )
 from tests.quick import is_left_out
+from tests.sampling import LONG
 
 if TYPE_CHECKING:
     from frazil.local.supervisor import LocalServices
@@ -48,8 +49,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def searches_without_a_clock() -> None:
-    """Let no search for counterexamples fail for the time that an example takes: machines are shared and stall."""
-    hypothesis.settings.register_profile("frazil", deadline=None)
+    """Let no search for counterexamples fail for the time that an example takes: machines are shared and stall.
+
+    A run of `make test` tries the same examples each time, so that a change fails for what it changed. `make test-long`
+    searches for new ones.
+    """
+    hypothesis.settings.register_profile("frazil", deadline=None, derandomize=not LONG)
     hypothesis.settings.load_profile("frazil")
 
 

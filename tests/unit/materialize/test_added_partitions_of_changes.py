@@ -236,8 +236,10 @@ def test_any_changes_in_any_batches_are_the_model(
         counts += sent(stream, rows, key, kind, str(number))
     if before:
         stream.grow()
-    for records in after if before else ():
-        for (key, kind, number), stream.partition in records:
+    for round_, records in enumerate(after if before else ()):
+        for (key, kind, number), partition in records:
+            # what the former partition still gets before the new one is read would go before it, whatever its time
+            stream.partition = 1 if round_ == 0 else partition
             if kind != "truncate":
                 counts += sent(stream, rows, key, kind, str(number))
         stream.catch_up()
