@@ -18,6 +18,7 @@ import typer
 from frazil.cli import (
     check,
     config_name,
+    connect,
     dead_letters,
     demo,
     doctor,
@@ -48,6 +49,7 @@ VERBS = (
     status,
     verify,
     query,
+    connect,
     export,
     dead_letters,
     rebuild,

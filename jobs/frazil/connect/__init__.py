@@ -1,0 +1,1 @@
+"""How other engines read a table: texts that are ready to paste."""
