@@ -32,6 +32,7 @@ from frazil.cli import (
     plan_schema,
     query,
     rebuild,
+    recover,
     status,
     verify,
 )
@@ -53,6 +54,7 @@ VERBS = (
     export,
     dead_letters,
     rebuild,
+    recover,
     pause,
     doctor,
 )

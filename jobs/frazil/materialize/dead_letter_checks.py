@@ -77,8 +77,7 @@ def _check_not_lost(spec: TableSpec, here: Standing) -> None:
         raise StateLostError(
             f"the table {spec.dead_letters_identifier} was dropped, with the {letters} that the state of"
             f" {spec.identifier} counts",
-            hint="register it again from its newest metadata file; to continue without them, see docs/operate.md,"
-            " StateLostError",
+            hint=f"run `frazil recover {spec.table}`; to continue without them, see docs/operate.md, StateLostError",
         )
 
 
