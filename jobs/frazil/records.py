@@ -66,6 +66,12 @@ class Headers:
         """Return the headers of these records; a null index has none."""
         return Headers(_taken(self.lists, indexes), _taken(self.problems, indexes))
 
+    @classmethod
+    def joined(cls, parts: Sequence[Headers]) -> Headers:
+        """Return the headers of all parts, at least one."""
+        lists, problems = ([getattr(each, name) for each in parts] for name in ("lists", "problems"))
+        return cls(pa.concat_arrays(lists), pa.concat_arrays(problems))
+
     def slice(self, start: int, length: int | None = None) -> Headers:
         return Headers(self.lists.slice(start, length), self.problems.slice(start, length))
 
@@ -261,6 +267,20 @@ class Records:
         if kept.true_count == len(kept):
             return self
         return self._each(lambda column: column.filter(kept), next_offset=self.next_offset)
+
+    def take(self, indexes: pa.Int64Array) -> Records:
+        """The records at these indexes; `next_offset` stays."""
+        return self._each(lambda column: column.take(indexes), next_offset=self.next_offset)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Records]) -> Records:
+        """Return the records of all parts, at least one, which have the same optional fields."""
+        first, last = parts[0], parts[-1]
+        columns = {
+            name: [getattr(each, name) for each in parts] for name in _COLUMNS if getattr(first, name) is not None
+        }
+        headers = Headers.joined(columns.pop("headers"))
+        return replace(last, headers=headers, **{name: pa.concat_arrays(each) for name, each in columns.items()})
 
     def _each(self, change: Callable[[Any], Any], *, next_offset: int) -> Records:
         columns = {name: getattr(self, name) for name in _COLUMNS}

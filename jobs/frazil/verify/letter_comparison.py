@@ -104,8 +104,8 @@ class LetterComparison:
     def _derived(self, records: Records) -> Mapping[int, _Derived]:
         found: dict[int, _Derived] = {}
         for decoded in self.judge.decode(*self.source, records):
-            if decoded.dead_letters is not None:
-                for letter in decoded.dead_letters.select(["offset", "reason", "path"]).to_pylist():
+            if (letters := decoded.dead_letters) is not None:
+                for letter in letters.select(["offset", "reason", "path"]).to_pylist():
                     found[letter["offset"]] = _Derived(letter["reason"], letter["path"])
         return found
 

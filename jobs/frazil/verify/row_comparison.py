@@ -112,7 +112,7 @@ class RowComparison:
                 yield int(decoded.row_offsets[index]), what
         for offset in () if decoded.deletes is None else decoded.deletes.offset:
             yield offset, f"a row in {self.table}, but the record deletes the row of its key"
-        if decoded.dead_letters is not None:
-            for letter in decoded.dead_letters.select(["offset", "reason", "detail"]).to_pylist():
+        if (letters := decoded.dead_letters) is not None:
+            for letter in letters.select(["offset", "reason", "detail"]).to_pylist():
                 why = self.quoting.refusal(letter["reason"], letter["detail"])
                 yield letter["offset"], f"a row in {self.table}, but the record cannot become a row: {why}"

@@ -216,8 +216,8 @@ class PartitionComparison:
             if self.keys is not None:
                 followed += self.keys.add(decoded)
             self.found.deletes += sum(len(table.deletes) for table in decoded.tables if table.deletes is not None)
-            if decoded.dead_letters is not None:
-                missing |= set(decoded.dead_letters.column("offset").to_pylist())
+            if (letters := decoded.dead_letters) is not None:
+                missing |= set(letters.column("offset").to_pylist())
         self.found.missing |= BitMap64(missing)
         self.found.followed += followed
         self.found.skipped += len(records) - len(missing) - followed

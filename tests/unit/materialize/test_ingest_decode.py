@@ -23,7 +23,7 @@ from frazil.adapters.iceberg.types import to_partition_spec, to_schema
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.schema import parse_schema
 from frazil.formats.open import open_decoder
-from frazil.materialize.ingest import decoders, isolate
+from frazil.materialize.ingest import decoders, isolate, task
 from frazil.materialize.ingest.task import ingest
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.materialize.layout import DEAD_LETTER_COLUMNS, metadata_columns
@@ -246,6 +246,35 @@ def test_a_column_that_others_added_to_the_dead_letters_is_null(read: Any) -> No
     got = read((b"k", b"no frame"), added_by_others=(Column("triaged", Scalar("boolean")),))
 
     assert got.dead("offset", "triaged") == [(0, None)]
+
+
+@pytest.mark.parametrize(("limit", "batches"), [("GATHERED_LETTERS", 3), ("GATHERED_BYTES", 7), ("", 1)])
+def test_dead_letters_of_many_chunks_are_written_together(
+    read: Any, monkeypatch: pytest.MonkeyPatch, limit: str, batches: int
+) -> None:
+    sent = [(b"k", old(0) if n % 2 else b"bad %d" % n) for n in range(14)]
+    headers: dict[int, HeaderList] = {2: None, 4: UnreadableHeaders("torn"), 6: [("a", b"b")]}
+    at_once = read(*sent, headers=headers).dead()
+    added: list[int] = []
+    add = DataFileWriter.add
+
+    def counting(files: DataFileWriter, batch: pa.RecordBatch) -> None:
+        added.extend([batch.num_rows] if "reason" in batch.schema.names else [])
+        add(files, batch)
+
+    monkeypatch.setattr(DataFileWriter, "add", counting)
+    if limit:
+        monkeypatch.setattr(task, limit, 3 if limit == "GATHERED_LETTERS" else 1)
+
+    got = read(*sent, headers=headers, chunk=2)
+
+    assert (len(added), sum(added)) == (batches, 7)
+    assert [_but_read_at(letter) for letter in got.dead()] == [_but_read_at(letter) for letter in at_once]
+    assert got.range.counts == Counts(14, 7, dead_letters=7)
+
+
+def _but_read_at(letter: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in letter.items() if name != "read_at"}
 
 
 def test_a_bad_value_with_a_bad_key_is_one_dead_letter(read: Any) -> None:

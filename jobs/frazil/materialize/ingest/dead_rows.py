@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,8 +25,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HEADERS_LEFT_OUT = "; the headers are left out: "
 """In the detail of a dead letter whose headers could not be read, before the problem."""
 
-FEW = 1024
-"""Columns that repeat a value are kept for so many dead letters of a chunk."""
+REJECT_MEMORY = 512
+"""The memory of what is said of a dead letter, about."""
 
 _MICROSECONDS = pa.timestamp("us", "UTC")
 
@@ -32,60 +34,102 @@ _LARGEST_MS = (2**63 - 1) // 1000
 """The largest number of milliseconds whose microseconds have 64 bits."""
 
 
-def dead_rows(
-    context: TaskContext,
-    *,
-    schema: pa.Schema,
-    topic: str,
-    partition: int,
-    records: Records,
-    dead: Sequence[Reject],
-    now: Callable[[], datetime],
-) -> pa.RecordBatch | None:
-    """The refused records in the dead-letter table's schema, encrypted if the spec has policies; None if there is none.
+@dataclass(frozen=True, slots=True)
+class LetterTable:
+    """The dead-letter table that a task writes to: its columns, and what its rows say of the task."""
 
-    Columns that others added to the table are null.
+    context: TaskContext
+    schema: pa.Schema
+    now: Callable[[], datetime]
+
+    def letters(self, topic: str, partition: int, records: Records, dead: Sequence[Reject]) -> Letters | None:
+        """Return the refused records of a chunk, read now; None if there is none."""
+        if not dead:
+            return None
+        places = pa.array([reject.index for reject in dead], pa.int64())
+        read_at = np.full(len(dead), int((self.now() - _EPOCH).total_seconds() * 1e6))
+        return Letters(self, topic, partition, records.take(places), tuple(dead), read_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """Refused records of one partition, without the others, and why they are refused.
+
+    `read_at` is when each was read, in microseconds since the epoch. Rows are built of the letters of many chunks: each
+    call takes about as long for the few of one chunk.
     """
-    if not dead:
-        return None
-    topic_id, generation = context.source_ids[topic]
-    constants = {
-        "topic": topic,
-        "topic_id": topic_id,
-        "generation": generation,
-        "partition": partition,
-        "batch_id": context.batch_id,
-        "table_uuid": context.rows.uuid,
-    }
-    indexes, reasons, details, paths = zip(*dead, strict=True)
-    places = pa.array(indexes, pa.int64())
-    headers = records.headers.take(places).checked()
-    values = records.values.take(places)
-    columns = {
-        "offset": records.offsets.take(places),
-        "timestamp": timestamps(records.timestamps_ms.take(places), _MICROSECONDS),
-        "key": records.keys.take(places),
-        "value": values,
-        "headers": headers.lists,
-        "reason": pa.array(reasons, pa.string()),
-        "detail": pa.array(_details(dead, headers) if headers.has_problems() else details, pa.string()),
-        "path": pa.array(paths, pa.string()),
-        "read_at": pa.array(np.full(len(dead), int((now() - _EPOCH).total_seconds() * 1e6))),
-        **named_writers(context.spec, values, headers),
-        **_optional(records, places),
-    }
-    letters = None if context.policed is None else context.policed.dead_letter_key
-    if letters is not None:
-        columns = encrypted_columns(columns, topic=topic, partition=partition, key=letters)
-    fields = zip(schema.names, schema.types, strict=True)
-    arrays = [_column(columns.get(name), constants.get(name), arrow_type, len(dead)) for name, arrow_type in fields]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    table: LetterTable
+    topic: str
+    partition: int
+    records: Records
+    rejects: tuple[Reject, ...]
+    read_at: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.rejects)
+
+    @property
+    def memory(self) -> int:
+        """The memory of the letters, about."""
+        return self.records.payload_bytes + int(self.records.headers.lists.nbytes) + len(self) * REJECT_MEMORY
+
+    @classmethod
+    def joined(cls, parts: Sequence[Letters]) -> Letters:
+        """Return the letters of these chunks of one partition, at least one."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        return replace(
+            first,
+            records=Records.joined([each.records for each in parts]),
+            rejects=tuple(chain.from_iterable(each.rejects for each in parts)),
+            read_at=np.concatenate([each.read_at for each in parts]),
+        )
+
+    def rows(self) -> pa.RecordBatch:
+        """Return the letters in the dead-letter table's schema, encrypted if the spec has policies.
+
+        Columns that others added to the table are null.
+        """
+        context, schema, records = self.table.context, self.table.schema, self.records
+        topic_id, generation = context.source_ids[self.topic]
+        constants = {
+            "topic": self.topic,
+            "topic_id": topic_id,
+            "generation": generation,
+            "partition": self.partition,
+            "batch_id": context.batch_id,
+            "table_uuid": context.rows.uuid,
+        }
+        _, reasons, details, paths = zip(*self.rejects, strict=True)
+        headers = records.headers.checked()
+        has_problems = headers.has_problems()
+        columns = {
+            "offset": records.offsets,
+            "timestamp": timestamps(records.timestamps_ms, _MICROSECONDS),
+            "key": records.keys,
+            "value": records.values,
+            "headers": headers.lists,
+            "reason": pa.array(reasons, pa.string()),
+            "detail": pa.array(_details(self.rejects, headers) if has_problems else details, pa.string()),
+            "path": pa.array(paths, pa.string()),
+            "read_at": pa.array(self.read_at),
+            **named_writers(context.spec, records.values, headers),
+            **_optional(records),
+        }
+        letters = None if context.policed is None else context.policed.dead_letter_key
+        if letters is not None:
+            columns = encrypted_columns(columns, topic=self.topic, partition=self.partition, key=letters)
+        fields = zip(schema.names, schema.types, strict=True)
+        arrays = [_column(columns.get(name), constants.get(name), arrow_type, len(self)) for name, arrow_type in fields]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _optional(records: Records, places: pa.Int64Array) -> dict[str, pa.Array]:
+def _optional(records: Records) -> dict[str, pa.Array]:
     """The fields that only some tables keep, which a replay then needs."""
     given = {"timestamp_type": records.timestamp_types, "leader_epoch": records.leader_epochs}
-    return {name: column.take(places) for name, column in given.items() if column is not None}
+    return {name: column for name, column in given.items() if column is not None}
 
 
 def timestamps(milliseconds: pa.Int64Array, arrow_type: pa.DataType) -> pa.Array:
@@ -107,15 +151,7 @@ def _column(given: pa.Array | None, constant: str | int | None, arrow_type: pa.D
         return given if given.type == arrow_type else given.cast(arrow_type)
     if given is not None or constant is None:
         return pa.nulls(count, arrow_type)
-    if count > FEW:
-        return pa.repeat(pa.scalar(constant).cast(arrow_type), count)
-    return _repeated_few(constant, arrow_type).slice(0, count)
-
-
-@lru_cache(maxsize=64)
-def _repeated_few(value: str | int, arrow_type: pa.DataType) -> pa.Array:
-    """Return a column that the chunks of a task share: making it anew takes longer than their few dead letters."""
-    return pa.repeat(pa.scalar(value).cast(arrow_type), FEW)
+    return pa.repeat(pa.scalar(constant).cast(arrow_type), count)
 
 
 def _details(dead: Sequence[Reject], headers: Headers) -> list[str]:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from frazil.formats.decoder import NO_INDEXES, Indexes
 from frazil.formats.framing import Framed
 from frazil.formats.open import grouping_of, has_framing_headers
-from frazil.materialize.ingest.dead_rows import dead_rows
+from frazil.materialize.ingest.dead_rows import Letters, LetterTable
 from frazil.materialize.ingest.decoders import TaskSchemas
 from frazil.materialize.ingest.isolate import Refused, blanked, defect, isolating
 from frazil.materialize.ingest.part_size import PartSize
@@ -49,14 +49,14 @@ class NewRows:
 
 @dataclass(frozen=True, slots=True)
 class DecodedRecords:
-    """What became of the first `read` records of a chunk. `dead_letters` are in their table's schema.
+    """What became of the first `read` records of a chunk. `letters` are those that became dead letters.
 
     `incomplete` are those whose rows take values from others, `truncates` the offsets of those that take out all rows.
     """
 
     read: int
     tables: tuple[NewRows, ...]
-    dead_letters: pa.RecordBatch | None
+    letters: Letters | None
     dead_letters_by_reason: Mapping[str, int]
     skipped_by_reason: Mapping[str, int]
     truncated_nanos: int
@@ -83,6 +83,11 @@ class DecodedRecords:
         (only,) = self.tables
         return only.deletes
 
+    @property
+    def dead_letters(self) -> pa.RecordBatch | None:
+        """The dead letters in their table's schema; None if there is none."""
+        return None if self.letters is None else self.letters.rows()
+
     def of_table(self, place: int) -> DecodedRecords:
         """Return what became of the records in one table of a group."""
         return replace(self, tables=(self.tables[place],))
@@ -106,13 +111,11 @@ class RecordDecoder:
         spec = context.spec
         self.table = spec.identifier
         self.quotes_values = context.policed is None
-        self._context = context
         self._spec = spec
         self._tables = tuple(tables)
         self._router = router
         self._has_shapes = router is None and len(tables) > 1
-        self._dead_letter_schema = dead_letter_schema
-        self._now = now
+        self._letters = LetterTable(context, dead_letter_schema, now)
         self.group_values = grouping_of(spec.value, spec.wire_format)
         self._group_keys = grouping_of(spec.key, spec.wire_format, of_key=True)
         self._reads_keys_by_schema = reads_keys_by_schema(spec)
@@ -189,15 +192,7 @@ class RecordDecoder:
                 NewRows(each.rows, offsets if each.accepted is None else offsets[each.accepted], each.deletes)
                 for each in decoded
             ),
-            dead_letters=dead_rows(
-                self._context,
-                schema=self._dead_letter_schema,
-                topic=topic,
-                partition=partition,
-                records=given,
-                dead=dead,
-                now=self._now,
-            ),
+            letters=self._letters.letters(topic, partition, given, dead),
             dead_letters_by_reason={each.value: n for each, n in Counter(reject.reason for reject in dead).items()},
             skipped_by_reason=skipped,
             truncated_nanos=count(each.truncated_nanos for each in decoded),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from frazil.formats.open import embedded_schema
+from frazil.materialize.ingest.dead_rows import Letters
 from frazil.materialize.ingest.decode import DecodedRecords, NewRows, RecordDecoder, open_records
 from frazil.materialize.ingest.decoders import TaskSchemas, UnknownIds
 from frazil.materialize.ingest.payloads import Stop
@@ -33,6 +34,10 @@ from frazil.modes.wanted import as_array
 from frazil.ports import RecordReader, SchemaRegistry
 from frazil.proof.tally import sums_of
 from frazil.records import Records
+
+GATHERED_LETTERS = 1 << 14
+GATHERED_BYTES = 8 << 20
+"""Dead letters of a range are written once there are so many, or they take so much memory."""
 
 
 def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) -> TaskResult:
@@ -99,6 +104,9 @@ class _Work:
     undeclared_fields: int = 0
     incomplete: list[IncompleteRecords] = field(default_factory=list)
     truncates: list[Truncates] = field(default_factory=list)
+    letters: list[Letters] = field(default_factory=list)
+    letters_held: int = 0
+    letter_bytes_held: int = 0
 
     def written(self) -> tuple[RouteFiles, ...]:
         """Return what was written for each table, whose files end."""
@@ -112,8 +120,6 @@ class _Work:
                 with self.decoder.defects_named(wanted.topic, wanted.partition, records):
                     for files, new in zip(self.rows, decoded.tables, strict=True):
                         files.add(new.rows)
-                    if decoded.dead_letters is not None:
-                        self.dead_letters.add(decoded.dead_letters)
                 for deletes, new in zip(self.deletes, decoded.tables, strict=True):
                     deletes.extend(() if new.deletes is None else (new.deletes,))
                 self.incomplete += decoded.incomplete
@@ -122,9 +128,28 @@ class _Work:
                 self.truncated_nanos += decoded.truncated_nanos
                 self.undeclared_fields += decoded.undeclared_fields
                 tally.add(records, decoded)
+                if decoded.letters is not None:
+                    self._gather(decoded.letters)
             if tally.stop is not None or tally.spent:
                 break
+        self._write_letters()
         return replace(tally.result(), routes=tuple(tally.tables)) if self.context.routes else tally.result()
+
+    def _gather(self, letters: Letters) -> None:
+        """Keep the letters of a chunk until there are many, or the range ends."""
+        self.letters.append(letters)
+        self.letters_held += len(letters)
+        self.letter_bytes_held += letters.memory
+        if self.letters_held >= GATHERED_LETTERS or self.letter_bytes_held >= GATHERED_BYTES:
+            self._write_letters()
+
+    def _write_letters(self) -> None:
+        if not self.letters:
+            return
+        letters = Letters.joined(self.letters)
+        self.letters, self.letters_held, self.letter_bytes_held = [], 0, 0
+        with self.decoder.defects_named(letters.topic, letters.partition, letters.records):
+            self.dead_letters.add(letters.rows())
 
 
 def _rows_of(new: NewRows) -> RouteRows:

@@ -172,9 +172,9 @@ class Redecoder:
         self.undeclared_fields += decoded.undeclared_fields
         for reason, count in decoded.skipped_by_reason.items():
             self.stayed[reason] += count
-        if decoded.dead_letters is not None:
+        if (letters := decoded.dead_letters) is not None:
             names = ["offset", "reason", "path", "detail"]
-            for letter in decoded.dead_letters.select(names).to_pylist():
+            for letter in letters.select(names).to_pylist():
                 at = f" at {letter['path']}" if letter["path"] else ""
                 detail = "" if self.spec.masked else letter["detail"]  # it is encrypted
                 self._stays(source, letter["offset"], letter["reason"], f"{detail}{at}")
