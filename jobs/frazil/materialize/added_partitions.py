@@ -1,4 +1,4 @@
-"""Partitions that were added to the topic of a table whose records are ordered by their offsets (decision 0036).
+"""Partitions that were added to the topic of tables whose records are ordered by their offsets (decision 0036).
 
 A key may have moved to one of them, and offsets of two partitions do not say which record is newer. So the partitions
 that the table has are first read to the ends that they had when the others were seen; after that, timestamps order the
@@ -7,7 +7,7 @@ records of a key.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -26,23 +26,25 @@ from frazil.model.progress import SourceProgress
 from frazil.model.spec import TableSpec
 from frazil.ports import Lake
 
+Ordered = tuple[TableSpec, Standing]
+"""A table, alone or of a group, whose tables have equal offsets."""
+
 
 def may_order_by_time(spec: TableSpec) -> bool:
     """Return whether timestamps can order the records of this table later, which offsets order now."""
-    by_offset = spec.write in ("upsert", "history") and not spec.order
-    return by_offset and spec.group is None and "timestamp" in spec.metadata.keep
+    return spec.write in ("upsert", "history") and not spec.order and "timestamp" in spec.metadata.keep
 
 
-def without_waiting(spec: TableSpec, source: SourceProgress, facts: TopicFacts, first: Mapping[int, int]) -> TopicFacts:
-    """Return what is read of the topic as long as offsets order its records: others wait.
+def without_waiting(tables: Sequence[Ordered], source: SourceProgress, facts: TopicFacts) -> TopicFacts:
+    """Return what is read of the topic as long as offsets order the records of one of the tables: others wait.
 
-    These are the partitions that the table has, up to the offsets `first`, which order records by offset.
+    These are the partitions that the tables have, up to the offsets up to which offsets order records.
     """
-    if not _waiting(spec, source, facts):
+    if not any(_waiting(spec, source, facts) for spec, _ in tables):
         return facts
     read = {number: progress.next for number, progress in source.partitions.items()}
     there = ((number, each) for number, each in facts.partitions.items() if number in read)
-    ends = {number: max(offset, read.get(number, 0)) for number, offset in first.items()}
+    ends = {number: max(offset, read.get(number, 0)) for number, offset in _first_of_all(tables).items()}
     return replace(facts, partitions={number: _up_to(each, ends.get(number, each.end)) for number, each in there})
 
 
@@ -74,16 +76,31 @@ class NextOrder:
             lake.set_property_at(at.view, SPEC_PROPERTY, spec_property(after)[SPEC_PROPERTY])
 
 
-def next_order(given: TableSpec, at: Standing, facts: TopicFacts) -> NextOrder | None:
+def record_orders(lake: Lake, tables: Sequence[Ordered], topics: Sequence[TopicFacts]) -> bool:
+    """Record the orders that the tables are to have before their next batch. Return whether one gets another order.
+
+    The specs are those that are written. Nothing is read before every table has its order, so a process that dies
+    between two of these commits leaves the next run the rest.
+    """
+    described = {facts.topic: facts for facts in topics}
+    found = [(spec, at, _next_order(spec, at, described, _first_of_all(tables))) for spec, at in tables]
+    for spec, at, order in found:
+        if order is not None:
+            order.commit(lake, spec, at)
+    return any(order is not None for _, _, order in found)
+
+
+def _next_order(
+    given: TableSpec, at: Standing, topics: Mapping[str, TopicFacts], of_all: Mapping[int, int]
+) -> NextOrder | None:
     """Return the order that the table is to have before its next batch; None if it has it.
 
-    `given` is the spec as it is written. A table that was rolled back or rewound reads offsets again that offsets had
-    ordered, and they do so again, unless the spec names the timestamps by now.
+    A table that was rolled back or rewound reads offsets again that offsets had ordered, and they do so again, unless
+    the spec names the timestamps by now. `of_all` are the offsets up to which offsets order the records of any table.
     """
-    spec = ordered_as(given, at.view.properties)
-    source = next((each for each in at.state.sources if each.topic == facts.topic), None)
-    first = offsets_first(spec, at)
-    if source is None or not {*source.partitions} <= {*facts.partitions} or not (first or at.state.epoch):
+    spec, source = ordered_as(given, at.view.properties), at.state.sources[0]
+    facts, first = topics.get(source.topic), offsets_first(spec, at)
+    if facts is None or not {*source.partitions} <= {*facts.partitions} or not (first or at.state.epoch):
         return None
     read = {number: progress.next for number, progress in source.partitions.items()}
     if first and spec.order_by is not None:
@@ -94,8 +111,18 @@ def next_order(given: TableSpec, at: Standing, facts: TopicFacts) -> NextOrder |
     if not _waiting(spec, source, facts):
         return None
     if not first:
-        return NextOrder({number: facts.partitions[number].end for number in read}, by_time=False)
-    return NextOrder(read, by_time=True) if all(read.get(n, 0) >= offset for n, offset in first.items()) else None
+        ends = {number: of_all.get(number, facts.partitions[number].end) for number in read}
+        return NextOrder(ends, by_time=False)
+    return NextOrder(read, by_time=True) if all(read.get(n, 0) >= offset for n, offset in of_all.items()) else None
+
+
+def _first_of_all(tables: Sequence[Ordered]) -> Mapping[int, int]:
+    """Return the offsets up to which offsets order the records of any of the tables, by partition."""
+    ends: dict[int, int] = {}
+    for spec, at in tables:
+        for number, offset in offsets_first(spec, at).items():
+            ends[number] = max(offset, ends.get(number, 0))
+    return ends
 
 
 def offsets_first(spec: TableSpec, at: Standing) -> Mapping[int, int]:

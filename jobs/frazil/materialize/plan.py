@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from frazil.materialize.added_partitions import may_order_by_time, offsets_first, without_waiting
+from frazil.materialize.added_partitions import Ordered, may_order_by_time, without_waiting
 from frazil.materialize.budget import RecordBytes, fit
 from frazil.materialize.pause.pausing import Pause, accepted_through, pause_of
 from frazil.materialize.state import Standing
@@ -38,11 +38,11 @@ def plan_batch(
     schemas: WriterSchemas,
     batch_id: str,
     added: Sequence[SourceProgress] = (),
-    others: Sequence[TableSpec] = (),
+    others: Sequence[Ordered] = (),
 ) -> Plan:
     """Return the next offsets to read, or that there are none, or why the table must pause.
 
-    `others` are the specs of the other tables of the group. `added` are the topics that the table has never been read
+    `others` are the other tables of the group. `added` are the topics that the table has never been read
     from, at their first offsets.
     """
     paused = pause_of(at.view.properties)
@@ -51,11 +51,11 @@ def plan_batch(
     begun = replace(_begun_later(at.state, topics), pipeline=spec.pipeline.name)
     state = begun.with_topics(added)
     problems = source_problems(spec, at, topics)
-    problems += [problem for other in others for problem in _problems_of_order(other, begun, topics)]
+    problems += [problem for other, _ in others for problem in _problems_of_order(other, begun, topics)]
     if problems:
         return Halt(spec.identifier, together(problems))
-    every, first = tuple(topics), offsets_first(spec, at) if may_order_by_time(spec) else {}
-    topics = [without_waiting(spec, _source(state, facts), facts, first) for facts in topics]
+    every, tables = tuple(topics), [(spec, at), *others]
+    topics = [without_waiting(tables, _source(state, facts), facts) for facts in topics]
     accepted = accepted_through(at.view.properties)
     pending = [e for facts in topics for e in _pending(_source(state, facts), facts, accepted.get(facts.topic, {}))]
     ranges = fit(pending, spec.trigger, record_bytes=_record_bytes(at), turn=at.state.epoch)
@@ -175,14 +175,10 @@ def _added_partitions(spec: TableSpec, source: SourceProgress, facts: TopicFacts
     """Yield the error for a table that is ordered by offsets, whose keys may be in other partitions now."""
     added = sorted(facts.partitions.keys() - source.partitions.keys())
     if spec.write in ("upsert", "history") and not spec.order and added and not may_order_by_time(spec):
-        hint = f"add timestamp to metadata.keep in {spec.source_file}: then it orders the records of a key"
-        if spec.group is not None:
-            by_time = f"write order_by: {spec.metadata.prefix}timestamp in each shape that follows keys"
-            hint = f"{by_time} of {spec.source_file}, and other names of tables: those that exist keep their order"
         yield SourceChangedError(
             f"{spec.identifier}: {facts.topic} has {plural(len(added), 'partition')} more than when the table began:"
             " a key may be in another partition now, and offsets of two partitions do not say which record is newer",
-            hint=hint,
+            hint=f"add timestamp to metadata.keep in {spec.source_file}: then it orders the records of a key",
         )
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 
 from frazil.materialize.account import Ingested
-from frazil.materialize.added_partitions import next_order
+from frazil.materialize.added_partitions import record_orders
 from frazil.materialize.branches import Staged
 from frazil.materialize.changed_spec.applied_spec import naming_topics, ordered_as
 from frazil.materialize.clients import Clients, ClientSource, Step
@@ -100,7 +100,7 @@ class TableRun:
         with self._step("plan"):
             topics = describe_topics(self.clients.topics, self.spec)
             plan = self._plan(here, topics)
-        if not isinstance(plan, Halt) and self._gets_order(self._first(here), topics):
+        if not isinstance(plan, Halt) and self._gets_order(here, topics):
             return Again()
         if not isinstance(plan, BatchPlan):
             return self._without_a_batch(plan, here)
@@ -222,15 +222,15 @@ class TableRun:
         check_ledger_not_lost(lake, first.spec, [table.spec for table in others])
         view = ensure_table(lake, topics, registry, first.spec, new_writer=self.writer, adopt=self.adopt)
         ledger = first.stands(view)
-        for table in self.tables:
-            table.spec = ordered_as(naming_topics(table.given, ledger.state), view.properties)
-        self.spec = first.spec
+        self.spec = first.spec = ordered_as(naming_topics(first.given, ledger.state), view.properties)
         here = {first.identifier: ledger}
         for table in others:
+            table.spec = naming_topics(table.given, ledger.state)
             begin = partial(beginning, table.spec, ledger)
             view = ensure_table(
                 lake, topics, registry, table.spec, new_writer=self.writer, adopt=self.adopt, begin=begin
             )
+            table.spec = ordered_as(table.spec, view.properties)
             here[table.identifier] = table.stands(view)
         return self._noted(here)
 
@@ -272,20 +272,16 @@ class TableRun:
         """The table, or the ledger of the group."""
         return here[self.spec.identifier]
 
-    def _gets_order(self, at: Standing, topics: Sequence[TopicFacts]) -> bool:
-        """Return whether the records of the next batches have another order, which is recorded then."""
-        first = next((each for each in topics if each.topic == at.state.sources[0].topic), None)
-        order = None if first is None else next_order(self.tables[0].given, at, first)
-        if order is not None:
-            order.commit(self.clients.lake, self.spec, at)
-        return order is not None
+    def _gets_order(self, here: Places, topics: Sequence[TopicFacts]) -> bool:
+        """Return whether the records of the next batches have another order in a table, which is recorded then."""
+        return record_orders(self.clients.lake, [(each.given, here[each.identifier]) for each in self.tables], topics)
 
     def _plan(self, here: Places, topics: Sequence[TopicFacts]) -> Plan:
         ledger = self._first(here)
         self.tables[0].warnings.warn_of_changes(ledger, topics)
         added = added_topics(self.clients.topics, self.spec, ledger.state, topics)
         schemas, batch_id = self._known_schemas(), self.clients.new_id()
-        others = [table.spec for table in self.tables[1:]]
+        others = [(table.spec, here[table.identifier]) for table in self.tables[1:]]
         return plan_batch(self.spec, ledger, topics, schemas=schemas, batch_id=batch_id, added=added, others=others)
 
     def _without_a_batch(self, plan: Halt | NothingToDo, here: Places) -> NothingToDo:

@@ -237,18 +237,6 @@ def test_one_paused_shape_pauses_all(shapes: Shapes) -> None:
     assert {shapes.stands(table).state.epoch for table in TABLES} == {1}
 
 
-def test_partitions_that_are_added_pause_all_where_one_shape_is_ordered_by_offset(shapes: Shapes) -> None:
-    by_offset = (*shapes.tables[:2], replace(shapes.tables[2], order_by=None))
-    shapes.send(("a", 1, 10, 0))
-    shapes.catch_up(shapes.driver(tables=by_offset))
-    shapes.world.records[2] = []
-    shapes.send(("b", 2, 20, 2))
-
-    says = r"lake\.history: orders has 1 partition more(.|\n)*order_by: kafka_timestamp in each shape"
-    with pytest.raises(SourceChangedError, match=says):
-        shapes.driver(tables=by_offset).batch()
-
-
 def test_the_pause_of_the_log_is_that_of_the_group(begun: Shapes) -> None:
     begun.world.lake.set_properties("lake.log", put={PAUSED_PROPERTY: "by hand"})
     before = {table: begun.stands(table).state.epoch for table in TABLES}

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from frazil.materialize.added_partitions import Ordered
+from frazil.materialize.changed_spec.applied_spec import as_applied
 from frazil.materialize.clients import STEPS, Step
 from frazil.materialize.create import initial_columns, problems_of_new_table
 from frazil.materialize.dead_letter_checks import check_dead_letters
@@ -113,6 +116,15 @@ def _group(preview: Preview, facts: Facts, here: Standing | None) -> None:
         preview.add(step, [problem])
 
 
+def _others(facts: Facts) -> Iterator[Ordered]:
+    """Yield the other tables of a group by the specs that they follow."""
+    for name, view in facts.others.items():
+        with suppress(FrazilError):  # reported for the table itself
+            if view is not None:
+                at = standing(view, pipeline=facts.spec.pipeline)
+                yield as_applied(replace(facts.spec, table=name), view.properties), at
+
+
 def _table(preview: Preview, facts: Facts, here: Standing, batch_id: str) -> None:
     """A pause is the only obstacle to the steps after `recover`, where there is one."""
     spec, view, paused = facts.spec, here.view, PAUSED_PROPERTY in here.view.properties
@@ -127,6 +139,9 @@ def _table(preview: Preview, facts: Facts, here: Standing, batch_id: str) -> Non
         preview.add("follow_spec" if isinstance(refusal, SpecChangeError) else "evolve", [refusal])
     if spec.ledger is None:
         topics = facts.topics or ()
-        preview.plan = plan_batch(spec, here, topics, schemas=schemas, batch_id=batch_id, added=facts.added)
+        others = list(_others(facts))
+        preview.plan = plan_batch(
+            spec, here, topics, schemas=schemas, batch_id=batch_id, added=facts.added, others=others
+        )
         preview.add("plan", [preview.plan.error] if isinstance(preview.plan, Halt) else [])
     preview.add("announce", () if changes is None else delta_problems(spec, changes.columns))
