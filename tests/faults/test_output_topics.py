@@ -17,6 +17,7 @@ from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import FencedError, OutputSchemaError, TopicMissingError
 from frazil.model.outputs import OutputSpec
 from tests.fakes.watched_outputs import MOMENTS, watched_outputs
+from tests.faults.test_keyed import Changelog
 from tests.faults.test_killed import drivers
 from tests.faults.world import WAIT_SECONDS, World, admin_of, jdbc_catalog, new_world, register, with_trigger
 from tests.made_topics import make_topic
@@ -36,8 +37,11 @@ def sending(services: LocalServices, tmp_path: Path) -> World:
     return with_output(with_trigger(new_world(services, jdbc_catalog(tmp_path / "warehouse")), rows=6))
 
 
-def read_committed(world: World) -> list[tuple[int, bytes, int]]:
-    """Partition, key and number of each record up to the end of the topic, which no open transaction holds back."""
+def read_committed(world: World) -> list[tuple[int, bytes, int | None]]:
+    """Partition, key and number of each record up to the end of the topic, which no open transaction holds back.
+
+    The number of a tombstone is None.
+    """
     (output,) = world.spec.outputs
     settings = {"group.id": f"{output.topic}-reader", "isolation.level": "read_committed", "log_level": 0}
     settings |= {"enable.auto.commit": False, "enable.partition.eof": False, "auto.offset.reset": "earliest"}
@@ -48,7 +52,7 @@ def read_committed(world: World) -> list[tuple[int, bytes, int]]:
         consumer.close()
 
 
-def _of_partition(consumer: Consumer, topic: str, partition: int) -> Iterator[tuple[int, bytes, int]]:
+def _of_partition(consumer: Consumer, topic: str, partition: int) -> Iterator[tuple[int, bytes, int | None]]:
     place = TopicPartition(topic, partition, 0)
     _, end = consumer.get_watermark_offsets(place, timeout=WAIT_SECONDS)
     consumer.assign([place])
@@ -56,7 +60,8 @@ def _of_partition(consumer: Consumer, topic: str, partition: int) -> Iterator[tu
     while consumer.position([place])[0].offset < end and time.monotonic() < until:
         message = consumer.poll(0.2)
         if message is not None and message.error() is None:
-            yield partition, bytes(message.key() or b""), _number(message.value() or b"")
+            value = message.value()
+            yield partition, bytes(message.key() or b""), None if value is None else _number(bytes(value))
         elif consumer.position([place])[0].offset < 0 and end == 0:
             break
 
@@ -73,7 +78,11 @@ def _number(payload: bytes) -> int:
 
 
 def assert_each_row_is_sent_once(world: World) -> None:
-    assert sorted(number for _, _, number in read_committed(world)) == sorted(world.rows.values())
+    assert sorted(numbers_of(world)) == sorted(world.rows.values())
+
+
+def numbers_of(world: World) -> list[int]:
+    return [number for _, _, number in read_committed(world) if number is not None]
 
 
 def test_a_reader_of_committed_records_has_each_row_once(sending: World) -> None:
@@ -84,8 +93,8 @@ def test_a_reader_of_committed_records_has_each_row_once(sending: World) -> None
 
     found = read_committed(sending)
 
-    assert sorted(number for _, _, number in found) == sorted(sending.rows.values())
-    assert {key for _, key, number in found} == {f"key-{n}".encode() for n in sending.rows.values()}
+    assert sorted(numbers_of(sending)) == sorted(sending.rows.values())
+    assert {key for _, key, _ in found} == {f"key-{n}".encode() for n in sending.rows.values()}
 
 
 def test_killed_at_each_moment_each_row_is_sent_once(sending: World, tmp_path: Path) -> None:
@@ -96,6 +105,24 @@ def test_killed_at_each_moment_each_row_is_sent_once(sending: World, tmp_path: P
         assert start.run("nobody") == "done"
 
     assert_each_row_is_sent_once(sending)
+
+
+def test_killed_inside_a_send_the_topic_has_the_rows_of_a_table_that_follows_keys(
+    sending: World, tmp_path: Path
+) -> None:
+    changelog = Changelog.of(sending)
+    with drivers(changelog.world, tmp_path) as start:
+        for moment in ("in transaction", "sent"):
+            changelog.change()
+            assert start.run("driver", moment) == "killed", moment
+        assert start.run("nobody") == "done"
+
+    found = read_committed(sending)
+    last = {key.decode(): number for _, key, number in found}
+    numbers = [number for *_, number in found if number is not None]
+    assert {key: n for key, n in last.items() if n is not None} == {key: n for key, (_, n) in changelog.newest.items()}
+    assert None in last.values()
+    assert len(numbers) == len(set(numbers))
 
 
 def test_an_open_transaction_of_a_killed_driver_is_ended_by_the_next_one(sending: World, tmp_path: Path) -> None:

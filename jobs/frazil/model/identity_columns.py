@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from frazil.model.columns import Column, Struct
 
+HALVES = ("frazil_identity_1", "frazil_identity_2")
+"""The columns of the two halves of the hash of a row's identity."""
+
 
 def column_at(
     path: str, columns: Sequence[Column], former_names: Mapping[str, tuple[str, ...]]

@@ -59,7 +59,8 @@ class OutputRecord:
     """What a table records about an output, which never changes but for `started`.
 
     The output follows the table from the epoch `first` on, whose rows it does not have. `started`: each shard has had a
-    marker since, so that a missing one was lost.
+    marker since, so that a missing one was lost. `key_schema` is the id of the schema of keys at that time, if they
+    have one.
     """
 
     topic: str
@@ -67,11 +68,12 @@ class OutputRecord:
     shards: int
     first: Marker
     started: bool = False
+    key_schema: int | None = None
 
     def text(self) -> str:
         first = {"epoch": self.first.epoch, "snapshot": self.first.snapshot_id}
         fields = {"topic": self.topic, "key": self.key, "shards": self.shards, "first": first, "started": self.started}
-        return json.dumps(fields)
+        return json.dumps(fields | ({} if self.key_schema is None else {"key_schema": self.key_schema}))
 
 
 def record_in(properties: Mapping[str, str], output: OutputSpec) -> OutputRecord | None:
@@ -86,6 +88,7 @@ def record_in(properties: Mapping[str, str], output: OutputSpec) -> OutputRecord
         shards=value["shards"],
         first=Marker(value["first"]["epoch"], value["first"]["snapshot"]),
         started=value["started"],
+        key_schema=value.get("key_schema"),
     )
 
 

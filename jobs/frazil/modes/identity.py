@@ -29,8 +29,9 @@ import pyarrow as pa
 from frazil.formats.arrow import arrow_schema, type_of
 from frazil.formats.native import native_available
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
+from frazil.model.identity_columns import HALVES
 
-FIRST, SECOND = "frazil_identity_1", "frazil_identity_2"
+FIRST, SECOND = HALVES
 COLUMNS = (
     Column(FIRST, Scalar("long"), doc="The first half of the hash of the row's identity."),
     Column(SECOND, Scalar("long"), doc="The second half of the hash of the row's identity."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
@@ -42,6 +43,23 @@ def schema_of(columns: Sequence[Column], *, name: str, namespace: str, table: st
         )
     record = {"type": "record", "name": name, "namespace": namespace, "fields": _fields(columns, name)}
     return json.dumps(record, separators=(",", ":"))
+
+
+def undocumented(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Return the columns without their docs, at any depth."""
+    return tuple(replace(column, doc=None, type=_undocumented(column.type)) for column in columns)
+
+
+def _undocumented(kind: ColumnType) -> ColumnType:
+    match kind:
+        case Struct(columns):
+            return Struct(undocumented(columns))
+        case ListOf(element):
+            return ListOf(_undocumented(element))
+        case MapOf(key, value):
+            return MapOf(_undocumented(key), _undocumented(value))
+        case _:
+            return kind
 
 
 def _bad_names(columns: Sequence[Column], path: str = "") -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -11,10 +11,11 @@ from frazil.model.errors import CommitRejectedError, ContendedError, OutputHalte
 from frazil.model.outputs import OUTPUT_TAG, Marker, OutputRecord, OutputSpec, ShardPlace, record_in
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
+from frazil.outputs.epoch_records import KeysAndValues, changes_of, rows_of
 from frazil.outputs.placing import Placing
-from frazil.outputs.ports import OutputClients, ShardProducer
+from frazil.outputs.ports import OutputClients, OutputRows, ShardProducer
 from frazil.outputs.records import RecordEncoder, registered_encoder, shape_of
-from frazil.outputs.unsent import check_marker, head_epoch, unsent_epochs
+from frazil.outputs.unsent import Epoch, check_marker, check_parent, head_epoch, unsent_epochs
 from frazil.ports import Lake
 
 RENEW_EVERY = timedelta(hours=12)
@@ -119,13 +120,14 @@ class FollowedOutput:
         now: datetime,
     ) -> int:
         encoder = registered_encoder(clients.schemas, self.spec, self.output, shape_of(self.spec, self.output, view))
+        self._check_key_schema(view, record, encoder)
         placing = Placing(self.output.shards, self._partitions(clients, view))
         found = clients.topics.markers(places) if record.started else []
         markers = [self._checked(view, record, marker, shard) for shard, marker in enumerate(found)]
         sent = 0
         if not record.started or any(self._is_due(view, marker, now) for marker in markers):
             self._open(clients, places)
-            view = self._started(lake, view, record, now=now)
+            view = self._started(lake, view, record, encoder, now=now)
             sent = sum(
                 self._send_shard(clients, view, encoder, placing, shard, now=now) for shard in range(len(places))
             )
@@ -153,7 +155,20 @@ class FollowedOutput:
             for place in places:
                 self.producers.append(clients.topics.open(place))
 
-    def _started(self, lake: Lake, view: TableView, record: OutputRecord, *, now: datetime) -> TableView:
+    def _check_key_schema(self, view: TableView, record: OutputRecord, encoder: RecordEncoder) -> None:
+        """Raise OutputHaltedError if the keys of a table that follows keys would have other bytes than before."""
+        now = encoder.key_schema
+        if self.spec.write == "upsert" and record.started and record.key_schema != now:
+            raise OutputHaltedError(
+                f"{view.identifier}: the keys of the output {self.output.name} have another schema since a column of"
+                f" the key changed: expected the id {record.key_schema}, found {now}: the records of a key would not"
+                " replace those that the topic has",
+                hint="give the output another `name` and another topic",
+            )
+
+    def _started(
+        self, lake: Lake, view: TableView, record: OutputRecord, encoder: RecordEncoder, *, now: datetime
+    ) -> TableView:
         """Give each shard its first marker, and let the table record that each has one."""
         if record.started:
             return view
@@ -163,7 +178,7 @@ class FollowedOutput:
                 producer.send((), replace(record.first, at=now))
             elif marker != record.first:
                 raise self._from_elsewhere(view, record, marker, shard)
-        started = replace(record, started=True)
+        started = replace(record, started=True, key_schema=encoder.key_schema)
         lake.set_properties(view.identifier, put={self.output.property_name: started.text()})
         return lake.load(view.identifier) or view
 
@@ -188,12 +203,19 @@ class FollowedOutput:
         marker = self._checked(view, record, producer.marker(), shard)
         unsent = unsent_epochs(view, self.output, marker)
         for epoch in unsent:
-            rows = clients.rows.added(view, epoch.snapshot.id, encoder.shape.names)
-            records = placing.of_shard(encoder.encoded(rows), shard)
-            sent += producer.send(records, replace(epoch.marker, at=now))
+            encoded = self._encoded(clients.rows, view, epoch, encoder)
+            sent += producer.send(placing.of_shard(encoded, shard), replace(epoch.marker, at=now))
         if not unsent and self._is_due(view, marker, now):
             producer.send((), replace(marker, at=now))
         return sent
+
+    def _encoded(
+        self, rows: OutputRows, view: TableView, epoch: Epoch, encoder: RecordEncoder
+    ) -> Iterator[KeysAndValues]:
+        if self.spec.write != "upsert":
+            return rows_of(rows, view, epoch.snapshot.id, encoder)
+        check_parent(view, self.output, epoch)
+        return changes_of(rows, view, epoch.snapshot.id, encoder)
 
     def _checked(self, view: TableView, record: OutputRecord, marker: Marker | None, shard: int) -> Marker:
         return check_marker(view, self.output, record, marker, shard=shard)

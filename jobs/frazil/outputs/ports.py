@@ -85,6 +85,10 @@ class OutputRows(Protocol):
         """
         ...
 
+    def removed(self, view: TableView, snapshot_id: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of its parent that a snapshot took out, likewise. The view must have the parent."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class OutputClients:

@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from frazil.model.columns import Column, Scalar
 from frazil.model.errors import OutputSchemaError
+from frazil.model.identity_columns import HALVES
 from frazil.model.outputs import OutputSpec
 from frazil.model.snapshot import TableView
 from frazil.model.spec import METADATA_NAMES, TableSpec
-from frazil.outputs.avro_schema import schema_of
+from frazil.outputs.avro_schema import schema_of, undocumented
 from frazil.outputs.encode import AvroEncoder, as_bytes
 from frazil.outputs.ports import OutputSchemas
 
@@ -37,8 +38,8 @@ class RecordShape:
 def shape_of(spec: TableSpec, output: OutputSpec, view: TableView) -> RecordShape:
     """Return the columns of an output's records. Raises OutputSchemaError for columns that the table lacks."""
     known = {column.name: column for column in view.columns}
-    metadata = {spec.metadata.prefix + name for name in METADATA_NAMES}
-    named = output.columns or tuple(name for name in known if name not in metadata)
+    internal = {*(spec.metadata.prefix + name for name in METADATA_NAMES), *(HALVES if spec.follows_keys else ())}
+    named = output.columns or tuple(name for name in known if name not in internal)
     missing = [name for name in dict.fromkeys((*output.key, *named)) if name not in known]
     if missing:
         raise OutputSchemaError(
@@ -59,12 +60,18 @@ class RecordEncoder:
     value: AvroEncoder
     key: AvroEncoder | None
 
+    @property
+    def key_schema(self) -> int | None:
+        """The id of the schema of keys; None if they have none."""
+        return None if self.key is None else self.key.schema_id
+
     def encoded(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.Array | None, pa.Array]]:
         """Yield the keys and the values of rows."""
         for rows in batches:
-            yield self._keys(rows), self.value.payloads(rows)
+            yield self.keys(rows), self.value.payloads(rows)
 
-    def _keys(self, rows: pa.RecordBatch) -> pa.Array | None:
+    def keys(self, rows: pa.RecordBatch) -> pa.Array | None:
+        """Return the keys of rows, which have the columns of the key at least; None if records have no keys."""
         if self.key is not None:
             return self.key.payloads(rows)
         return as_bytes(rows.column(self.shape.key[0].name)) if self.shape.key else None
@@ -73,11 +80,14 @@ class RecordEncoder:
 def registered_encoder(
     schemas: OutputSchemas, spec: TableSpec, output: OutputSpec, shape: RecordShape
 ) -> RecordEncoder:
-    """Register the schemas of key and value. Raises OutputSchemaError if a subject's compatibility forbids one."""
+    """Register the schemas of key and value. Raises OutputSchemaError if a subject's compatibility forbids one.
+
+    That of the key has no docs: another one would change the id, and so the bytes of equal keys.
+    """
     value = _registered(schemas, spec, shape.value, subject=f"{output.topic}-value", name=spec.table)
     if not shape.key or shape.raw_key:
         return RecordEncoder(shape, value, None)
-    key = _registered(schemas, spec, shape.key, subject=f"{output.topic}-key", name=f"{spec.table}_key")
+    key = _registered(schemas, spec, undocumented(shape.key), subject=f"{output.topic}-key", name=f"{spec.table}_key")
     return RecordEncoder(shape, value, key)
 
 

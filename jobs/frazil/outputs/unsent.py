@@ -66,6 +66,17 @@ def check_marker(
     )
 
 
+def check_parent(view: TableView, output: OutputSpec, epoch: Epoch) -> None:
+    """Raise OutputHaltedError if it is not known which rows an epoch took out: the snapshot before it expired."""
+    if epoch.snapshot.parent_id in view.snapshots:
+        return
+    raise OutputHaltedError(
+        f"{view.identifier}: the snapshot {epoch.snapshot.parent_id} expired before the output {output.name} sent epoch"
+        f" {epoch.number} to the topic {output.topic}: which rows the epoch took out cannot be read any more",
+        hint="give the output another `name` and another topic, which begin at the table's present epoch",
+    )
+
+
 def _recorded(view: TableView, output: OutputSpec, record: OutputRecord) -> int:
     """Return the epoch that the table records as sent."""
     tagged = view.snapshots.get(view.tags.get(output.tag, -1))

@@ -18,7 +18,7 @@ OUTPUT_KEY = Key(
     "key",
     ListOf(COLUMN_NAME, example="[user_id]"),
     "The columns that make a record's key. One column of text or bytes is the key as it is; others are an Avro record.",
-    Derived("the column of the record keys, such as kafka_key, if there is one"),
+    Derived("with write: upsert, the identity; else the column of the record keys, such as kafka_key, if there is one"),
 )
 OUTPUT_COLUMNS = Key(
     "columns",
@@ -38,6 +38,7 @@ OUTPUT = Section(
 OUTPUTS = Key(
     "outputs",
     ListOf(OUTPUT, at_least_one=True, example="a list: `- {topic: trades.clean}`"),
-    "Topics that follow the table: the rows of each epoch become Avro records, in transactions.",
+    "Topics that follow the table: the rows of each epoch become Avro records, in transactions; with write: upsert,"
+    " deleted keys become tombstones.",
     Derived("none"),
 )

@@ -24,6 +24,7 @@ from tests.fakes.clients_in_memory import a_field, record
 from tests.fakes.output_topics_in_memory import OutputTopicsInMemory, SchemasInMemory
 
 TOPIC = "orders.clean"
+ROWS_OF_A_BATCH = 3
 ORDER = record(a_field("n"), a_field("symbol", "string"))
 
 
@@ -41,7 +42,7 @@ class OutputWorld:
         source = World(IcebergLake(CatalogSettings("jdbc", str(folder / "warehouse"))))
         source.registry.register("orders-value", ORDER)
         made = outputs or (OutputSpec(TOPIC, TOPIC, key=("kafka_key",)),)
-        trigger = replace(spec().trigger, rows=3)
+        trigger = replace(spec().trigger, rows=ROWS_OF_A_BATCH)
         return cls(source, spec(outputs=made, trigger=trigger, **changes))
 
     def produce(self, count: int) -> None:
@@ -49,6 +50,13 @@ class OutputWorld:
             number = len(self.source.values)
             self.source.keys[number] = f"key-{number}".encode()
             self.source.values.append(framed(1, ORDER, {"n": number, "symbol": f"S{number % 3}"}))
+
+    def write(self, *records: tuple[str, int | None]) -> None:
+        """Produce records of these keys, each with this number, or without a value."""
+        for key, number in records:
+            self.source.keys[len(self.source.values)] = key.encode()
+            value = None if number is None else framed(1, ORDER, {"n": number, "symbol": key})
+            self.source.values.append(value)  # type: ignore[arg-type]
 
     def run(self) -> TableRun:
         """A new process."""

@@ -32,10 +32,25 @@ def test_every_key_of_an_output(tmp_path: Path) -> None:
     assert table.outputs == (OutputSpec("t", "clean", ("user", "symbol"), ("price",), 3),)
 
 
+KEYED = "topic: orders\nwrite: upsert\norder_by: kafka_timestamp"
+
+
+def test_the_key_of_an_upsert_is_its_identity(tmp_path: Path) -> None:
+    (table,) = group_specs(tmp_path, f"{KEYED}\nidentity: [user, day]\n{TO_CLEAN}")
+
+    assert table.outputs[0].key == ("user", "day")
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (f"topic: orders\nwrite: history\n{TO_CLEAN}", "write: history are not supported"),
+        (f"topic: orders\nwrite: history\n{TO_CLEAN}", "a row is written again when its interval ends"),
+        (f"{KEYED}\noutputs: [{{topic: a, key: []}}]", "identity of the row: kafka_key, and the output a has no key"),
+        (
+            f"{KEYED}\nidentity: [user]\noutputs: [{{topic: a, key: [day]}}]",
+            r"user, and the output a has key \['day'\]",
+        ),
+        (f"{KEYED}\nidentity: [user.id]\n{TO_CLEAN}", "user.id is inside a column"),
         (f"topic: orders\ntable: t\nroutes: [{{table: a, header: {{k: v}}}}]\n{TO_CLEAN}", "a spec for each table"),
         ("topic: orders\noutputs: [{topic: a}, {topic: b, name: a}]", "2 outputs have the name a"),
         ("topic: orders\noutputs: [{topic: orders}]", "would read its own output"),
