@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 ExportFormat = Literal["csv", "parquet"]
 Every = Literal["day", "week", "month"]
@@ -28,7 +28,7 @@ class ExportSpec:
     `window` is None for an export that is incremental: each run has the rows that were added since the last one.
     `columns` are all of the table if there are none; `where` is a condition in Iceberg's filter language. `to` is an
     absolute folder or an `s3://` address. `part_bytes` and `part_rows` are the greatest size of a file, about and
-    exactly.
+    exactly. `link_seconds` is how long a link in an announcement opens a file, None if there is to be no link.
     """
 
     source_file: str
@@ -45,6 +45,7 @@ class ExportSpec:
     formula_guard: bool = True
     timestamps: Timestamps = "utc"
     byte_order_mark: bool = False
+    link_seconds: int | None = None
 
     @property
     def incremental(self) -> bool:
@@ -72,6 +73,15 @@ class ExportSpec:
             "part_rows": str(self.part_rows),
             **(self._content_of_csv() if self.format == "csv" else {}),
         }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all fields, for a function that runs the export without its file."""
+        return asdict(self)
+
+    @staticmethod
+    def of_json(value: Mapping[str, Any]) -> ExportSpec:
+        window, columns = value["window"], tuple(value["columns"])
+        return ExportSpec(**{**value, "window": window and ExportWindow(**window), "columns": columns})
 
     def _content_of_csv(self) -> Mapping[str, str]:
         return {

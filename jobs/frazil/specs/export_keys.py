@@ -13,10 +13,11 @@ from frazil.specs.document import Node
 from frazil.specs.keys import Derived, Key, Required, Section, Values
 from frazil.specs.partitions import COLUMN_NAME
 from frazil.specs.problems import Problem
-from frazil.specs.scalars import BOOLEAN_TEXT, COUNT, NAME, SIZE
+from frazil.specs.scalars import BOOLEAN_TEXT, COUNT, NAME, SIZE, parse_duration
 from frazil.specs.shapes import At, Choice, JsonSchema, ListOf, Scalar, Unfit, absolute
 
 S3 = "s3://"
+MINUTE, LONGEST_LINK = 60, 365 * 24 * 60 * 60
 
 
 def parse_table(text: str) -> str:
@@ -46,6 +47,16 @@ def parse_condition(text: str) -> str:
     except Exception as error:  # the parser raises errors of several libraries
         raise Unfit("write it as Iceberg's filters are: side = 'BUY' AND quantity > 100") from error
     return text
+
+
+def parse_link(text: str) -> int | None:
+    """Return the seconds for which a link opens a file, None for no link."""
+    if text == "none":
+        return None
+    seconds = int(parse_duration(text).total_seconds())
+    if not MINUTE <= seconds <= LONGEST_LINK:
+        raise Unfit("write none, or 1m to 365d")
+    return seconds
 
 
 class Destination:
@@ -106,10 +117,13 @@ TIMESTAMPS = Key("timestamps", Choice(("utc", "wall")),
                  "utc")  # fmt: skip
 BYTE_ORDER_MARK = Key("byte_order_mark", BOOLEAN_TEXT,
                       "Begin CSV files with the mark by which Excel recognizes UTF-8.", "false")  # fmt: skip
+LINK = Key("link", Scalar("none, or a duration", parse_link),
+           "How long the links of an announcement open the files, for everyone who has the mail: 7d. none is for"
+           " personal data.", "none")  # fmt: skip
 
 OF_CSV: tuple[Key[object], ...] = (GZIP, FORMULA_GUARD, TIMESTAMPS, BYTE_ORDER_MARK)
 EXPORT_SECTION = Section(
-    (TABLE, TO, WINDOW_KEY, INCREMENTAL, COLUMNS, WHERE, FORMAT, PART_SIZE, PART_ROWS, *OF_CSV),
+    (TABLE, TO, WINDOW_KEY, INCREMENTAL, COLUMNS, WHERE, FORMAT, PART_SIZE, PART_ROWS, *OF_CSV, LINK),
     exactly_one=("window", "incremental"),
 )
 
@@ -139,6 +153,7 @@ def export_of(values: Values, file: str, database: str) -> ExportSpec:
         formula_guard=values[FORMULA_GUARD] == "true",
         timestamps=cast("Timestamps", values[TIMESTAMPS]),
         byte_order_mark=values[BYTE_ORDER_MARK] == "true",
+        link_seconds=values[LINK],
     )
 
 

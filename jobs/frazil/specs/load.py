@@ -55,6 +55,14 @@ def load_tables(folder: Path, env: Mapping[str, str], *, database: str, catalog_
     return specs
 
 
+def load_exports(folder: Path, env: Mapping[str, str], *, database: str) -> tuple[ExportSpec, ...]:
+    """Read only the export specs of a folder, none if it does not exist. Raises as `load_tables` does."""
+    loading = _Loading(PlaceholderSources(env, NoSecrets()), Problems())
+    specs = loading.exports(folder, folder.parent, database)
+    loading.problems.raise_if_any()
+    return specs
+
+
 @dataclass(frozen=True, slots=True)
 class _Loading:
     sources: PlaceholderSources
@@ -172,7 +180,12 @@ class _Loading:
                 hint = f"run `mkdir {folder}`, or remove the key"
                 self.problems.add(Problem(place, f"the folder {folder} does not exist", hint))
             return ()
-        return tuple(filter(None, (self._export(file, at.folder, database) for file in _yaml_files(folder))))
+        return self.exports(folder, at.folder, database)
+
+    def exports(self, folder: Path, root: Path, database: str) -> tuple[ExportSpec, ...]:
+        """Read the export specs of a folder; `root` is that to which they are relative."""
+        files = _yaml_files(folder) if folder.is_dir() else []
+        return tuple(filter(None, (self._export(file, root, database) for file in files)))
 
     def _export(self, file: Path, folder: Path, database: str) -> ExportSpec | None:
         """Read one export spec; its folders are relative to that of `frazil.yaml`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from frazil.model.errors import FrazilError
 from frazil.model.exports import ExportSpec, ExportWindow
 from frazil.model.spec import Settings
 from frazil.specs.keys import NoSecrets
-from frazil.specs.load import load_settings
+from frazil.specs.load import load_exports, load_settings
 from tests.unit.specs.config_files import GOOD
 
 WEEKLY = "table: orders\nto: out\nwindow: {column: kafka_timestamp}\n"
@@ -42,6 +43,7 @@ def test_every_key_has_an_effect(tmp_path: Path) -> None:
     given = (
         "table: other.orders\nto: s3://bucket/exports/\nincremental: true\ncolumns: [a, b]\nwhere: a = 1 AND b > 'x'\n"
         "gzip: true\npart_size: 1MB\npart_rows: 5\nformula_guard: false\ntimestamps: wall\nbyte_order_mark: true\n"
+        "link: 7d\n"
     )
 
     (export,) = load(tmp_path, given).exports
@@ -50,6 +52,19 @@ def test_every_key_has_an_effect(tmp_path: Path) -> None:
     assert (export.columns, export.where) == (("a", "b"), "a = 1 AND b > 'x'")
     assert (export.gzip, export.part_bytes, export.part_rows, export.ending) == (True, 10**6, 5, ".csv.gz")
     assert (export.formula_guard, export.timestamps, export.byte_order_mark) == (False, "wall", True)
+    assert export.link_seconds == 7 * 24 * 60 * 60
+
+
+def test_exports_are_read_without_settings_and_survive_json(tmp_path: Path) -> None:
+    found = load(tmp_path, f"{WEEKLY}columns: [a]\nlink: 1h\n").exports
+    (tmp_path / "exports" / "all.yaml").write_text("table: orders\nto: out\nincremental: true\nlink: none\n")
+
+    alone = load_exports(tmp_path / "exports", {}, database="lake")
+
+    assert [each.name for each in alone] == ["all", "weekly"]
+    assert alone[1:] == found
+    assert tuple(ExportSpec.of_json(json.loads(json.dumps(each.to_json()))) for each in alone) == alone
+    assert load_exports(tmp_path / "nowhere", {}, database="lake") == ()
 
 
 def test_no_folder_means_no_exports(tmp_path: Path) -> None:
@@ -70,6 +85,8 @@ def test_no_folder_means_no_exports(tmp_path: Path) -> None:
         (WEEKLY.replace("out", "gs://x"), 'to: expected a folder, or s3://bucket/prefix, found "gs://x"', ""),
         (WEEKLY.replace("out", "s3:///x"), "names no bucket", ""),
         (f"{WEEKLY}format: parquet\ngzip: true\n", "gzip: no effect, because format is parquet", "remove gzip"),
+        (f"{WEEKLY}link: 400d\n", "link: expected none, or a duration", "1m to 365d"),
+        (f"{WEEKLY}link: forever\n", "link: expected none, or a duration", "30s, 5m, 1h, 7d"),
         (WEEKLY.replace("orders", "a.b.c"), "table: expected a table", "`database.table`"),
     ],
 )
