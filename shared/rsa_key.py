@@ -1,4 +1,4 @@
-"""An RSA key pair as Snowflake takes it."""
+"""An RSA key pair as Snowflake and CloudFront take it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import base64
 import hashlib
 from dataclasses import dataclass, field
 
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -59,6 +61,15 @@ class RsaKey:
     def fingerprint(self) -> str:
         """The fingerprint in the form of `DESC USER`."""
         return "SHA256:" + base64.b64encode(hashlib.sha256(self._public()).digest()).decode()
+
+    @property
+    def public_pem(self) -> str:
+        """The public key in PEM, as CloudFront takes it."""
+        return self._private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+    def sign_sha1(self, message: bytes) -> bytes:
+        """Sign as CloudFront checks the policy of a link, which knows no other hash for RSA keys."""
+        return self._private.sign(message, PKCS1v15(), SHA1())  # noqa: S303 - the service's choice
 
     def _public(self) -> bytes:
         return self._private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)

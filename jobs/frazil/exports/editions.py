@@ -50,9 +50,18 @@ class Edition:
         return f"manifest{self._suffix}.json"
 
     @property
+    def announcement(self) -> str:
+        """The name of the file that says that its manifest was announced."""
+        return f"announced{self._suffix}.json"
+
+    @property
     def tag(self) -> str:
         """The tag of the table that keeps its snapshot."""
         return f"{TAG_PREFIX}{self.export}_{self.label}_{self.number}"
+
+
+def edition_of(manifest: Manifest) -> Edition:
+    return Edition(manifest.export, manifest.label, manifest.number)
 
 
 @dataclass(frozen=True, slots=True)
