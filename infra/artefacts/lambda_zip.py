@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 import hashlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from frazil.model.errors import SettingError
 from infra.artefacts.archive import files_under, zip_of
 from infra.artefacts.environment import Target, install_packages
 
@@ -26,11 +27,22 @@ ENTRY = "handler.py"
 NEVER_RUN = ("tests", "test", "*.pyi", "*.pyx", "*.pxd", "*.h", "*.c", "*.cpp")
 """Of packages: what is in them for those who build or type-check with them."""
 
+UNUSED_IN: Mapping[str, tuple[str, ...]] = {
+    "hive_metastore": ("*",),
+    "pyarrow": ("include", "includes", "src", "*.pxi", "*flight*", "_substrait*", "*_cpp_tests*", "*.so.*.*.*"),
+    "pygments": ("*",),
+}
+"""Of a package: large parts that nothing of ours imports, such as Arrow's network server; a library that has two names
+is packed under one. `libarrow_substrait` must stay: Arrow's core is linked with it."""
+
+MOST_BYTES = 250_000_000
+"""The greatest size of an unzipped function. Lambda means powers of 1024, which is 5% more."""
+
 
 def lambda_zip(checkout: Path, function: Path, target: Target, folder: Path) -> Path:
     """The zip of the function in `function`, such as lambdas/rotate_keys; one that is in `folder` stays.
 
-    Raises ServiceError where packages cannot be fetched.
+    Raises ServiceError where packages cannot be fetched, SettingError if Lambda would refuse the size.
     """
     packed = place_of(checkout, function, target, folder)
     if not packed.exists():
@@ -97,7 +109,7 @@ def _sources(checkout: Path, function: Path) -> Iterator[tuple[str, bytes]]:
 
 def _fingerprint(sources: dict[str, bytes], lock: Path, target: Target) -> str:
     """Return a hash of everything that determines the zip's bytes."""
-    digest = hashlib.sha256(repr((target, NEVER_RUN)).encode())
+    digest = hashlib.sha256(repr((target, NEVER_RUN, sorted(UNUSED_IN.items()))).encode())
     for name, content in (*sorted(sources.items()), (LOCK, lock.read_bytes())):
         digest.update(f"{name} {len(content)}\n".encode())
         digest.update(content)
@@ -109,13 +121,29 @@ def _pack(sources: dict[str, bytes], lock: Path, target: Target, packed: Path) -
     shutil.rmtree(packages, ignore_errors=True)
     try:
         install_packages(target, packages, "--require-hashes", "--requirement", str(lock))
-        zip_of([*sources.items(), *_installed(packages)], packed)
+        _check_size(packed.name, sum(map(len, sources.values())) + sum(file.stat().st_size for file in _used(packages)))
+        zip_of(_with_packages(sources, packages), packed)
     finally:
         shutil.rmtree(packages, ignore_errors=True)
 
 
-def _installed(packages: Path) -> Iterator[tuple[str, bytes]]:
+def _with_packages(sources: dict[str, bytes], packages: Path) -> Iterator[tuple[str, bytes]]:
+    yield from sources.items()
+    yield from ((file.relative_to(packages).as_posix(), file.read_bytes()) for file in _used(packages))
+
+
+def _used(packages: Path) -> Iterator[Path]:
     for file in files_under(packages):
-        path = file.relative_to(packages)
-        if not any(Path(part).match(pattern) for part in path.parts for pattern in NEVER_RUN):
-            yield path.as_posix(), file.read_bytes()
+        parts = file.relative_to(packages).parts
+        unused = (*NEVER_RUN, *UNUSED_IN.get(parts[0], ()))
+        if not any(Path(part).match(pattern) for part in parts for pattern in unused):
+            yield file
+
+
+def _check_size(name: str, size: int) -> None:
+    if size > MOST_BYTES:
+        raise SettingError(
+            f"{name} has {size:,} bytes unzipped, and Lambda takes {MOST_BYTES:,}",
+            hint="remove what the function does not import: from its requirements.in, or in UNUSED_IN of"
+            " infra/artefacts/lambda_zip.py",
+        )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from frazil.model.errors import SettingError
 from infra.artefacts import lambda_zip as packing
 from infra.artefacts.environment import Target
 from infra.artefacts.lambda_zip import lambda_zip, modules_of
@@ -35,7 +36,9 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path.write_text(content)
 
     def installed(target: Target, folder: Path, *what: str) -> None:
-        for name in ("wheel/__init__.py", "wheel/tests/test_it.py", "wheel/fast.pyi", "wheel/fast.so"):
+        unused = ("pyarrow/include/api.h", "pyarrow/libarrow_flight.so.1", "pyarrow/lib.so.1.2.3", "pygments/x.py")
+        packed = ("wheel/__init__.py", "wheel/tests/test_it.py", "wheel/fast.pyi", "wheel/fast.so", "pyarrow/lib.so.1")
+        for name in (*packed, *unused):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(target.architecture)
 
@@ -56,12 +59,24 @@ def test_the_zip_holds_what_the_handler_imports_and_its_packages(checkout: Path,
         "lambdas/turn/__init__.py",
         "lambdas/turn/gears.py",
         "lambdas/turn/handler.py",
+        "pyarrow/lib.so.1",
         "shared/__init__.py",
         "shared/naming.py",
         "wheel/__init__.py",
         "wheel/fast.so",
     ]
     assert b"from lambdas.turn.handler import handler" in zipfile.ZipFile(packed).read("handler.py")
+
+
+def test_a_zip_that_lambda_would_refuse_is_not_made(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packing, "MOST_BYTES", 100)
+
+    with pytest.raises(SettingError, match=r"turn\.zip has \d+ bytes unzipped, and Lambda takes 100"):
+        lambda_zip(checkout, checkout / "lambdas" / "turn", ARM, tmp_path / "packed")
+
+    assert not list((tmp_path / "packed").rglob("*.zip"))
 
 
 def test_the_same_sources_give_the_same_bytes_and_are_not_packed_again(checkout: Path, tmp_path: Path) -> None:
@@ -117,3 +132,12 @@ def test_the_rotation_needs_little_of_ours() -> None:
         "jobs/frazil/model/secret.py",
         "jobs/frazil/model/spelling.py",
     }
+
+
+def test_the_export_has_the_catalog_that_is_imported_by_its_name_and_no_command() -> None:
+    root = Path(__file__).parents[3]
+    found = modules_of(root, root / "lambdas" / "export_csv" / "handler.py")
+    ours = {path.relative_to(root).as_posix() for path in found}
+
+    assert "jobs/frazil/adapters/iceberg/glue_catalog.py" in ours
+    assert not [path for path in ours if path.startswith(("jobs/frazil/cli/", "jobs/frazil/local/", "infra/"))]
