@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from frazil.local.produce import produce
+from frazil.local.rest import CLIENT_ID, CLIENT_SECRET
+from frazil.local.rest_catalog.tokens import Tokens
 from frazil.local.state import Running, read_state, write_state
 from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, status, up
 from frazil.model.errors import ServiceError, SettingError
@@ -89,6 +92,35 @@ def test_the_registry_keeps_what_it_acknowledged_when_it_is_killed(directory: Pa
     assert subjects(start(directory, "registry")) == ["kept-value"]
 
 
+def test_the_rest_catalog_keeps_what_it_acknowledged_when_it_is_killed(directory: Path) -> None:
+    url = start(directory, "rest").rest_catalog_url
+    asked_rest(url, "POST", "namespaces", {"namespace": ["kept"], "properties": {}})
+    (front,) = filter(None, pids(directory))
+    server = psutil.Process(front).children(recursive=True)
+    os.kill(front, signal.SIGKILL)
+
+    assert start(directory, "rest").rest_catalog_url == url
+    assert asked_rest(url, "GET", "namespaces") == {"namespaces": [["kept"]]}
+    assert [process.name() for process in server if process.is_running()] == []
+
+    down(directory, wipe=True)
+
+    assert asked_rest(start(directory, "rest").rest_catalog_url, "GET", "namespaces") == {"namespaces": []}
+
+
+def asked_rest(url: str | None, method: str, path: str, body: object = None) -> dict[str, object]:
+    token = Tokens(CLIENT_ID, CLIENT_SECRET).issue()
+    request = urllib.request.Request(
+        f"{url}/v1/{path}",
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        method=method,
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        found: dict[str, object] = json.load(answer)
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def test_up_leaves_alone_what_runs(shared: Path) -> None:
     first, before = start(shared, "aws"), pids(shared)
 
@@ -97,10 +129,12 @@ def test_up_leaves_alone_what_runs(shared: Path) -> None:
     assert (second, pids(shared)) == (first, before)
 
 
-def test_status_is_json_with_the_three_addresses(shared: Path) -> None:
+def test_status_is_json_with_the_addresses(shared: Path) -> None:
     shown = json.loads(json.dumps(status(shared).as_json()))
 
-    assert set(shown) == {"directory", "bootstrap_servers", "schema_registry_url", "aws_endpoint_url", "services"}
+    addresses = {"bootstrap_servers", "schema_registry_url", "aws_endpoint_url", "rest_catalog_url"}
+    assert set(shown) == {"directory", *addresses, "services"}
+    assert shown["rest_catalog_url"] is None
     assert set(shown["services"]) == {"broker", "registry", "aws"}
     assert set(shown["services"]["aws"]) == {"name", "address", "running", "ready", "pid", "log"}
     assert status(shared / "never").as_json()["bootstrap_servers"] is None

@@ -26,6 +26,10 @@ Rate = Annotated[
 Topic = Annotated[str | None, typer.Option("--topic", help="The topic. Default: the sample's name.")]
 Partitions = Annotated[int, typer.Option("--partitions", min=1, help="Partitions of the topic, if it does not exist.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random records.")]
+Also = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="SERVICE", help="Services to start too: rest, an Iceberg REST catalog."),
+]
 Wipe = Annotated[bool, typer.Option("--wipe", help="Also delete the services' data.")]
 
 
@@ -38,7 +42,7 @@ USE_THESE = "write ${local:bootstrap_servers} and ${local:schema_registry_url} i
 
 def register(app: typer.Typer) -> None:
     verbs = typer.Typer(no_args_is_help=True, help="Run Kafka, a registry and a local AWS on this machine.")
-    verbs.command("up", epilog=example("frazil local up"))(up)
+    verbs.command("up", epilog=example("frazil local up", "frazil local up rest"))(up)
     verbs.command("down", epilog=example("frazil local down", "frazil local down --wipe"))(down)
     verbs.command("status", epilog=example("frazil local status", "frazil local status --json"))(status)
     produce_examples = example("frazil local produce --rows 100000", "frazil local produce stock_trades --rate 100")
@@ -46,17 +50,19 @@ def register(app: typer.Typer) -> None:
     app.add_typer(verbs, name="local", epilog=example("frazil local up"))
 
 
-def up(config: Config = DEFAULT_CONFIG) -> None:
+def up(also: Also = None, config: Config = DEFAULT_CONFIG) -> None:
     """Start the local services, and come back when all of them answer.
 
     Their data is in .frazil/local/ beside the configuration.
     """
     from frazil.local import supervisor  # noqa: PLC0415
 
-    services = supervisor.up(directory=local_directory(config))
+    services = supervisor.up((*supervisor.USUAL, *(also or ())), local_directory(config))
     print(f"bootstrap_servers    {services.bootstrap_servers}")
     print(f"schema_registry_url  {services.schema_registry_url}")
     print(f"aws_endpoint_url     {services.aws_endpoint_url}")
+    if "rest" in (also or ()):
+        print(f"rest_catalog_url     {services.rest_catalog_url}")
     if _names_others(config):
         print(f"{config} uses other addresses: {remark_on_origin() or USE_THESE}.", file=sys.stderr)
     print(with_config_name("`frazil local down` stops them."), file=sys.stderr)

@@ -16,14 +16,23 @@ from frazil.local.cache import cache_folder, exclusively
 from frazil.local.loopback import ChoosePort, choosing_ports
 from frazil.local.processes import ask_to_stop, is_alive, listener_on, listens, spawn, tail, wait_or_kill
 from frazil.local.registry import REGISTRY
+from frazil.local.rest import REST
 from frazil.local.service import Ports, Service
 from frazil.local.state import Running, ServiceState, State, read_state, write_state
 from frazil.model.errors import ServiceError, SettingError
 from frazil.model.spec import NOT_RUNNING_HOST
 
-SERVICES: Mapping[str, Service] = {service.name: service for service in (REGISTRY, AWS, BROKER)}
+SERVICES: Mapping[str, Service] = {service.name: service for service in (REGISTRY, AWS, BROKER, REST)}
 ALL = tuple(SERVICES)
-OWNERS = {"bootstrap_servers": "broker", "schema_registry_url": "registry", "aws_endpoint_url": "aws"}
+OPTIONAL = ("rest",)
+"""The services that `up` starts only if they are named."""
+USUAL = tuple(name for name in ALL if name not in OPTIONAL)
+OWNERS = {
+    "bootstrap_servers": "broker",
+    "schema_registry_url": "registry",
+    "aws_endpoint_url": "aws",
+    "rest_catalog_url": "rest",
+}
 """The service behind each address of `LocalServices`."""
 
 DIRECTORY = Path(".frazil/local")
@@ -34,11 +43,15 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class LocalServices:
-    """The addresses of the services. They stay the same after `down` and `up`."""
+    """The addresses of the services. They stay the same after `down` and `up`.
+
+    `rest_catalog_url` is None until that service is started for the first time.
+    """
 
     bootstrap_servers: str
     schema_registry_url: str
     aws_endpoint_url: str
+    rest_catalog_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +74,7 @@ class LocalStatus:
     bootstrap_servers: str | None
     schema_registry_url: str | None
     aws_endpoint_url: str | None
+    rest_catalog_url: str | None
     services: tuple[ServiceStatus, ...]
 
     def as_json(self) -> dict[str, object]:
@@ -69,7 +83,7 @@ class LocalStatus:
 
 
 def up(
-    services: Collection[str] = ALL,
+    services: Collection[str] = USUAL,
     directory: Path = DIRECTORY,
     *,
     preferred_ports: Mapping[str, Ports] = PREFERRED_PORTS,
@@ -80,7 +94,7 @@ def up(
     for service in wanted:
         service.fetch()
     with exclusively(directory / "lock"), choosing_ports(cache_folder() / "ports.lock") as choose:
-        state = _with_ports(read_state(directory), preferred_ports, choose)
+        state = _with_ports(read_state(directory), {*USUAL, *services}, preferred_ports, choose)
         write_state(directory, state)
         _bring_up(wanted, state, directory)
     return _addresses(state)
@@ -113,6 +127,7 @@ def status(directory: Path = DIRECTORY) -> LocalStatus:
         bootstrap_servers=known.bootstrap_servers if known else None,
         schema_registry_url=known.schema_registry_url if known else None,
         aws_endpoint_url=known.aws_endpoint_url if known else None,
+        rest_catalog_url=known.rest_catalog_url if known else None,
         services=tuple(_status_of(SERVICES[name], entry, directory) for name, entry in state.items()),
     )
 
@@ -144,6 +159,7 @@ def _addresses(state: State) -> LocalServices:
         bootstrap_servers=BROKER.address(state["broker"].ports),
         schema_registry_url=REGISTRY.address(state["registry"].ports),
         aws_endpoint_url=AWS.address(state["aws"].ports),
+        rest_catalog_url=REST.address(state["rest"].ports) if "rest" in state else None,
     )
 
 
@@ -167,11 +183,12 @@ def _log(service: Service, directory: Path) -> Path:
     return directory / service.name / f"{service.name}.log"
 
 
-def _with_ports(state: State, preferred: Mapping[str, Ports], choose: ChoosePort) -> State:
-    """Return the state with ports for every service: its former ports, else the preferred ones, else free ones."""
+def _with_ports(state: State, needed: Collection[str], preferred: Mapping[str, Ports], choose: ChoosePort) -> State:
+    """Return the state with ports for each service: its former ports, else the preferred ones, else free ones."""
     return {
         name: _port_entry(service, state.get(name), preferred.get(name, {}), choose)
         for name, service in SERVICES.items()
+        if name in needed or name in state
     }
 
 

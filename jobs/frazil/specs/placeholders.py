@@ -13,7 +13,7 @@ from typing import Protocol
 
 PLACEHOLDER = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 KINDS = ("env", "secret", "local")
-LOCAL_NAMES = ("bootstrap_servers", "schema_registry_url", "aws_endpoint_url")
+LOCAL_NAMES = ("bootstrap_servers", "schema_registry_url", "aws_endpoint_url", "rest_catalog_url")
 """The names that `${local:…}` accepts: addresses of the services that `frazil local up` starts."""
 
 WHERE_SECRETS_ARE = (

@@ -169,7 +169,7 @@ def test_the_variable_is_not_mentioned_where_it_selects_nothing(
 def test_addresses_of_another_configuration_are_not_to_be_written_into_it(
     elsewhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("frazil.local.supervisor.up", lambda *, directory: LocalServices("b", "r", "a"))
+    monkeypatch.setattr("frazil.local.supervisor.up", lambda services, directory: LocalServices("b", "r", "a"))
 
     assert app.run(["local", "up"]) == 0
     assert f"{elsewhere} uses other addresses: {ORIGIN}.\n" in capsys.readouterr().err

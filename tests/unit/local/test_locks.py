@@ -54,5 +54,5 @@ def test_every_lock_of_the_checkout_can_be_read() -> None:
 
     read = {name: read_lock(name) for name in names}
 
-    assert names == {"broker", "registry", "iceberg", "peers", "connect", "connect_avro", "connect_iceberg"}
+    assert names == {"broker", "registry", "iceberg", "peers", "connect", "connect_avro", "connect_iceberg", "rest"}
     assert all(read.values())
