@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from threading import Lock
 from typing import Any
 
 from frazil.delta.in_snowflake import Look, Looks
 from frazil.delta.standing import LogStanding, log_standing
+from frazil.maintain.figures import Files, Throughput, files_of, throughput_of
 from frazil.materialize.added_partitions import note_on_order
 from frazil.materialize.changed_spec.applied_spec import ordered_as
 from frazil.materialize.foreign import count_foreign
@@ -29,6 +32,8 @@ from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import receipt_in
 from frazil.ports import DeltaLogs, Lake, Snowflake, Topics
+
+TABLES_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,9 @@ class TableStatus:
     complete_through: datetime | None = None
     age_seconds: float | None = None
     last_batch: LastBatch | None = None
+    throughput: Throughput | None = None
+    files: Files | None = None
+    snapshots: int | None = None
     foreign: ForeignChanges = field(default_factory=ForeignChanges)
     rolled_back: bool = False
     left_out: tuple[str, ...] = ()
@@ -109,6 +117,11 @@ class TableStatus:
         return None if None in lags else sum(lag for lag in lags if lag is not None)
 
     @property
+    def lag_seconds(self) -> float | None:
+        """The seconds since the oldest unread record may have arrived: 0 if all are read, None if that is unknown."""
+        return 0.0 if self.lag == 0 else None if self.lag is None else self.age_seconds
+
+    @property
     def state(self) -> str:
         """The state in one or two words, for a narrow column."""
         if self.problem is not None:
@@ -126,7 +139,9 @@ class TableStatus:
             value["last_batch"]["at"] = _text(self.last_batch.at)
         if self.delta_in_snowflake is not None:
             value["delta_in_snowflake"]["looked_at"] = _text(self.delta_in_snowflake.looked_at)
-        return {"state": self.state, "lag": self.lag, **value}
+        if self.throughput is not None:
+            value["throughput"]["rows_per_second"] = round(self.throughput.rows_per_second, 3)
+        return {"state": self.state, "lag": self.lag, "lag_seconds": self.lag_seconds, **value}
 
 
 def _text(at: datetime | None) -> str | None:
@@ -149,17 +164,33 @@ def table_statuses(
     Raises CatalogError where the catalog does not answer.
     """
     ends, looks = _Ends(topics), None if snowflake is None else Looks(snowflake)
-    for spec in specs:
-        ledger = None if spec.ledger is None else lake.load(spec.ledger)  # first, because it gets each batch first
-        view = lake.load(spec.identifier)
-        status = _status(view if view is None else under_ledger(view, ledger), ends, spec, now)
-        if view is not None and ledger is not None:
-            status = _beside_ledger(status, spec, view, ledger)
+    for spec, (view, found) in zip(specs, _looked_at(lake, ends, specs, now), strict=True):
+        status = found
         if view is not None and "delta" in spec.formats:
             log = log_standing(view, delta_logs())
             look = looks.of(spec, view, log, now=now) if looks is not None and "snowflake" in spec.readers else None
             status = replace(status, delta=log, delta_in_snowflake=look)
         yield status
+
+
+def _looked_at(
+    lake: Lake, ends: _Ends, specs: Sequence[TableSpec], now: datetime
+) -> Iterator[tuple[TableView | None, TableStatus]]:
+    """Look at several tables at once, because most of the time is spent waiting for storage and for Kafka."""
+
+    def look(spec: TableSpec) -> tuple[TableView | None, TableStatus]:
+        ledger = None if spec.ledger is None else lake.load(spec.ledger)  # first, because it gets each batch first
+        view = lake.load(spec.identifier)
+        status = _status(view if view is None else under_ledger(view, ledger), ends, spec, now)
+        if view is not None and ledger is not None:
+            status = _beside_ledger(status, spec, view, ledger)
+        return view, status
+
+    with ThreadPoolExecutor(TABLES_AT_ONCE, thread_name_prefix="status") as pool:
+        try:
+            yield from pool.map(look, specs)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(slots=True)
@@ -169,14 +200,16 @@ class _Ends:
     topics: Topics
     known: dict[str, TopicFacts | None] = field(default_factory=dict)
     problem: str | None = None
+    asking: dict[str, Lock] = field(default_factory=dict)
 
     def of(self, topic: str) -> TopicFacts | None:
-        if topic not in self.known and self.problem is None:
-            try:
-                self.known[topic] = self.topics.describe(topic)
-            except ServiceError as error:
-                self.problem = f"{error.what}; {error.hint}"
-        return self.known.get(topic)
+        with self.asking.setdefault(topic, Lock()):
+            if topic not in self.known and self.problem is None:
+                try:
+                    self.known[topic] = self.topics.describe(topic)
+                except ServiceError as error:
+                    self.problem = f"{error.what}; {error.hint}"
+            return self.known.get(topic)
 
 
 def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime) -> TableStatus:
@@ -203,6 +236,9 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         complete_through=through,
         age_seconds=None if through is None else (now - through).total_seconds(),
         last_batch=_last_batch(at),
+        throughput=throughput_of(view, now=now),
+        files=files_of(view, target_bytes=spec.maintain.target_file_bytes),
+        snapshots=len(view.snapshots),
         foreign=foreign,
         rolled_back=at.rolled_back,
         left_out=left_out(view.properties),

@@ -11,6 +11,7 @@ from frazil import status as status_module
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.cli.status import remarks
 from frazil.delta.standing import LogStanding
+from frazil.maintain.figures import Throughput, throughput_of
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_property
 from frazil.materialize.readers.delta import announce_delta
 from frazil.materialize.state import Standing
@@ -18,7 +19,7 @@ from frazil.model.changes import RenameColumn
 from frazil.model.errors import BrokerError, CatalogError
 from frazil.model.plan import PartitionFacts, TopicFacts
 from frazil.model.progress import Counts, ForeignChanges
-from frazil.model.spec import Start, TableSpec
+from frazil.model.spec import Maintain, Start, TableSpec
 from frazil.status import PartitionLag, TableStatus, table_statuses
 from tests.table.small_lake import NOON, Read, SmallLake, spec_of
 
@@ -208,3 +209,60 @@ def test_fields_without_a_column_are_told(lake: SmallLake) -> None:
     assert found.left_out == ("ping", "order.empty")
     said = "lake.orders: fields left out because their types hold no data: ping, order.empty"
     assert said in list(remarks([found]))
+
+
+def test_status_counts_files_snapshots_and_rows_of_the_last_hour(lake: SmallLake) -> None:
+    few, many = replace(lake.spec, maintain=Maintain(8)), replace(lake.spec, maintain=Maintain(512 << 20))
+
+    with_small_target, found = status_of(lake, Broker({0: 130, 1: 50}), few), status_of(lake, Broker({0: 130}), many)
+
+    assert found.files is not None
+    assert (found.files.data, found.files.deletes, found.files.small, found.files.examined) == (2, 0, 2, 2)
+    assert found.files.bytes == sum(path.stat().st_size for path in lake.files())
+    assert with_small_target.files is not None
+    assert with_small_target.files.small == 0
+    assert found.snapshots == len(lake.view.snapshots) == 3
+
+
+def test_throughput_is_that_of_the_last_hour_of_batches(lake: SmallLake) -> None:
+    view = lake.view
+    newest = view.head_snapshot()
+    assert newest is not None
+    lake.table.append(lake.table.scan(limit=1).to_arrow())
+
+    at = newest.committed_at + timedelta(minutes=30)
+    found = throughput_of(lake.view, now=at)
+    long_after = throughput_of(lake.view, now=at + timedelta(days=1))
+
+    assert found is not None
+    assert (found.rows, round(found.seconds / 60)) == (147, 30)
+    assert found.rows_per_second == 147 / found.seconds
+    assert long_after == Throughput(0, 3_600.0)
+
+
+def test_sizes_are_those_of_the_files_that_were_added_last(lake: SmallLake) -> None:
+    head = lake.view.head_snapshot()
+    assert head is not None
+
+    newest_first = [path.stat().st_size for path in sorted(lake.files(), key=lambda path: -path.stat().st_mtime_ns)]
+
+    assert list(head.newest_file_sizes(10)) == newest_first
+    assert list(head.newest_file_sizes(1)) == newest_first[:1]
+
+
+def test_status_says_less_of_files_that_cannot_be_read(lake: SmallLake) -> None:
+    for manifest in lake.folder.rglob("*-m0.avro"):
+        manifest.write_bytes(b"no Avro file")
+
+    files = status_of(lake, Broker({0: 100, 1: 50})).files
+
+    assert files is not None
+    assert (files.data, files.examined) == (2, 0)
+
+
+def test_a_table_that_is_behind_lags_by_its_age_and_one_that_is_caught_up_by_nothing(lake: SmallLake) -> None:
+    behind, caught_up = status_of(lake, Broker({0: 130, 1: 50})), status_of(lake, Broker({0: 100, 1: 50}))
+
+    assert (behind.lag_seconds, caught_up.lag_seconds) == (300.0, 0.0)
+    assert status_of(lake, Broker()).lag_seconds is None
+    assert behind.to_json()["lag_seconds"] == 300.0

@@ -112,9 +112,13 @@ RANKS = {
     "rows": 2,
     "dead letters": 3,
     "complete through": 4,
-    "last batch": 5,
-    "skipped": 6,
-    "epoch": 7,
+    "rows/s": 5,
+    "small files": 6,
+    "delete files": 7,
+    "snapshots": 8,
+    "last batch": 9,
+    "skipped": 10,
+    "epoch": 11,
 }
 """The ranks of the figures: those with greater ranks are dropped first if a line is too narrow."""
 
@@ -123,7 +127,10 @@ def overview(found: Sequence[TableStatus]) -> list[Column]:
     """Return the columns of the overview, with one row per table and the figures in the order of their names."""
     from frazil.cli.columns import Column  # noqa: PLC0415
 
-    names = ("lag", "complete through", "age", "epoch", "rows", "dead letters", "skipped", "last batch")
+    names = (
+        *("lag", "complete through", "age", "epoch", "rows", "rows/s", "dead letters", "skipped"),
+        *("small files", "delete files", "snapshots", "last batch"),
+    )
     rows = [tuple(_figures(each)) or ("",) * len(names) for each in found]
     figures = zip(names, zip(*rows, strict=True), strict=True) if rows else ()
     return [
@@ -134,7 +141,7 @@ def overview(found: Sequence[TableStatus]) -> list[Column]:
 
 
 def _figures(each: TableStatus) -> Iterator[str]:
-    from frazil.cli.text import age, moment  # noqa: PLC0415
+    from frazil.cli.text import age, moment, rate  # noqa: PLC0415
 
     if each.epoch is None:
         return
@@ -143,10 +150,19 @@ def _figures(each: TableStatus) -> Iterator[str]:
     yield "-" if each.age_seconds is None else age(each.age_seconds)
     yield f"{each.epoch:,}"
     yield "-" if each.rows is None else f"{each.rows:,}"
+    yield "-" if each.throughput is None else rate(each.throughput.rows_per_second)
     yield f"{each.accounted.dead_letters:,}"
     yield f"{each.accounted.skipped:,}"
+    yield from _files(each)
     last = each.last_batch
     yield "-" if last is None else f"{plural(last.counts.read, 'record')} in {last.seconds:.1f} s"
+
+
+def _files(each: TableStatus) -> Iterator[str]:
+    files = each.files
+    yield "-" if files is None or not files.examined else f"{files.small:,} of {files.examined:,}"
+    yield "-" if files is None else f"{files.deletes:,}"
+    yield "-" if each.snapshots is None else f"{each.snapshots:,}"
 
 
 def _partitions(each: TableStatus) -> list[Column]:

@@ -96,3 +96,8 @@ def age(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def rate(per_second: float) -> str:
+    """Return a number of at least two digits: `12,345`, `12`, `1.2` or `0.012`."""
+    return f"{per_second:,.0f}" if per_second >= 10 or per_second == 0 else f"{per_second:,.2g}"

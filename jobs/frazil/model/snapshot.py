@@ -44,6 +44,10 @@ def no_columns() -> frozenset[str]:
     return frozenset()
 
 
+def no_sizes(most: int) -> Sequence[int]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One snapshot. `operation` is Iceberg's: append, replace, overwrite or delete.
@@ -52,7 +56,7 @@ class Snapshot:
     `count_live` counts the visible rows from manifests and position deletes; None if that is not possible.
     `sources_since` compares with the snapshot of an id, by the names of the columns of a source; None likewise.
     `filled_columns` returns the table's columns that have a value in the snapshot's data files. `schema_id` is the
-    table's schema at the time.
+    table's schema at the time. `newest_file_sizes` returns the bytes of at most so many data files, the newest first.
     """
 
     id: int
@@ -68,6 +72,7 @@ class Snapshot:
     )
     schema_id: int | None = None
     filled_columns: Callable[[], frozenset[str]] = field(default=no_columns, compare=False, repr=False)
+    newest_file_sizes: Callable[[int], Sequence[int]] = field(default=no_sizes, compare=False, repr=False)
 
     def figure(self, name: str) -> int:
         """Return a count from the summary; 0 if it is missing, as the Iceberg specification allows."""

@@ -15,6 +15,7 @@ from pyiceberg.table.refs import SnapshotRefType
 
 from frazil.adapters.iceberg.avro_header import NoAvroHeaderError, read_header
 from frazil.adapters.iceberg.changes import partitioned_by, sorted_by
+from frazil.adapters.iceberg.file_sizes import newest_file_sizes
 from frazil.adapters.iceberg.filled_columns import filled_columns
 from frazil.adapters.iceberg.snapshots import DOCUMENT_KEY
 from frazil.adapters.iceberg.types import from_schema
@@ -99,6 +100,7 @@ class _Snapshots(Mapping[int, Snapshot]):
             sources_since=partial(self._sources_since, raw),
             filled_columns=partial(filled_columns, self._identifier, self._table, raw),
             schema_id=raw.schema_id,
+            newest_file_sizes=partial(newest_file_sizes, self._identifier, self._io, raw),
         )
 
     def _sources_since(self, raw: Any, before: int, names: Sequence[str]) -> SourceChange | None:
