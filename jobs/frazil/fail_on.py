@@ -84,7 +84,7 @@ def _reason(each: TableStatus, condition: Condition) -> str | None:
         case Paused():
             return None if each.pause is None else "paused"
         case InTrouble():
-            return None if each.problem is None else each.problem
+            return each.problem or each.output_problem
         case LagAbove(records):
             if each.lag is None or each.epoch is None:
                 return "lag unknown"

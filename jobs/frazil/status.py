@@ -31,6 +31,7 @@ from frazil.model.schemas import SchemaId, in_order, stored_id
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import receipt_in
+from frazil.outputs.standing import OutputStanding, output_standing
 from frazil.ports import DeltaLogs, Lake, Snowflake, Topics
 
 TABLES_AT_ONCE = 16
@@ -102,6 +103,7 @@ class TableStatus:
     """What orders the records of a key since partitions were added to the topic; None if none was."""
     lacks_batch: BatchRef | None = None
     """The last batch of the group, if its ledger has it and this table does not: the next run completes it."""
+    outputs: tuple[OutputStanding, ...] = ()
     delta: LogStanding | None = None
     delta_in_snowflake: Look | None = None
 
@@ -109,6 +111,11 @@ class TableStatus:
     def accounted(self) -> Counts:
         """The outcomes of all records that were read: those of the group for its ledger."""
         return self.counts if self.group is None else self.group
+
+    @property
+    def output_problem(self) -> str | None:
+        """The reason why the first halted output is halted; None if none is."""
+        return next((each.problem for each in self.outputs if each.problem is not None), None)
 
     @property
     def lag(self) -> int | None:
@@ -133,6 +140,7 @@ class TableStatus:
     def to_json(self) -> dict[str, Any]:
         value = asdict(self)
         value["excluded_schemas"] = [stored_id(each) for each in self.excluded_schemas]
+        value["outputs"] = [{**asdict(each), "since": _text(each.since)} for each in self.outputs]
         value["complete_through"] = _text(self.complete_through)
         value["partitions"] = [{**asdict(each), "lag": each.lag} for each in self.partitions]
         if self.last_batch is not None:
@@ -247,6 +255,7 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         replay_requests=tuple(map(str, open_requests(view.properties))),
         rebuild=rebuild,
         order=note_on_order(spec, at),
+        outputs=tuple(output_standing(view, output) for output in spec.outputs),
     )
 
 

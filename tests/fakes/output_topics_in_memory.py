@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from frazil.model.errors import FencedError, OutputSchemaError, TopicMissingError
-from frazil.model.outputs import Marker, ShardPlace
+from frazil.model.errors import BrokerError, FencedError, OutputSchemaError, TopicMissingError
+from frazil.model.outputs import Marker, OutputSpec, ShardPlace
 from frazil.outputs.ports import Encoded
 
 Record = tuple[bytes | None, bytes | None]
@@ -29,12 +29,18 @@ class OutputTopicsInMemory:
     owners: dict[str, object] = field(default_factory=dict)
     transactions: list[int] = field(default_factory=list)
     """The number of records of each committed transaction."""
+    forbidden: set[str] = field(default_factory=set)
+    """Topics that may not be written to."""
     reach: Callable[[str], None] = nothing
 
     def partitions(self, topic: str) -> int:
         if topic not in self.partitions_of:
             raise TopicMissingError(f"the cluster has no topic {topic}", hint="create it")
         return self.partitions_of[topic]
+
+    def check_permissions(self, output: OutputSpec) -> None:
+        if output.topic in self.forbidden:
+            raise BrokerError(f"the cluster does not allow this user to write to {output.topic}", hint="grant it")
 
     def markers(self, places: Sequence[ShardPlace]) -> list[Marker | None]:
         return [self.offsets.get((place.group, place.shard)) for place in places]
@@ -89,9 +95,13 @@ class SchemasInMemory:
     refused: set[str] = field(default_factory=set)
 
     def register(self, subject: str, schema: str) -> int:
+        self.check(subject, schema)
+        return self.texts.setdefault((subject, schema), len(self.texts) + 1)
+
+    def check(self, subject: str, schema: str) -> None:
+        del schema
         if subject in self.refused:
             raise OutputSchemaError(f"incompatible: {subject}", hint="nothing was sent")
-        return self.texts.setdefault((subject, schema), len(self.texts) + 1)
 
     def schema(self, schema_id: int) -> str:
         return next(text for (_, text), known in self.texts.items() if known == schema_id)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from frazil.adapters.iceberg.snapshot_rows import SnapshotRows
 from frazil.adapters.kafka.output_topics import KafkaOutputTopics
 from frazil.adapters.output_schemas import RegistrySchemas
-from frazil.model.outputs import Marker, ShardPlace
+from frazil.model.outputs import Marker, OutputSpec, ShardPlace
 from frazil.model.secret import SettingValue
 from frazil.model.spec import RegistrySettings
 from frazil.outputs.ports import Encoded, OutputClients, ShardProducer
@@ -29,6 +29,9 @@ class WatchedTopics:
 
     def partitions(self, topic: str) -> int:
         return self.topics.partitions(topic)
+
+    def check_permissions(self, output: OutputSpec) -> None:
+        self.topics.check_permissions(output)
 
     def markers(self, places: Sequence[ShardPlace]) -> list[Marker | None]:
         return self.topics.markers(places)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from frazil.adapters.output_schemas import RegistrySchemas
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import FencedError, OutputSchemaError, TopicMissingError
@@ -19,7 +20,7 @@ from frazil.model.outputs import OutputSpec
 from tests.fakes.watched_outputs import MOMENTS, watched_outputs
 from tests.faults.test_keyed import Changelog
 from tests.faults.test_killed import drivers
-from tests.faults.world import WAIT_SECONDS, World, admin_of, jdbc_catalog, new_world, register, with_trigger
+from tests.faults.world import SCHEMA, WAIT_SECONDS, World, admin_of, jdbc_catalog, new_world, register, with_trigger
 from tests.made_topics import make_topic
 
 PARTITIONS = 3
@@ -173,6 +174,10 @@ def test_a_schema_that_the_registry_refuses_is_told_before_anything_is_sent(send
     register(sending.setting.services, subject, {"type": "record", "name": "Other", "fields": fields})
     check_compatibility(sending, subject)
     sending.produce(6)
+    schemas, ours = RegistrySchemas(sending.setting.registry), json.dumps(SCHEMA)
+    with pytest.raises(OutputSchemaError, match=subject):
+        schemas.check(subject, ours)
+    schemas.check(f"{output.topic}-other", ours)
 
     (report,) = run_once([sending.run()], Stopping())
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (
@@ -21,17 +22,24 @@ from confluent_kafka.admin import (
 )
 from own_broker import broker_with
 
+from frazil.adapters.kafka.output_topics import KafkaOutputTopics
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.model.errors import BrokerError
+from frazil.model.outputs import OUTPUT_GROUP, Marker, OutputSpec, ShardPlace
 from frazil.model.plan import OffsetRange
 from frazil.model.secret import SettingValue
+from frazil.outputs.ports import Encoded
 from frazil.records import OptionalFields
 from frazil.specs.kafka_keys import READER_GROUP
 
 PAGE = Path(__file__).parents[2] / "docs" / "deploy.md"
 DOCUMENTED = re.compile(r"^\| `([A-Z]+)` \| (each topic|the group) ", re.MULTILINE)
 TOPIC = "orders"
+OUTPUTS_PAGE = PAGE.parent / "outputs.md"
+OF_OUTPUTS = re.compile(r"^\| (Topic|TransactionalId|Group), [^|]* \| ([A-Za-z, ]+) \|$", re.MULTILINE)
+CLEAN = OutputSpec("clean", "clean")
+OF_CLEAN = ShardPlace("0b9c", CLEAN.name, CLEAN.topic, shard=0)
 JAAS = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required"
     ' username="admin" password="admin" user_admin="admin" user_job="job";'
@@ -67,6 +75,19 @@ def _documented() -> list[AclBinding]:
     ]
 
 
+def _documented_of_outputs() -> list[AclBinding]:
+    kinds = {
+        "Topic": (ResourceType.TOPIC, CLEAN.topic, ResourcePatternType.LITERAL),
+        "TransactionalId": (ResourceType.TRANSACTIONAL_ID, OUTPUT_GROUP, ResourcePatternType.PREFIXED),
+        "Group": (ResourceType.GROUP, OUTPUT_GROUP, ResourcePatternType.PREFIXED),
+    }
+    return [
+        AclBinding(*kinds[kind], "User:job", "*", AclOperation[word.upper()], AclPermissionType.ALLOW)
+        for kind, words in OF_OUTPUTS.findall(OUTPUTS_PAGE.read_text())
+        for word in words.split(", ")
+    ]
+
+
 class Enforcing:
     """A broker that asks what its users may do, and its administrator."""
 
@@ -79,7 +100,8 @@ class Enforcing:
         deadline = time.monotonic() + 180
         while not self._answers():
             assert time.monotonic() < deadline, "the broker does not answer"
-        self.admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+        for created in self.admin.create_topics([NewTopic(TOPIC, 1, 1), NewTopic(CLEAN.topic, 1, 1)]).values():
+            created.result(30)
         producer = Producer({**_login(self.address, "admin"), "log_level": 0})
         for number in range(10):
             producer.produce(TOPIC, str(number))
@@ -110,6 +132,20 @@ class Enforcing:
             assert read == end == 10
             time.sleep(0.1)
         return None
+
+    def sent(self) -> None:
+        """Send an epoch of one record to the output topic, as the user of the job. Raises BrokerError."""
+        topics = KafkaOutputTopics(_login(self.address, "job"))
+        topics.check_permissions(CLEAN)
+        assert topics.partitions(CLEAN.topic) == 1
+        topics.markers([OF_CLEAN])
+        producer = topics.open(OF_CLEAN)
+        try:
+            records = [Encoded(None, pa.array([b"row"]), pa.array([0], pa.int32()))]
+            assert producer.send(records, Marker(1, 7)) == 1
+            assert producer.marker() == Marker(1, 7)
+        finally:
+            producer.close()
 
     def _answers(self) -> bool:
         try:
@@ -154,3 +190,40 @@ def test_the_doctor_misses_the_right_that_a_short_read_does_not_need(enforcing: 
         KafkaTopics(_login(enforcing.address, "job")).look_up_group()
 
     assert f"grant DESCRIBE on the group {READER_GROUP}" in refused.value.hint
+
+
+def test_the_documented_acls_of_an_output_suffice(enforcing: Enforcing) -> None:
+    enforcing.allow(_documented_of_outputs())
+
+    enforcing.sent()
+
+
+@pytest.mark.parametrize(
+    ("kind", "operation", "says"),
+    [
+        (ResourceType.TOPIC, "WRITE", "does not allow this user to write to the output topic clean: expected WRITE"),
+        (
+            ResourceType.TOPIC,
+            "READ",
+            "does not allow this user to commit offsets of the output topic clean: expected READ",
+        ),
+        (ResourceType.TRANSACTIONAL_ID, "WRITE", "take over the transactions"),
+        (ResourceType.GROUP, "READ", "does not allow this user to commit offsets of the group"),
+    ],
+    ids=["write topic", "read topic", "transactional id", "group"],
+)
+def test_without_one_of_them_the_output_names_it(
+    enforcing: Enforcing, kind: ResourceType, operation: str, says: str
+) -> None:
+    documented = _documented_of_outputs()
+    (missing,) = [acl for acl in documented if acl.restype is kind and acl.operation is AclOperation[operation]]
+    enforcing.allow([acl for acl in documented if acl is not missing])
+
+    deadline = time.monotonic() + UNTIL_SEEN_SECONDS
+    with pytest.raises(BrokerError) as refused:
+        while time.monotonic() < deadline:
+            enforcing.sent()
+
+    assert says in refused.value.what
+    assert operation in refused.value.hint
+    assert missing.name in refused.value.hint

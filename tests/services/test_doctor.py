@@ -124,6 +124,7 @@ def sound(place: Place) -> str:
 
 def test_all_well_leaves_no_trace(place: Place, capsys: Said) -> None:
     topic = sound(place)
+    place.settings(f"topic: {topic}\noutputs: [{{topic: {place.topic('.out')}}}]")
     before = sorted(place.folder.rglob("*"))
 
     found = diagnose(place, capsys)
@@ -132,6 +133,7 @@ def test_all_well_leaves_no_trace(place: Place, capsys: Said) -> None:
     assert found.status == 0
     assert found.found("broker", f"topic {topic}") == "1 partition, offsets for 0 records"
     assert found.found("broker", f"reading {topic}").startswith("partition 0 is readable at offset ")
+    assert found.found("broker", f"output topic {topic}.out") == "1 partition, 1 shard"
     assert found.found("registry", f"subject {topic}-value").endswith("(AVRO)")
     assert found.verdict("identity", "AWS") == "not asked"
     assert sorted(place.folder.rglob("*")) == before
@@ -211,11 +213,15 @@ def test_a_broker_without_passwords_that_is_given_one(place: Place, capsys: Said
 
 
 def test_a_topic_and_a_subject_that_are_not_there(place: Place, capsys: Said) -> None:
-    place.settings("topic: nowhere-at-all")
+    place.settings("topic: nowhere-at-all\noutputs: [{topic: nowhere-either}]")
 
     found = diagnose(place, capsys)
 
-    assert found.failed == {("broker", "topic nowhere-at-all"), ("registry", "subject nowhere-at-all-value")}
+    assert found.failed == {
+        ("broker", "topic nowhere-at-all"),
+        ("broker", "output topic nowhere-either"),
+        ("registry", "subject nowhere-at-all-value"),
+    }
 
 
 def test_a_registry_that_says_nothing_costs_seconds(

@@ -38,6 +38,7 @@ def what_materialize_would_refuse(settings: Settings) -> Iterable[FrazilError]:
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.adapters.registry import open_registry  # noqa: PLC0415
     from frazil.adapters.storage.warehouse_folder import check_warehouse  # noqa: PLC0415
+    from frazil.cli.clients import outputs_of  # noqa: PLC0415
     from frazil.materialize.preview.preflight import problems  # noqa: PLC0415
 
     check_warehouse(settings.catalog)
@@ -46,6 +47,7 @@ def what_materialize_would_refuse(settings: Settings) -> Iterable[FrazilError]:
         lake=IcebergLake(settings.catalog),
         topics=topics,
         registry=open_registry(settings.registry),
+        outputs=outputs_of(settings.kafka, settings.registry),
         tell=_tell,
         remark=lambda line: print(f"note: {line}", file=sys.stderr),
     )
@@ -142,6 +144,9 @@ def summarise(tables: Iterable[TableSpec]) -> Iterator[str]:
             f"{spec.identifier} <- {', '.join(spec.topics)}{where}: {spec.write}{identity} {spec.value}, "
             f"key {spec.key}, partitioned by {partitions}{order}{newest} ({spec.source_file})"
         )
+        for output in spec.outputs:
+            key = f"key {', '.join(output.key)}" if output.key else "no key"
+            yield f"{spec.identifier} -> {output.topic}: {key}, {plural(output.shards, 'shard')}"
 
 
 def summarise_exports(exports: Iterable[ExportSpec]) -> Iterator[str]:

@@ -210,7 +210,9 @@ def remarks(found: Sequence[TableStatus]) -> Iterator[str]:
 
 
 def _of_records(each: TableStatus) -> Iterator[str]:
-    """Yield remarks about fields and records that are left out of the table."""
+    """Yield remarks about outputs, and about fields and records that are left out of the table."""
+    for output in each.outputs:
+        yield f"{each.table}: {output}"
     if each.left_out:
         yield f"{each.table}: fields left out because their types hold no data: {', '.join(each.left_out)}"
     if each.excluded_schemas:

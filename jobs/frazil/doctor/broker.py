@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
+from frazil.adapters.kafka.output_topics import KafkaOutputTopics
 from frazil.adapters.kafka.probe import KafkaProbe
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.network import Address
@@ -15,10 +17,12 @@ from frazil.doctor.configuration import lacks_a_secret
 from frazil.doctor.finding import Finding, not_asked
 from frazil.doctor.ways import SLACK_SECONDS, ways
 from frazil.model.errors import BrokerError, FrazilError, TopicMissingError
+from frazil.model.outputs import OutputSpec
 from frazil.model.plan import TopicFacts
 from frazil.model.secret import SettingValue
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
+from frazil.outputs.checks import check_topic
 
 CLUSTER = "metadata"
 GROUP = "group"
@@ -29,17 +33,29 @@ def ask_brokers(kafka: Mapping[str, SettingValue], specs: Sequence[TableSpec], a
     found = ways(asking, brokers_of(kafka), tls_of_kafka(kafka))
     yield from found
     topics = topics_of(specs)
-    unasked = [CLUSTER, GROUP, *(f"topic {topic}" for topic in topics)]
+    unasked = [CLUSTER, GROUP, *(f"topic {topic}" for topic in topics), *output_topics_of(specs)]
     if lacks_a_secret(kafka):
         yield from _not_asked(unasked, "a secret of `kafka` is missing")
     elif all(finding.verdict == "failed" for finding in found):
         yield from _not_asked(unasked, "no broker can be reached")
     else:
-        yield from _ask_cluster(kafka, topics, asking)
+        answers = True
+        for finding in _ask_cluster(kafka, topics, asking):
+            answers = answers and not finding.is_silence and (finding.what, finding.verdict) != (CLUSTER, "failed")
+            yield finding
+        if answers:
+            yield from _ask_outputs(kafka, specs, asking)
+        else:
+            yield from _not_asked(output_topics_of(specs), "the cluster does not answer")
 
 
 def topics_of(specs: Sequence[TableSpec]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(topic for spec in specs for topic in spec.topics))
+
+
+def output_topics_of(specs: Sequence[TableSpec]) -> tuple[str, ...]:
+    """Return what the checks of output topics are called."""
+    return tuple(f"output topic {output.topic}" for spec in specs for output in spec.outputs)
 
 
 def _ask_cluster(kafka: Mapping[str, SettingValue], topics: Sequence[str], asking: Asking) -> Iterator[Finding]:
@@ -82,6 +98,22 @@ def _ask_topics(admin: KafkaTopics, probe: KafkaProbe, topics: Sequence[str], as
                 [f"topic {each}" for each in topics[number + 1 :]], "the cluster did not answer before"
             )
             return
+
+
+def _ask_outputs(kafka: Mapping[str, SettingValue], specs: Sequence[TableSpec], asking: Asking) -> Iterator[Finding]:
+    """Check that each output topic exists, has partitions enough, and may be written to, as far as the cluster says."""
+    topics, patient = KafkaOutputTopics(kafka), replace(asking, seconds=asking.seconds + SLACK_SECONDS)
+    for spec in specs:
+        for output in spec.outputs:
+            finding = patient.ask(f"output topic {output.topic}", partial(_output, topics, spec, output))
+            yield finding
+            if finding.is_silence:
+                return
+
+
+def _output(topics: KafkaOutputTopics, spec: TableSpec, output: OutputSpec) -> str:
+    check_topic(topics, spec, output)
+    return f"{plural(topics.partitions(output.topic), 'partition')}, {plural(output.shards, 'shard')}"
 
 
 def _describe(admin: KafkaTopics, topic: str, found: list[TopicFacts]) -> str:

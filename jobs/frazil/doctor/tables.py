@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from frazil.doctor.finding import Finding, failed, not_asked
+from frazil.doctor.finding import Finding, Verdict, failed, not_asked
 from frazil.materialize.branches import STAGE_PREFIX
 from frazil.materialize.dead_letter_checks import check_owner
 from frazil.materialize.dead_letters import PREPARED_PREFIX
@@ -14,6 +14,7 @@ from frazil.materialize.state import standing
 from frazil.model.errors import FrazilError
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
+from frazil.outputs.standing import output_standing
 
 LONGEST_BATCH = timedelta(days=1)
 """A staged branch older than this belongs to a batch that was never published."""
@@ -42,11 +43,20 @@ def look_at_table(spec: TableSpec, view: TableView, *, now: datetime) -> Iterato
         hint = "see docs/operate.md, a table was rolled back" if here.rolled_back else ""
         back = ", rolled back: the next batch continues from there" if here.rolled_back else ""
         yield Finding("tables", what, "ok", f"epoch {here.state.epoch}{back}", hint)
+        yield from _outputs(spec, view)
     pause = pause_of(view.properties)
     if pause is not None:
         hint = f"fix the cause, then run `frazil resume {spec.identifier}`"
         yield Finding("tables", f"pause of {spec.identifier}", "failed", f"paused {pause}", hint)
     yield from _left_behind(view, STAGE_PREFIX, now)
+
+
+def _outputs(spec: TableSpec, view: TableView) -> Iterator[Finding]:
+    for output in spec.outputs:
+        found = output_standing(view, output)
+        verdict: Verdict = "ok" if found.problem is None else "failed"
+        hint = "" if found.problem is None else "see docs/outputs.md, if an output fails"
+        yield Finding("tables", f"output {output.name} of {spec.identifier}", verdict, str(found), hint)
 
 
 def _dead_letters(spec: TableSpec, view: TableView, *, now: datetime) -> Iterator[Finding]:

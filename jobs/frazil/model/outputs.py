@@ -13,6 +13,9 @@ OUTPUT_PROPERTY = "frazil.output."
 OUTPUT_TAG = "frazil_output_"
 """The beginning of the tag on the last snapshot that an output has sent; then follows the output's name."""
 
+OUTPUT_GROUP = "frazil-output-"
+"""The beginning of the consumer groups and of the transactional ids of outputs."""
+
 
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
@@ -104,7 +107,7 @@ class ShardPlace:
     @property
     def group(self) -> str:
         """The consumer group whose committed offsets are the markers of all shards, by partition."""
-        return f"frazil-output-{self.table_uuid}-{self.output}"
+        return f"{OUTPUT_GROUP}{self.table_uuid}-{self.output}"
 
     @property
     def transactional_id(self) -> str:

@@ -11,6 +11,7 @@ from frazil.model.errors import CommitRejectedError, ContendedError, OutputHalte
 from frazil.model.outputs import OUTPUT_TAG, Marker, OutputRecord, OutputSpec, ShardPlace, record_in
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
+from frazil.outputs.checks import enough_partitions
 from frazil.outputs.epoch_records import KeysAndValues, changes_of, rows_of
 from frazil.outputs.placing import Placing
 from frazil.outputs.ports import OutputClients, OutputRows, ShardProducer
@@ -119,9 +120,11 @@ class FollowedOutput:
         *,
         now: datetime,
     ) -> int:
-        encoder = registered_encoder(clients.schemas, self.spec, self.output, shape_of(self.spec, self.output, view))
+        encoder = registered_encoder(
+            clients.schemas, self.spec, self.output, shape_of(self.spec, self.output, view.columns)
+        )
         self._check_key_schema(view, record, encoder)
-        placing = Placing(self.output.shards, self._partitions(clients, view))
+        placing = Placing(self.output.shards, enough_partitions(clients.topics, self.spec, self.output))
         found = clients.topics.markers(places) if record.started else []
         markers = [self._checked(view, record, marker, shard) for shard, marker in enumerate(found)]
         sent = 0
@@ -134,16 +137,6 @@ class FollowedOutput:
         self._note_sent(lake, view)
         self._sent, self._looked_at = (view.head, view.schema_json), now
         return sent
-
-    def _partitions(self, clients: OutputClients, view: TableView) -> int:
-        partitions = clients.topics.partitions(self.output.topic)
-        if self.output.shards > partitions:
-            raise OutputHaltedError(
-                f"{view.identifier}: the output {self.output.name} has {self.output.shards} shards, and the topic"
-                f" {self.output.topic} {partitions} partitions: expected no more shards than partitions",
-                hint=f"write `shards: {partitions}`, or add partitions to the topic",
-            )
-        return partitions
 
     def _is_due(self, view: TableView, marker: Marker, now: datetime) -> bool:
         """Return whether the topic lacks epochs, or Kafka would forget the marker some day."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from frazil.model.outputs import Marker, ShardPlace
+from frazil.model.outputs import Marker, OutputSpec, ShardPlace
 from frazil.model.snapshot import TableView
 
 
@@ -55,6 +55,10 @@ class OutputTopics(Protocol):
         """Return the number of partitions. Raises TopicMissingError if the cluster has no such topic."""
         ...
 
+    def check_permissions(self, output: OutputSpec) -> None:
+        """Raise BrokerError if the cluster says that a permission is missing. It does not say all that are."""
+        ...
+
     def markers(self, places: Sequence[ShardPlace]) -> list[Marker | None]:
         """Return the committed marker of each shard of one output, without fencing a process."""
         ...
@@ -72,6 +76,10 @@ class OutputSchemas(Protocol):
 
         Raises OutputSchemaError if the subject's compatibility forbids it, and RegistryError for other failures.
         """
+        ...
+
+    def check(self, subject: str, schema: str) -> None:
+        """Raise what `register` would raise, but for missing permission. Nothing is registered."""
         ...
 
 

@@ -11,7 +11,6 @@ from frazil.model.columns import Column, Scalar
 from frazil.model.errors import OutputSchemaError
 from frazil.model.identity_columns import HALVES
 from frazil.model.outputs import OutputSpec
-from frazil.model.snapshot import TableView
 from frazil.model.spec import METADATA_NAMES, TableSpec
 from frazil.outputs.avro_schema import schema_of, undocumented
 from frazil.outputs.encode import AvroEncoder, as_bytes
@@ -35,15 +34,15 @@ class RecordShape:
         return tuple(dict.fromkeys(column.name for column in (*self.key, *self.value)))
 
 
-def shape_of(spec: TableSpec, output: OutputSpec, view: TableView) -> RecordShape:
+def shape_of(spec: TableSpec, output: OutputSpec, columns: Sequence[Column]) -> RecordShape:
     """Return the columns of an output's records. Raises OutputSchemaError for columns that the table lacks."""
-    known = {column.name: column for column in view.columns}
+    known = {column.name: column for column in columns}
     internal = {*(spec.metadata.prefix + name for name in METADATA_NAMES), *(HALVES if spec.follows_keys else ())}
     named = output.columns or tuple(name for name in known if name not in internal)
     missing = [name for name in dict.fromkeys((*output.key, *named)) if name not in known]
     if missing:
         raise OutputSchemaError(
-            f"{view.identifier}: the output {output.name} needs the columns {', '.join(missing)}, which the table does"
+            f"{spec.identifier}: the output {output.name} needs the columns {', '.join(missing)}, which the table does"
             f" not have; it has {', '.join(known)}",
             hint=f"correct `outputs` in {spec.source_file}",
         )
@@ -77,22 +76,42 @@ class RecordEncoder:
         return as_bytes(rows.column(self.shape.key[0].name)) if self.shape.key else None
 
 
+@dataclass(frozen=True, slots=True)
+class SubjectSchema:
+    """The Avro schema of a key or a value, the subject that it is registered under, and the columns that it is of."""
+
+    subject: str
+    text: str
+    columns: tuple[Column, ...]
+
+
+def value_schema(spec: TableSpec, output: OutputSpec, shape: RecordShape) -> SubjectSchema:
+    """Return the schema of values. Raises OutputSchemaError for names that Avro does not have."""
+    return _schema(spec, f"{output.topic}-value", spec.table, shape.value)
+
+
+def key_schema(spec: TableSpec, output: OutputSpec, shape: RecordShape) -> SubjectSchema | None:
+    """Return the schema of keys, or None if they have none.
+
+    It has no docs: another one would change the schema's id, and so the bytes of equal keys.
+    """
+    if not shape.key or shape.raw_key:
+        return None
+    return _schema(spec, f"{output.topic}-key", f"{spec.table}_key", undocumented(shape.key))
+
+
+def _schema(spec: TableSpec, subject: str, name: str, columns: tuple[Column, ...]) -> SubjectSchema:
+    text = schema_of(columns, name=name, namespace=spec.database, table=spec.identifier)
+    return SubjectSchema(subject, text, columns)
+
+
 def registered_encoder(
     schemas: OutputSchemas, spec: TableSpec, output: OutputSpec, shape: RecordShape
 ) -> RecordEncoder:
-    """Register the schemas of key and value. Raises OutputSchemaError if a subject's compatibility forbids one.
-
-    That of the key has no docs: another one would change the id, and so the bytes of equal keys.
-    """
-    value = _registered(schemas, spec, shape.value, subject=f"{output.topic}-value", name=spec.table)
-    if not shape.key or shape.raw_key:
-        return RecordEncoder(shape, value, None)
-    key = _registered(schemas, spec, undocumented(shape.key), subject=f"{output.topic}-key", name=f"{spec.table}_key")
-    return RecordEncoder(shape, value, key)
+    """Register the schemas of key and value. Raises OutputSchemaError if a subject's compatibility forbids one."""
+    value, key = value_schema(spec, output, shape), key_schema(spec, output, shape)
+    return RecordEncoder(shape, _registered(schemas, value), None if key is None else _registered(schemas, key))
 
 
-def _registered(
-    schemas: OutputSchemas, spec: TableSpec, columns: Sequence[Column], *, subject: str, name: str
-) -> AvroEncoder:
-    schema = schema_of(columns, name=name, namespace=spec.database, table=spec.identifier)
-    return AvroEncoder(schema, schemas.register(subject, schema), columns)
+def _registered(schemas: OutputSchemas, schema: SubjectSchema) -> AvroEncoder:
+    return AvroEncoder(schema.text, schemas.register(schema.subject, schema.text), schema.columns)

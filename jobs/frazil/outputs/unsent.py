@@ -54,7 +54,7 @@ def check_marker(
 
     Raises OutputHaltedError if the marker is missing or lower: the shard would send epochs a second time.
     """
-    least = _recorded(view, output, record)
+    least = recorded(view, output, record)
     if marker is not None and marker.epoch >= least:
         return marker
     found = "none" if marker is None else str(marker)
@@ -77,7 +77,7 @@ def check_parent(view: TableView, output: OutputSpec, epoch: Epoch) -> None:
     )
 
 
-def _recorded(view: TableView, output: OutputSpec, record: OutputRecord) -> int:
+def recorded(view: TableView, output: OutputSpec, record: OutputRecord) -> int:
     """Return the epoch that the table records as sent."""
     tagged = view.snapshots.get(view.tags.get(output.tag, -1))
     epoch = None if tagged is None else _epoch_of(tagged)

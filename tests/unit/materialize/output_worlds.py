@@ -14,7 +14,9 @@ from whole_batches import World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.snapshot_rows import SnapshotRows
+from frazil.materialize.preview.preflight import problems
 from frazil.materialize.run import TableRun
+from frazil.model.errors import FrazilError
 from frazil.model.outputs import OutputSpec
 from frazil.model.plan import NothingToDo
 from frazil.model.snapshot import TableView
@@ -76,6 +78,15 @@ class OutputWorld:
         """Let a process see the topic as it is now."""
         run.clients = replace(run.clients, topics=self.source.topics)
         return run
+
+    def check(self) -> list[FrazilError]:
+        """What `frazil check` reports."""
+        outputs = OutputClients(self.cluster, self.schemas, SnapshotRows())
+        world = self.source
+        found = problems(
+            [self.spec], lake=world.lake, topics=world.topics, registry=world.registry, outputs=lambda: outputs
+        )
+        return list(found)
 
     @property
     def view(self) -> TableView:

@@ -21,9 +21,10 @@ from typing import Any, TypeVar, cast
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from frazil.adapters.kafka.errors import Heard, ear, said
+from frazil.adapters.kafka.output_permissions import TO_GROUPS, TO_TOPICS, WHO, check_permissions
 from frazil.adapters.kafka.topics import IS_IT_UP, librdkafka
 from frazil.model.errors import BrokerError, FencedError, TopicMissingError
-from frazil.model.outputs import Marker, ShardPlace
+from frazil.model.outputs import OUTPUT_GROUP, Marker, OutputSpec, ShardPlace
 from frazil.model.secret import SettingValue
 from frazil.outputs.ports import Encoded, ShardProducer
 
@@ -67,10 +68,13 @@ class KafkaOutputTopics:
                 raise BrokerError(f"Kafka could not describe {topic}: {described.error.str()}", hint=_hint(code, topic))
             raise TopicMissingError(
                 f"the cluster has no topic {topic}, which a table has as its output",
-                hint="create the topic, with the partitions and the retention or compaction that its readers need, and"
-                " grant the `kafka` user of frazil.yaml WRITE and DESCRIBE on it",
+                hint="create the topic, with the partitions and the retention or compaction that its readers need, and "
+                + TO_TOPICS.format(topic=topic),
             )
         return len(described.partitions)
+
+    def check_permissions(self, output: OutputSpec) -> None:
+        check_permissions(_client(self._settings, ear()), output)
 
     def markers(self, places: Sequence[ShardPlace]) -> list[Marker | None]:
         heard = ear()
@@ -222,13 +226,13 @@ def _failure(what: str, error: KafkaError, heard: Heard, topic: str) -> Exceptio
 
 
 _FORBIDDEN = {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant WRITE and DESCRIBE on the topic {topic}",
-    KafkaError.GROUP_AUTHORIZATION_FAILED: "grant READ on the groups with the prefix frazil-output-",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: TO_TOPICS,
+    KafkaError.GROUP_AUTHORIZATION_FAILED: TO_GROUPS,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant WRITE and DESCRIBE on the transactional ids with the"
-    " prefix frazil-output-",
+    f" prefix {OUTPUT_GROUP} {WHO}",
 }
 
 
 def _hint(code: int | None, topic: str) -> str:
     granted = _FORBIDDEN.get(code or 0)
-    return IS_IT_UP if granted is None else f"{granted.format(topic=topic)} to the `kafka` user of frazil.yaml"
+    return IS_IT_UP if granted is None else granted.format(topic=topic)

@@ -71,6 +71,11 @@ class Preview:
     plan: Plan | None = None
     obstacles: list[Obstacle] = field(default_factory=list)
 
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the table once the batch has begun, as far as they are known."""
+        return self.new_columns if self.changes is None else self.changes.columns
+
     def obstacle_up_to(self, last: Step) -> FrazilError | None:
         """Return the first obstacle to this step or to an earlier one."""
         steps = STEPS[: STEPS.index(last) + 1]

@@ -20,6 +20,7 @@ from frazil.materialize.state import Standing
 from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.errors import IncompatibleSchemaError
+from frazil.model.outputs import OutputSpec
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, OffsetRange, Plan, TopicFacts, WriterSchemas
 from frazil.model.progress import TableState
 from frazil.model.schemas import SchemaFinding
@@ -27,6 +28,7 @@ from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec_change import SpecChange
 from frazil.model.spelling import plural
 from frazil.model.summary import store
+from frazil.outputs.standing import OutputStanding, output_standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Explanation:
     writer schemas say it, which fields have none, and how the newest schema differs from the table.
 
     `ledger` is the first table of the group, for another table of it: the batch of both is the one that is planned
-    for the ledger. Such a table has no plan, unless it is a Halt.
+    for the ledger. Such a table has no plan, unless it is a Halt. `outputs` are those of the spec.
     """
 
     table: str
@@ -51,6 +53,7 @@ class Explanation:
     excluded: tuple[IncompatibleSchemaError, ...] = ()
     notes: tuple[SchemaFinding, ...] = ()
     ledger: str | None = None
+    outputs: tuple[OutputStanding, ...] = ()
 
 
 def explain(run: TableRun) -> Explanation:
@@ -72,10 +75,15 @@ def explain(run: TableRun) -> Explanation:
     obstacle = preview.obstacle_up_to("plan")
     planned = preview.plan or (None if spec.ledger else _first_plan(run, topics, schemas))
     plan = planned if obstacle is None else Halt(spec.identifier, obstacle)
-    explained = Explanation(spec.identifier, plan, ledger=spec.ledger)
+    outputs = tuple(_output(view if state is not None else None, each) for each in spec.outputs)
+    explained = Explanation(spec.identifier, plan, ledger=spec.ledger, outputs=outputs)
     if view is None:
         return _with_columns(explained, run, preview.new_columns)
     return explained if preview.changes is None else _with_changes(explained, run, preview.changes, schemas)
+
+
+def _output(view: TableView | None, output: OutputSpec) -> OutputStanding:
+    return OutputStanding(output.name, output.topic) if view is None else output_standing(view, output)
 
 
 def _first_plan(run: TableRun, topics: Sequence[TopicFacts], schemas: WriterSchemas) -> Plan:
@@ -151,6 +159,8 @@ def lines(explanation: Explanation) -> Iterator[str]:
     for note in explanation.notes:
         yield f"  note: {note}"
     yield from _next(explanation)
+    for output in explanation.outputs:
+        yield f"  {output}"
 
 
 def _next(explanation: Explanation) -> Iterator[str]:
