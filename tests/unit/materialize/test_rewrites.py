@@ -73,6 +73,22 @@ def test_rows_of_rewritten_files_are_found(changelog: Changelog) -> None:
         changelog.check()
 
 
+def test_a_snapshot_keeps_no_manifest_of_files_that_were_removed_before(changelog: Changelog) -> None:
+    """Readers open each manifest: after 170 batches, 97 of 112 named no file of the table any more."""
+    half_deleted(changelog)
+    for number in range(5):
+        changelog.send(("a", number), ("b", number))
+        changelog.catch_up()
+
+    table = changelog.view.current
+    head = table.current_snapshot()
+    manifests = [] if head is None else head.manifests(table.io)
+    old = [each for each in manifests if head and each.added_snapshot_id != head.snapshot_id]
+    assert rewrites(changelog) > 1
+    assert [each for each in old if not each.fetch_manifest_entry(table.io)] == []
+    changelog.check()
+
+
 def test_the_share_can_be_that_of_the_spec(changelog: Changelog) -> None:
     changelog.spec = replace(changelog.spec, maintain=replace(changelog.spec.maintain, rewrite_deleted=1.0))
     half_deleted(changelog)

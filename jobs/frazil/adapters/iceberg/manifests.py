@@ -26,6 +26,14 @@ SIZE_CLASSES = (64 << 10, 512 << 10, 4 << 20)
 """Upper bounds in bytes. A manifest beyond the last one is left alone."""
 
 
+def with_files(manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
+    """Return the manifests that a later snapshot needs: those that name files other than removed ones.
+
+    Readers open each manifest of a list. Only the snapshot that removed files has a manifest that says so.
+    """
+    return [each for each in manifests if each.has_added_files() or each.has_existing_files()]
+
+
 def to_merge(manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
     """Return manifests that one commit should merge into one: none as long as there are few of each size class.
 

@@ -37,7 +37,7 @@ from pyiceberg.typedef import Record
 
 from frazil.adapters.iceberg.delete_files import DeleteManifestWriter, files_named, write_deletes
 from frazil.adapters.iceberg.known_manifests import known
-from frazil.adapters.iceberg.manifests import Removal, removed_by, to_merge
+from frazil.adapters.iceberg.manifests import Removal, removed_by, to_merge, with_files
 from frazil.model.errors import CommitRejectedError, CountMismatchError
 from frazil.model.ingested import DeletedRows, Deletion, WrittenFile
 
@@ -84,7 +84,7 @@ class SnapshotWriter:
         """
         data_files = [data_file(file) for file in files]
         before = None if parent is None else self.metadata.snapshot_by_id(parent)
-        existing = [] if before is None else known(before.manifests(self.io))
+        existing = [] if before is None else with_files(known(before.manifests(self.io)))
         delete_files = self._delete_files([d for d in deletes if isinstance(d, DeletedRows)], data_files, existing)
         removal = Removal({path for each in deletes for path in removed_by(each)})
         left = removal.left_of(self.io, existing)
