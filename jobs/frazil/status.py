@@ -36,6 +36,9 @@ from frazil.ports import DeltaLogs, Lake, Snowflake, Topics
 
 TABLES_AT_ONCE = 16
 
+STATES = ("in trouble", "paused", "no table", "lag unknown", "behind", "caught up")
+"""The states of a table, the ones that need a person first."""
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:

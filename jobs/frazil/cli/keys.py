@@ -20,7 +20,7 @@ def show_keys(settings: Settings) -> None:
     """Print the keys; nothing if the configuration refers to no secret."""
     from frazil.cli.columns import show  # noqa: PLC0415
 
-    found = _look(settings)
+    found = look_at_keys(settings)
     if not found:
         return
     print()
@@ -30,7 +30,7 @@ def show_keys(settings: Settings) -> None:
 
 
 def print_keys_as_json(settings: Settings) -> None:
-    print(json.dumps([each.to_json() for each in _look(settings)], indent=2))
+    print(json.dumps([each.to_json() for each in look_at_keys(settings)], indent=2))
 
 
 def remarks(found: Sequence[KeyStatus]) -> Iterator[str]:
@@ -41,7 +41,8 @@ def remarks(found: Sequence[KeyStatus]) -> Iterator[str]:
             yield f"{each.secret}: {warning}"
 
 
-def _look(settings: Settings) -> list[KeyStatus]:
+def look_at_keys(settings: Settings) -> list[KeyStatus]:
+    """Return the status of each secret that the configuration refers to."""
     from frazil.adapters.aws.secret_histories import SecretsManagerHistories  # noqa: PLC0415
     from frazil.key_status import key_statuses  # noqa: PLC0415
 

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frazil.cli.config_name import with_config_name
-from frazil.cli.keys import print_keys_as_json, show_keys
+from frazil.cli.keys import look_at_keys, print_keys_as_json, show_keys
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, Tables, example, settings_from
 from frazil.cli.screen import print_lines
+from frazil.model.errors import SettingError
 from frazil.model.pipeline import listed_topics
 from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
     from frazil.cli.columns import Column
+    from frazil.key_status import KeyStatus
     from frazil.model.spec import Settings
     from frazil.status import TableStatus
 
@@ -32,6 +34,7 @@ FailOn = Annotated[
         " to read). An unknown lag or age counts as too high.",
     ),
 ]
+Prometheus = Annotated[bool, typer.Option("--prometheus", help="Print metrics in Prometheus's text format.")]
 OnlyKeys = Annotated[bool, typer.Option("--keys", help="Show only the keys.")]
 
 
@@ -41,6 +44,7 @@ def register(app: typer.Typer) -> None:
         "frazil status stock_trades --json",
         "frazil status --fail-on 'paused,lag>10000,age>15m'",
         "frazil status --keys",
+        "frazil status --prometheus > frazil.prom",
     )
     app.command("status", epilog=examples)(status)
 
@@ -48,11 +52,12 @@ def register(app: typer.Typer) -> None:
 def status(
     tables: Tables = None,
     as_json: Json = False,
+    prometheus: Prometheus = False,
     only_keys: OnlyKeys = False,
     fail_on: FailOn = None,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
-    """Show each table's lag, age, rows and state.
+    """Show each table's lag, age, rows, files and state.
 
     A paused table is shown with the reason. Columns that do not fit the terminal are left out (without a terminal: 80
     columns, or COLUMNS); --json shows all. Partitions are shown only for tables that are named. If Kafka does not
@@ -62,13 +67,17 @@ def status(
     from frazil.fail_on import met_by, parse_conditions  # noqa: PLC0415
 
     conditions = () if fail_on is None else parse_conditions(fail_on)
+    if as_json and prometheus:
+        raise SettingError("--json and --prometheus are mutually exclusive", hint="choose one")
     settings = settings_from(config)
     if only_keys:
-        print_keys_as_json(settings) if as_json else show_keys(settings)
+        _print_keys(settings, as_json=as_json, prometheus=prometheus)
         return
     found = _look(settings, tables or ())
     if as_json:
         print(json.dumps([each.to_json() for each in found], indent=2))
+    elif prometheus:
+        _print_metrics(found, () if tables else look_at_keys(settings))
     else:
         _show(found, partitions_of_each=bool(tables))
         if not tables:
@@ -78,6 +87,22 @@ def status(
         print(f"--fail-on: {line}", file=sys.stderr)
     if met:
         raise typer.Exit(1)
+
+
+def _print_keys(settings: Settings, *, as_json: bool, prometheus: bool) -> None:
+    if prometheus:
+        _print_metrics((), look_at_keys(settings))
+    elif as_json:
+        print_keys_as_json(settings)
+    else:
+        show_keys(settings)
+
+
+def _print_metrics(found: Sequence[TableStatus], keys: Sequence[KeyStatus]) -> None:
+    from frazil.monitoring.prometheus import exposition  # noqa: PLC0415
+    from frazil.monitoring.table_metrics import key_metrics, table_metrics  # noqa: PLC0415
+
+    print(exposition([*table_metrics(found), *key_metrics(keys)]), end="")
 
 
 def _look(settings: Settings, tables: Sequence[str]) -> list[TableStatus]:

@@ -20,7 +20,8 @@ PLACEHOLDERS = """\
 A scalar may be `${env:NAME}` (an environment variable), `${secret:NAME}` (a secret of AWS Secrets Manager) or
 `${secret:NAME#key}` (one key of a secret that holds JSON), alone or inside a text; write `$${` for a literal `${`.
 In `frazil.yaml` it may also be `${local:bootstrap_servers}`, `${local:schema_registry_url}`,
-`${local:aws_endpoint_url}` or `${local:rest_catalog_url}`: an address of the services that `frazil local up` started in the same folder.
+`${local:aws_endpoint_url}` or `${local:rest_catalog_url}`: an address of the services that `frazil local up` started in
+the same folder.
 Secrets print as `***`, and are rejected in values that plans and logs show."""
 HANDED_ON: Key[object] = Key("*", HandedOn(), "Passed unchanged to the catalog library.", Derived("none"))
 
