@@ -18,7 +18,7 @@ from frazil.model.spelling import plural
 if TYPE_CHECKING:
     from frazil.local.supervisor import LocalServices, LocalStatus
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The sample to produce: stock_trades.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The sample to produce: stock_trades or sales_channel.")]
 Rows = Annotated[int, typer.Option("--rows", min=1, help="How many records to produce.")]
 Rate = Annotated[
     float | None, typer.Option("--rate", min=0.001, help="Records per second. Default: as fast as possible.")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import struct
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -13,16 +12,29 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from frazil.local import stock_trades
+from frazil.local import sales_channel, stock_trades
 from frazil.local.supervisor import LocalServices
 from frazil.model.errors import BrokerError, RegistryError, SettingError
 
-SAMPLES = ("stock_trades",)
+KeyAndValue = tuple[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Records in Avro: their schema, and keys and framed values by `records(rows, seed=…, schema_id=…)`."""
+
+    schema_text: Callable[[], str]
+    records: Callable[..., Iterator[KeyAndValue]]
+
+
+SAMPLES: Mapping[str, Sample] = {
+    "stock_trades": Sample(stock_trades.schema_text, stock_trades.records),
+    "sales_channel": Sample(sales_channel.schema_text, sales_channel.records),
+}
 CHUNK = 5_000
 TIMEOUT_SECONDS = 30
 CREATE_SECONDS = 10
 HINT = "run `frazil local status`; start the services with `frazil local up`"
-KeyAndValue = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +84,21 @@ def produce(
         )
     target = topic or name
     began = time.monotonic()
-    schema_id = _register(target, services.schema_registry_url)
+    sample = SAMPLES[name]
+    schema_id = _register(target, sample.schema_text(), services.schema_registry_url)
     _create_topic(target, partitions, services.bootstrap_servers)
     with _progress(target, rows) as advance:
-        _send(_framed(stock_trades.encoded_trades(rows, seed=seed), schema_id), target, rows, rate, services, advance)
+        _send(sample.records(rows, seed=seed, schema_id=schema_id), target, rows, rate, services, advance)
     return Produced(target, rows, schema_id, time.monotonic() - began)
 
 
-def _register(topic: str, url: str) -> int:
+def _register(topic: str, schema: str, url: str) -> int:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient  # noqa: PLC0415 - slow import
 
     subject = f"{topic}-value"
     try:
         with SchemaRegistryClient({"url": url, "timeout": TIMEOUT_SECONDS, "max.retries": 1}) as registry:
-            return int(registry.register_schema(subject, Schema(stock_trades.schema_text(), "AVRO")))
+            return int(registry.register_schema(subject, Schema(schema, "AVRO")))
     except Exception as exc:
         raise RegistryError(
             f"The schema of {subject} could not be registered at {url}: expected an id, found {exc}.", hint=HINT
@@ -101,12 +114,6 @@ def _create_topic(topic: str, partitions: int, bootstrap_servers: str) -> None:
         error = exc.args[0]
         if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise _broker_error(topic, bootstrap_servers, "a topic", error) from exc
-
-
-def _framed(records: Iterator[KeyAndValue], schema_id: int) -> Iterator[KeyAndValue]:
-    """Add Confluent's header to the values: a zero byte and the schema id in four bytes, big-endian."""
-    prefix = struct.pack(">bI", 0, schema_id)
-    return ((key, prefix + body) for key, body in records)
 
 
 def _send(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,12 @@ def encoded_trades(rows: int, *, seed: int) -> Iterator[tuple[bytes, bytes]]:
         rest, account = divmod(rest, len(ACCOUNTS))
         key, user = users[rest % len(USERS)]
         yield key, _SIDES[side] + _QUANTITIES[quantity] + _SYMBOLS[symbol] + _PRICES[price] + _ACCOUNTS[account] + user
+
+
+def records(rows: int, *, seed: int, schema_id: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the key and the value of each record, in Confluent's wire format."""
+    frame = struct.pack(">bI", 0, schema_id)
+    return ((key, frame + body) for key, body in encoded_trades(rows, seed=seed))
 
 
 def _avro_int(number: int) -> bytes:
