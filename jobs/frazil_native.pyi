@@ -14,15 +14,15 @@ class AvroDecoder:
     def __new__(cls, shape: str) -> AvroDecoder: ...
     def decode(
         self, payloads: pa.LargeBinaryArray | pa.DictionaryArray, skip: int
-    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
-        """The rows; index, reason, detail and path of each reject; how many timestamps lost nanoseconds; how many
-        fields were undeclared.
+    ) -> tuple[pa.RecordBatch, tuple[bytes, list[str], list[str], list[str]], int, int]:
+        """The rows; the indexes of the rejects as numbers of 64 bits, their reasons, details and paths; how many
+        timestamps lost nanoseconds; how many fields were undeclared.
         """
 
     @staticmethod
     def decode_together(
         decoders: list[AvroDecoder], payloads: pa.LargeBinaryArray | pa.DictionaryArray, together: object, skip: int
-    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
+    ) -> tuple[pa.RecordBatch, tuple[bytes, list[str], list[str], list[str]], int, int]:
         """The same for payloads of several decoders, as rows in the order of the payloads.
 
         `together` has the attributes of `frazil.formats.native.NativeColumns`. Raises ValueError if they do not agree
@@ -36,13 +36,13 @@ class JsonDecoder:
     def __new__(cls, shape: str) -> JsonDecoder: ...
     def decode(
         self, payloads: pa.LargeBinaryArray | pa.DictionaryArray, skip: int
-    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
+    ) -> tuple[pa.RecordBatch, tuple[bytes, list[str], list[str], list[str]], int, int]:
         """The same as AvroDecoder.decode."""
 
     @staticmethod
     def decode_together(
         decoders: list[JsonDecoder], payloads: pa.LargeBinaryArray | pa.DictionaryArray, together: object, skip: int
-    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
+    ) -> tuple[pa.RecordBatch, tuple[bytes, list[str], list[str], list[str]], int, int]:
         """The same as AvroDecoder.decode_together."""
 
 @final
@@ -55,13 +55,13 @@ class ProtobufDecoder:
     def __new__(cls, shape: str) -> ProtobufDecoder: ...
     def decode(
         self, payloads: pa.LargeBinaryArray | pa.DictionaryArray, skip: int
-    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
+    ) -> tuple[pa.RecordBatch, tuple[bytes, list[str], list[str], list[str]], int, int]:
         """The same as AvroDecoder.decode."""
 
     @staticmethod
     def decode_together(
         decoders: list[ProtobufDecoder], payloads: pa.LargeBinaryArray | pa.DictionaryArray, together: object, skip: int
-    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
+    ) -> tuple[pa.RecordBatch, tuple[bytes, list[str], list[str], list[str]], int, int]:
         """The same as AvroDecoder.decode_together."""
 
 def avro_payloads(rows: pa.RecordBatch, prefix: bytes) -> pa.BinaryArray:

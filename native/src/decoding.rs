@@ -13,14 +13,17 @@ use arrow_pyarrow::{FromPyArrowUnchecked, PyArrowType, ToPyArrow};
 use arrow_schema::{ArrowError, Schema};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::columns::{Column, Field};
 use crate::faults::{Checked, Used, MOST_SLOTS};
 use crate::gather::{gather, Place, NOWHERE};
 
 /// The index, reason, detail and path of a payload that breaks a rule.
-pub type Reject = (usize, &'static str, String, String);
-pub type Decoded<'py> = (Bound<'py, PyAny>, Vec<Reject>, u64, u64);
+type Reject = (usize, &'static str, String, String);
+/// The indexes as numbers of 64 bits, and the reasons, details and paths.
+pub type Rejects<'py> = (Bound<'py, PyBytes>, Vec<&'static str>, Vec<String>, Vec<String>);
+pub type Decoded<'py> = (Bound<'py, PyAny>, Rejects<'py>, u64, u64);
 
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
@@ -121,7 +124,18 @@ pub fn decode_together<'py, R: Reader>(
 
 fn returned<'py>(py: Python<'py>, rows: Result<(RecordBatch, Read), ArrowError>) -> PyResult<Decoded<'py>> {
     let (batch, read) = rows.map_err(defect)?;
-    Ok((batch.to_pyarrow(py)?, read.rejects, read.truncated_nanos, read.undeclared))
+    Ok((batch.to_pyarrow(py)?, in_columns(py, read.rejects), read.truncated_nanos, read.undeclared))
+}
+
+fn in_columns(py: Python<'_>, rejects: Vec<Reject>) -> Rejects<'_> {
+    let indexes: Vec<u8> = rejects.iter().flat_map(|(index, ..)| (*index as i64).to_ne_bytes()).collect();
+    let (mut reasons, mut details, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+    for (_, reason, detail, path) in rejects {
+        reasons.push(reason);
+        details.push(detail);
+        paths.push(path);
+    }
+    (PyBytes::new(py, &indexes), reasons, details, paths)
 }
 
 /// Payloads to decode: all of an array, or those at the places `chosen`.
@@ -264,7 +278,8 @@ fn run<'s, R: Reader>(
                     read.is_crowded = true;
                     break;
                 }
-                read.rejects.push((index, fault.reason, fault.detail.clone(), fault.path()));
+                let path = fault.path();
+                read.rejects.push((index, fault.reason, fault.detail, path));
             }
         }
         slots += used.slots;

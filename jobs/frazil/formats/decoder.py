@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from frazil.formats.rejects import rejected
 from frazil.model.dead_letter import Reject
 
 Indexes: TypeAlias = npt.NDArray[np.int64]
@@ -103,7 +104,7 @@ class Decoded:
     """
 
     rows: pa.RecordBatch
-    rejects: tuple[Reject, ...]
+    rejects: Sequence[Reject]
     truncated_nanos: int = 0
     undeclared: int = 0
     without_row: WithoutRow = EVERY_ONE_HAS_A_ROW
@@ -116,8 +117,8 @@ class Decoded:
     @property
     def rowless(self) -> Indexes:
         """The indexes of the payloads that have no row."""
-        rejected = np.array([reject.index for reject in self.rejects], np.int64)
-        return np.concatenate([rejected, self.without_row.indexes]) if len(self.without_row) else rejected
+        indexes = rejected(self.rejects)
+        return np.concatenate([indexes, self.without_row.indexes]) if len(self.without_row) else indexes
 
 
 Payloads: TypeAlias = pa.LargeBinaryArray | pa.DictionaryArray
@@ -146,7 +147,7 @@ def in_one_array(payloads: Payloads) -> pa.LargeBinaryArray:
 
 def accepted(payloads: pa.LargeBinaryArray, rejects: Sequence[Reject]) -> npt.NDArray[np.int64]:
     """Return the indexes of the payloads that were not rejected."""
-    return np.delete(np.arange(len(payloads)), [reject.index for reject in rejects])
+    return np.delete(np.arange(len(payloads)), rejected(rejects))
 
 
 def without(payloads: pa.LargeBinaryArray, rejects: Sequence[Reject]) -> pa.LargeBinaryArray:

@@ -6,7 +6,7 @@ and `glue_framing.py` have the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.formats.rejects import Rejects
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.schemas import SchemaId
 from frazil.model.spelling import plural
@@ -50,7 +51,7 @@ class Framed:
 
     groups: tuple[Group, ...]
     nulls: tuple[int, ...]
-    unframed: tuple[Reject, ...]
+    unframed: Sequence[Reject]
 
 
 Grouping = Callable[[pa.LargeBinaryArray, Headers], Framed]
@@ -139,19 +140,25 @@ def _words_after(data: pa.Buffer, places: npt.NDArray[np.int64]) -> npt.NDArray[
     return words[places].astype(np.int64)
 
 
-def _rejects(values: pa.LargeBinaryArray, unframed: npt.NDArray[np.int64]) -> tuple[Reject, ...]:
-    """Refuse the values at these indexes. None of their bytes is copied."""
+def _rejects(values: pa.LargeBinaryArray, unframed: npt.NDArray[np.int64]) -> Sequence[Reject]:
+    """Refuse the values at these indexes."""
     if not len(unframed):
         return ()
-    ends, data = value_ends(values), memoryview(values.buffers()[2] or b"").cast("B")
-    spans = zip(unframed.tolist(), ends[unframed].tolist(), ends[unframed + 1].tolist(), strict=True)
-    return tuple(Reject(index, Reason.NOT_FRAMED, _wrong_start(data[start:end])) for index, start, end in spans)
+    ends, data = value_ends(values), np.frombuffer(values.buffers()[2] or b"", np.uint8)
+    starts = ends[unframed]
+    sizes = ends[unframed + 1] - starts
+    firsts = np.zeros(len(unframed), np.uint8)
+    firsts[sizes > 0] = data[starts[sizes > 0]]
+    details = list(map(_wrong_start, np.minimum(sizes, FRAME_BYTES).tolist(), firsts.tolist()))
+    return Rejects(unframed, [Reason.NOT_FRAMED.value] * len(unframed), details, [""] * len(unframed))
 
 
-def _wrong_start(value: memoryview) -> str:
-    if len(value) < FRAME_BYTES:
-        return f"{plural(len(value), 'byte')}, expected a header of {FRAME_BYTES}"
-    return f"starts with byte {shown(value[0])}, expected 0: was it written without a schema registry's serializer?"
+@lru_cache(maxsize=1024)
+def _wrong_start(size: int, first: int) -> str:
+    """Return what is wrong with a value of this size that starts with this byte; longer ones count as a header's."""
+    if size < FRAME_BYTES:
+        return f"{plural(size, 'byte')}, expected a header of {FRAME_BYTES}"
+    return f"starts with byte {shown(first)}, expected 0: was it written without a schema registry's serializer?"
 
 
 @lru_cache(maxsize=256)

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Literal, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from frazil.formats.decoder import Decoded, Decoder, Payloads
-from frazil.model.dead_letter import Reason, Reject
+from frazil.formats.rejects import Rejects
 from frazil.model.errors import MissingToolError
 
 Engine = Literal["native", "fallback"]
 
-_REASONS = {each.value: each for each in Reason}
-"""By name. A look-up takes a tenth of the time of `Reason(name)`, which counts where many payloads are bad."""
+NativeFaults = tuple[bytes, list[str], list[str], list[str]]
+"""The indexes of bad payloads as numbers of 64 bits, and their reasons, details and paths."""
 
 
 @cache
@@ -32,14 +33,14 @@ def native_available() -> bool:
 class NativeCore(Protocol):
     """A decoder of `frazil_native`, of any format."""
 
-    def decode(self, payloads: Payloads, skip: int) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
+    def decode(self, payloads: Payloads, skip: int) -> tuple[pa.RecordBatch, NativeFaults, int, int]:
         """Return the rows, the rejects, how many timestamps lost nanoseconds, and how many fields were undeclared."""
         ...
 
     @staticmethod
     def decode_together(
         decoders: list[Any], payloads: Payloads, together: NativeColumns, skip: int
-    ) -> tuple[pa.RecordBatch, list[tuple[int, str, str, str]], int, int]:
+    ) -> tuple[pa.RecordBatch, NativeFaults, int, int]:
         """Return the same for payloads of several decoders of this type, as rows in the order of the payloads."""
         ...
 
@@ -80,11 +81,10 @@ class NativeDecoder:
         return decoded(*self.core.decode(payloads, skip))
 
 
-def decoded(
-    rows: pa.RecordBatch, faults: list[tuple[int, str, str, str]], truncated_nanos: int, undeclared: int
-) -> Decoded:
+def decoded(rows: pa.RecordBatch, faults: NativeFaults, truncated_nanos: int, undeclared: int) -> Decoded:
     """Return what the native module returned."""
-    rejects = tuple(Reject(index, _REASONS[reason], detail, path) for index, reason, detail, path in faults)
+    indexes, reasons, details, paths = faults
+    rejects = Rejects(np.frombuffer(indexes, np.int64), reasons, details, paths) if reasons else ()
     return Decoded(rows, rejects, truncated_nanos, undeclared)
 
 

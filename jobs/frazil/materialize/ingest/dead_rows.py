@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 
 from frazil.formats.framing import schema_ids
 from frazil.formats.open import grouping_of
+from frazil.formats.rejects import Rejects
 from frazil.materialize.letter_encryption import encrypted_columns
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.ingested import TaskContext
@@ -42,13 +42,13 @@ class LetterTable:
     schema: pa.Schema
     now: Callable[[], datetime]
 
-    def letters(self, topic: str, partition: int, records: Records, dead: Sequence[Reject]) -> Letters | None:
+    def letters(self, topic: str, partition: int, records: Records, dead: Rejects) -> Letters | None:
         """Return the refused records of a chunk, read now; None if there is none."""
         if not dead:
             return None
-        places = pa.array([reject.index for reject in dead], pa.int64())
+        places = pa.array(dead.indexes)
         read_at = np.full(len(dead), int((self.now() - _EPOCH).total_seconds() * 1e6))
-        return Letters(self, topic, partition, records.take(places), tuple(dead), read_at)
+        return Letters(self, topic, partition, records.take(places), dead, read_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Letters:
     topic: str
     partition: int
     records: Records
-    rejects: tuple[Reject, ...]
+    rejects: Rejects
     read_at: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -83,7 +83,7 @@ class Letters:
         return replace(
             first,
             records=Records.joined([each.records for each in parts]),
-            rejects=tuple(chain.from_iterable(each.rejects for each in parts)),
+            rejects=Rejects.joined(each.rejects for each in parts),
             read_at=np.concatenate([each.read_at for each in parts]),
         )
 
@@ -102,7 +102,6 @@ class Letters:
             "batch_id": context.batch_id,
             "table_uuid": context.rows.uuid,
         }
-        _, reasons, details, paths = zip(*self.rejects, strict=True)
         headers = records.headers.checked()
         has_problems = headers.has_problems()
         columns = {
@@ -111,9 +110,9 @@ class Letters:
             "key": records.keys,
             "value": records.values,
             "headers": headers.lists,
-            "reason": pa.array(reasons, pa.string()),
-            "detail": pa.array(_details(self.rejects, headers) if has_problems else details, pa.string()),
-            "path": pa.array(paths, pa.string()),
+            "reason": pa.array(self.rejects.reasons, pa.string()),
+            "detail": pa.array(_details(self.rejects, headers) if has_problems else self.rejects.details, pa.string()),
+            "path": pa.array(self.rejects.paths, pa.string()),
             "read_at": pa.array(self.read_at),
             **named_writers(context.spec, records.values, headers),
             **_optional(records),

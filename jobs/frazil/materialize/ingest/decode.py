@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from frazil.formats.decoder import NO_INDEXES, Indexes
 from frazil.formats.framing import Framed
 from frazil.formats.open import grouping_of, has_framing_headers
+from frazil.formats.rejects import Rejects
 from frazil.materialize.ingest.dead_rows import Letters, LetterTable
 from frazil.materialize.ingest.decoders import TaskSchemas
 from frazil.materialize.ingest.isolate import Refused, blanked, defect, isolating
@@ -179,10 +180,11 @@ class RecordDecoder:
         here = {index: reject for index, reject in refused.items() if index < len(given)}
         parts, unrouted = self._divided(chunk)
         decoded = [table.decode(part, here) for table, part in zip(self._tables, parts, strict=True)]
-        rejects = {index: reject for each in decoded for index, reject in each.rejects.items()}
+        rejects = Rejects.joined(each.rejects for each in decoded)
         if self._has_shapes:
             decoded = [each.without(rejects, given.offsets) for each in decoded]
-        skipped, dead = self._sort_out(chunk, {**rejects, **unrouted, **here})
+        every = Rejects.joined([rejects, unrouted.values(), here.values()]).in_order()
+        skipped, dead = self._sort_out(chunk, every)
         for each in decoded:
             skipped.update(each.skipped)
         offsets, count = given.offsets.to_numpy(), max if self._has_shapes else sum
@@ -193,7 +195,7 @@ class RecordDecoder:
                 for each in decoded
             ),
             letters=self._letters.letters(topic, partition, given, dead),
-            dead_letters_by_reason={each.value: n for each, n in Counter(reject.reason for reject in dead).items()},
+            dead_letters_by_reason=dict(Counter(dead.reasons)),
             skipped_by_reason=skipped,
             truncated_nanos=count(each.truncated_nanos for each in decoded),
             undeclared_fields=count(each.undeclared for each in decoded),
@@ -228,11 +230,14 @@ class RecordDecoder:
         keys = self._group_keys(records.keys, records.headers) if self._reads_keys_by_schema else _NO_KEYS
         return Chunk(topic, partition, records, self.group_values(records.values, records.headers), keys)
 
-    def _sort_out(self, chunk: Chunk, rejects: Mapping[int, Reject]) -> tuple[Counter[str], list[Reject]]:
+    def _sort_out(self, chunk: Chunk, rejects: Rejects) -> tuple[Counter[str], Rejects]:
         """Split refused records into skipped ones, counted by reason, and dead letters."""
         skipped: Counter[str] = Counter()
+        skips_tombstones = self._spec.on_tombstone == "skip" and Reason.NULL_VALUE.value in rejects.reasons
+        if self._spec.on_bad_record == "dead_letter" and not skips_tombstones:
+            return skipped, rejects
         dead: list[Reject] = []
-        for reject in map(rejects.__getitem__, sorted(rejects)):
+        for reject in rejects:
             tombstone = reject.reason is Reason.NULL_VALUE
             decided = tombstone or reject.reason is Reason.REFUSED_SCHEMA
             if tombstone and self._spec.on_tombstone == "skip":
@@ -243,7 +248,7 @@ class RecordDecoder:
                 skipped[reject.reason.value] += 1
             else:
                 raise self._stopped_at(chunk, reject)
-        return skipped, dead
+        return skipped, Rejects.of(dead)
 
     def _stopped_at(self, chunk: Chunk, reject: Reject) -> BadRecordLimitError:
         where = f" at {reject.path}" if reject.path else ""

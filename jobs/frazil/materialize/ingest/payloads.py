@@ -15,6 +15,7 @@ from frazil.formats.decoder import EVERY_ONE_HAS_A_ROW, Decoded, Incomplete, Ind
 from frazil.formats.framing import Framed
 from frazil.formats.null_bytes import MOST_NULL_BYTES, null_bytes_added, null_bytes_of_row, wide_fields
 from frazil.formats.placement import ColumnSources
+from frazil.formats.rejects import Rejects
 from frazil.formats.together import Together, Writer, divided
 from frazil.formats.unpacking import decode_group
 from frazil.materialize.ingest.decoders import LookupsSpentError, NewSchemaError, SchemasById, TaskDecoders
@@ -48,7 +49,7 @@ class Part:
 
     columns: list[pa.Array]
     accepted: Indexes | None
-    rejects: tuple[Reject, ...]
+    rejects: Sequence[Reject]
     writers: Writers = NO_WRITERS
     truncated_nanos: int = 0
     undeclared: int = 0
@@ -145,12 +146,12 @@ def decode_framed(
 
     Raises CrowdedError where they have to be decoded in several parts.
     """
-    work = _Work(payloads, target, list(framed.unframed))
+    work = _Work(payloads, target, [framed.unframed])
     writers = []
     for group in framed.groups:
         decoder = decoders.decoder(group.schema_id)
         if isinstance(decoder, Reason):
-            work.rejects += all_refused(group.schema_id, decoder, group.indexes, len(payloads))
+            work.rejects.append(all_refused(group.schema_id, decoder, group.indexes, len(payloads)))
         else:
             writers.append(Writer(group, decoder, place(group.schema_id, decoder.schema)))
     room, wide = _Room(len(payloads), _most_null_bytes(framed)), wide_fields(target)
@@ -166,7 +167,7 @@ def decode_framed(
         room.take(len(framed.nulls), len(framed.nulls) * null_bytes_of_row(target))
         work.pieces.append(_Piece(np.asarray(framed.nulls, np.int64), _nulls(target, len(framed.nulls)), [None]))
     elif framed.nulls:
-        work.rejects += [Reject(i, Reason.NULL_VALUE, "the value is null") for i in framed.nulls]
+        work.rejects.append([Reject(i, Reason.NULL_VALUE, "the value is null") for i in framed.nulls])
     return work.part()
 
 
@@ -176,7 +177,7 @@ class _Work:
 
     payloads: pa.LargeBinaryArray
     target: pa.Schema
-    rejects: list[Reject]
+    rejects: list[Sequence[Reject]]
     pieces: list[_Piece] = field(default_factory=list)
     nanos: int = 0
     undeclared: int = 0
@@ -205,7 +206,7 @@ class _Work:
             raise CrowdedError(decoded.taken if chosen is None else int(chosen[decoded.taken]))
         self.nanos += decoded.truncated_nanos
         self.undeclared += decoded.undeclared
-        self.rejects += _among(decoded.rejects, chosen)
+        self.rejects.append(Rejects.of(decoded.rejects).among(chosen))
         self.without_row += decoded.without_row.among(chosen)
         self.incomplete += [each.among(chosen) for each in decoded.incomplete]
         kept = _without(chosen, count, decoded.rowless)
@@ -222,7 +223,7 @@ class _Work:
 
     def _assembled(self) -> Part:
         """Assemble the pieces into columns, in the order of the records."""
-        pieces, rejects = self.pieces, tuple(self.rejects)
+        pieces, rejects = self.pieces, Rejects.joined(self.rejects)
         if len(pieces) == 1:
             return Part(pieces[0].rows.columns, pieces[0].indexes, rejects, pieces[0].writers(len(self.payloads)))
         if not pieces:
@@ -237,15 +238,6 @@ class _Work:
         ids, uuids = ([getattr(each, name) for each in writers] for name in ("ids", "uuids"))
         in_order = (_one(pa.chunked_array(each).take(sorting)) for each in (ids, uuids))
         return Part(columns, None if len(order) == len(every) else order[places], rejects, Writers(*in_order))
-
-
-def _among(rejects: Sequence[Reject], chosen: Indexes | None) -> Sequence[Reject]:
-    """Return rejects with their indexes in the chunk: a decoder counts within what it was given."""
-    if chosen is None or not rejects:
-        return rejects
-    indexes = chosen[[reject.index for reject in rejects]].tolist()
-    pairs = zip(indexes, rejects, strict=True)
-    return [Reject(index, reason, detail, path) for index, (_, reason, detail, path) in pairs]
 
 
 def narrow(columns: Sequence[pa.Array], have: Indexes | None, wanted: Indexes | None) -> list[pa.Array]:

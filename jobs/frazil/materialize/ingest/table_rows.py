@@ -11,6 +11,7 @@ import pyarrow as pa
 from frazil.formats.decoder import NO_INDEXES, Indexes, WithoutRow
 from frazil.formats.framing import Framed
 from frazil.formats.open import open_plain
+from frazil.formats.rejects import Rejects
 from frazil.materialize.ingest.dead_rows import timestamps
 from frazil.materialize.ingest.decoders import TaskDecoders, TaskSchemas
 from frazil.materialize.ingest.intervals import newest_rows, valid_from, valid_from_column
@@ -61,7 +62,7 @@ class TableRows:
 
     rows: pa.RecordBatch
     accepted: Indexes | None
-    rejects: Mapping[int, Reject]
+    rejects: Rejects
     truncated_nanos: int
     undeclared: int
     deletes: FollowedRecords | None = None
@@ -70,13 +71,13 @@ class TableRows:
     truncates: Indexes = field(default_factory=lambda: NO_INDEXES)
     """The offsets of records that take out all rows."""
 
-    def without(self, refused: Refused, offsets: pa.Int64Array) -> TableRows:
+    def without(self, refused: Rejects, offsets: pa.Int64Array) -> TableRows:
         """Return this without the records of a chunk with these offsets that another table of the group refuses."""
         if not refused:
             return self
         accepted = np.arange(len(offsets)) if self.accepted is None else self.accepted
-        stays = ~np.isin(accepted, np.fromiter(refused, np.int64))
-        out = offsets.take(pa.array(sorted(refused), pa.int64())).to_numpy()
+        stays = ~np.isin(accepted, refused.indexes)
+        out = offsets.take(pa.array(np.sort(refused.indexes))).to_numpy()
         deletes = None if self.deletes is None else _without_offsets(self.deletes, out)
         return replace(self, rows=self.rows.filter(pa.array(stays)), accepted=accepted[stays], deletes=deletes)
 
@@ -137,6 +138,7 @@ class TableDecoder:
             values, deletes = self._without_deletes(chunk, values, keys, refused)
         accepted = _except(refused, both(values.accepted, keys.accepted), len(chunk.records))
         rows, nulls = self._rows(chunk, values, keys, accepted), tuple[Reject, ...]()
+        keys_refused = _but_keyless(_of_route(keys.rejects, chunk.route), values.without_row)
         if self._identity is not None and rows.column(FIRST).null_count:
             first = rows.column(FIRST)
             accepted, nulls = with_identity(first, accepted, len(chunk.records), self._identity.text)
@@ -144,17 +146,7 @@ class TableDecoder:
         return TableRows(
             rows=rows,
             accepted=accepted,
-            rejects={
-                **unordered,
-                **{
-                    r.index: r
-                    for r in (
-                        *_but_keyless(_of_route(keys.rejects, chunk.route), values.without_row),
-                        *values.rejects,
-                        *nulls,
-                    )
-                },
-            },
+            rejects=Rejects.joined([unordered.values(), keys_refused, values.rejects, nulls]).in_order(),
             truncated_nanos=values.truncated_nanos + keys.truncated_nanos,
             undeclared=values.undeclared + keys.undeclared,
             deletes=deletes,
@@ -174,7 +166,7 @@ class TableDecoder:
     ) -> tuple[Part, FollowedRecords | None]:
         """Return the values without the tombstones that delete an identity, and these with other deletes."""
         takes = self._spec.on_tombstone == "delete"
-        tombstones = [r.index for r in values.rejects if takes and r.reason is Reason.NULL_VALUE]
+        tombstones = [r.index for r in values.rejects if r.reason is Reason.NULL_VALUE] if takes else []
         deleting = np.sort(np.concatenate([np.array(tombstones, np.int64), values.without_row.deletes]))
         if not len(deleting):
             return values, None
