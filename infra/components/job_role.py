@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from frazil.model.outputs import OUTPUT_GROUP
 from frazil.model.spec import GlueSource
 from frazil.specs.kafka_keys import READER_GROUP
 from infra.artefacts.artefact import PREFIX
@@ -17,6 +18,7 @@ from infra.permissions.of_roles import (
     JOB,
     WITH_GLUE_REGISTRY,
     WITH_MSK_IAM,
+    WITH_MSK_OUTPUTS,
     WITH_SECRETS,
     Call,
     PolicyTarget,
@@ -34,6 +36,8 @@ SERVICE = "emr-serverless.amazonaws.com"
 class Touched:
     """The resources of a job run. `msk_topics`: those that it reads with its role, empty if it has a password.
 
+    `msk_outputs`: those that it sends rows to with its role.
+
     `schemas`: the registry in AWS Glue, None for one of another kind.
     """
 
@@ -42,13 +46,15 @@ class Touched:
     logs: LogGroup
     secrets: Sequence[KeySecret]
     msk_topics: Sequence[str]
+    msk_outputs: Sequence[str]
     schemas: GlueSource | None
 
     @property
     def calls(self) -> frozenset[Call]:
         with_secrets = WITH_SECRETS if self.secrets else frozenset()
         with_schemas = WITH_GLUE_REGISTRY if self.schemas is not None else frozenset()
-        return JOB | with_secrets | with_schemas | (WITH_MSK_IAM if self.msk_topics else frozenset())
+        with_outputs = WITH_MSK_OUTPUTS if self.msk_outputs else frozenset()
+        return JOB | with_secrets | with_schemas | (WITH_MSK_IAM if self.msk_topics else frozenset()) | with_outputs
 
     def scopes(self) -> Mapping[PolicyTarget, Scope]:
         return dict((*self._of_tables(), *self._of_the_run(), *self._of_kafka(), *self._of_schemas()))
@@ -72,9 +78,14 @@ class Touched:
         yield PolicyTarget.SECRETS, Scope(tuple(secret.arn for secret in self.secrets))
         yield PolicyTarget.KEY_UNDER_SECRETS, Scope((self.lake.key_arn,), self._through("secretsmanager"))
         yield PolicyTarget.MSK_CLUSTER, Scope((self.region.arn("kafka", "cluster/*/*"),))
-        topics = (self.region.arn("kafka", f"topic/*/*/{topic}") for topic in self.msk_topics)
-        yield PolicyTarget.MSK_TOPICS, Scope(tuple(topics))
-        yield PolicyTarget.MSK_GROUP, Scope((self.region.arn("kafka", f"group/*/*/{READER_GROUP}"),))
+        yield PolicyTarget.MSK_TOPICS, Scope(tuple(self._in_msk("topic", *self.msk_topics)))
+        yield PolicyTarget.MSK_GROUP, Scope(tuple(self._in_msk("group", READER_GROUP)))
+        yield PolicyTarget.MSK_OUTPUT_TOPICS, Scope(tuple(self._in_msk("topic", *self.msk_outputs)))
+        yield PolicyTarget.MSK_OUTPUT_GROUPS, Scope(tuple(self._in_msk("group", f"{OUTPUT_GROUP}*")))
+        yield PolicyTarget.MSK_TRANSACTIONS, Scope(tuple(self._in_msk("transactional-id", f"{OUTPUT_GROUP}*")))
+
+    def _in_msk(self, kind: str, *names: str) -> Iterator[str]:
+        return (self.region.arn("kafka", f"{kind}/*/*/{name}") for name in names)
 
     def _of_schemas(self) -> Iterator[tuple[PolicyTarget, Scope]]:
         if self.schemas is None:

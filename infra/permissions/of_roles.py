@@ -33,6 +33,9 @@ class PolicyTarget(Enum):
     MSK_CLUSTER = "MskCluster"
     MSK_TOPICS = "MskTopics"
     MSK_GROUP = "MskGroup"
+    MSK_OUTPUT_TOPICS = "MskOutputTopics"
+    MSK_OUTPUT_GROUPS = "MskOutputGroups"
+    MSK_TRANSACTIONS = "MskTransactions"
     LOGS = "Logs"
     ALL_LOG_GROUPS = "AllLogGroups"
     APPLICATION = "Application"
@@ -166,6 +169,15 @@ RULES: Mapping[str, Rule] = {
     "kafka-cluster:DescribeGroup": _itself(
         "kafka-cluster:DescribeGroup", reason="a reader names a group, and looks for the group's coordinator"
     ),
+    "kafka-cluster:WriteData": _itself("kafka-cluster:WriteData", reason="MSK asks it for each record that is sent"),
+    "kafka-cluster:AlterGroup": _itself(
+        "kafka-cluster:AlterGroup", reason="MSK asks it for offsets that are committed, here in a transaction"
+    ),
+    "kafka-cluster:AlterTransactionalId": _itself(
+        "kafka-cluster:AlterTransactionalId",
+        Asked("kafka-cluster:DescribeTransactionalId"),
+        reason="MSK asks it when a producer takes a transactional id over, and when a transaction ends",
+    ),
     "logs:DescribeLogGroups": _itself("logs:DescribeLogGroups", reason="it looks for the group by listing"),
     "logs:DescribeLogStreams": _itself("logs:DescribeLogStreams", reason=OWN_ACTION),
     "logs:CreateLogGroup": _itself(
@@ -246,6 +258,21 @@ WITH_MSK_IAM = frozenset(
     }
 )
 """The further calls of a job run that reads from MSK as its role."""
+
+WITH_MSK_OUTPUTS = frozenset(
+    {
+        *(
+            Call(f"kafka-cluster:{operation}", PolicyTarget.MSK_OUTPUT_TOPICS, Known.DOCUMENTED)
+            for operation in ("DescribeTopic", "ReadData", "WriteData")
+        ),
+        *(
+            Call(f"kafka-cluster:{operation}Group", PolicyTarget.MSK_OUTPUT_GROUPS, Known.DOCUMENTED)
+            for operation in ("Alter", "Describe")
+        ),
+        Call("kafka-cluster:AlterTransactionalId", PolicyTarget.MSK_TRANSACTIONS, Known.DOCUMENTED),
+    }
+)
+"""The further calls of a job run whose tables have output topics in MSK."""
 
 KEEPER = frozenset(
     {

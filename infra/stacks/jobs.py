@@ -29,6 +29,7 @@ from infra.settings.model import EnvironmentSettings
 from infra.stacks.lake import LakeStack
 from infra.stacks.network import NetworkStack
 from infra.stacks.secrets import SecretsStack
+from infra.wanted.topics import output_topics
 from infra.wanted.triggers import triggers_of
 from shared import naming
 
@@ -142,6 +143,7 @@ class JobsStack(Stack):
             logs=self._logs,
             secrets=[secrets.named(name) for name in named if name is not None],
             msk_topics=topics if kafka.msk_iam else (),
+            msk_outputs=output_topics(tables) if kafka.msk_iam else (),
             schemas=kafka.glue_registry,
         )
 

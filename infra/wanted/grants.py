@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from frazil.model.outputs import OUTPUT_GROUP
 from frazil.model.spec import TableSpec
 from frazil.specs.kafka_keys import READER_GROUP
 from infra.settings.model import ConfluentKafka
-from infra.wanted.topics import TRADES, own_subjects, wanted_topics
+from infra.wanted.topics import TRADES, output_topics, own_subjects, wanted_topics
 from shared.naming import Account
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Grant:
     """A role on a resource; a name that ends with * is a prefix, and the cluster has no name."""
 
     role: RoleName
-    kind: Literal["topic", "group", "subject", "cluster"]
+    kind: Literal["topic", "group", "transactional-id", "subject", "cluster"]
     name: str = ""
 
     @property
@@ -56,6 +57,7 @@ def grants(
             *_on("topic", "DeveloperRead", read),
             Grant("DeveloperRead", "group", READER_GROUP),
             *_on("subject", "DeveloperRead", (*own_subjects(read, tables), *kafka.subjects)),
+            *_outputs(tables),
         ),
     }
     if kafka.datagen:
@@ -67,6 +69,20 @@ def grants(
 
 def _on(kind: Literal["topic", "subject"], role: RoleName, names: Iterable[str]) -> Iterator[Grant]:
     return (Grant(role, kind, name) for name in dict.fromkeys(names))
+
+
+def _outputs(tables: Sequence[TableSpec]) -> Iterator[Grant]:
+    """Yield what output topics need (docs/outputs.md). Reading is asked for by the offset that is a topic's marker."""
+    topics = output_topics(tables)
+    if not topics:
+        return
+    yield from _on("topic", "DeveloperWrite", topics)
+    yield from _on("topic", "DeveloperRead", topics)
+    yield Grant("DeveloperWrite", "transactional-id", f"{OUTPUT_GROUP}*")
+    yield Grant("DeveloperRead", "group", f"{OUTPUT_GROUP}*")
+    subjects = tuple(f"{topic}-{part}" for topic in topics for part in ("key", "value"))
+    yield from _on("subject", "DeveloperWrite", subjects)
+    yield from _on("subject", "DeveloperRead", subjects)
 
 
 def _connector() -> Iterator[Grant]:

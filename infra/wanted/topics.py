@@ -23,6 +23,11 @@ def wanted_topics(kafka: ConfluentKafka | ExternalKafka, tables: Sequence[TableS
     return dict(sorted((dict.fromkeys(names, USUAL) | dict(kafka.topics)).items()))
 
 
+def output_topics(tables: Sequence[TableSpec]) -> tuple[str, ...]:
+    """Return the topics that the job sends rows to. Their users create them, with partitions and a retention."""
+    return tuple(sorted({output.topic for table in tables for output in table.outputs}))
+
+
 def own_subjects(topics: Iterable[str], tables: Sequence[TableSpec]) -> tuple[str, ...]:
     """Return the subjects with the schemas of topics; a name that ends with * is a prefix.
 

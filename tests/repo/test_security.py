@@ -31,6 +31,7 @@ kafka:
     aws_msk_iam: true
     registry: {glue: {registry_name: payments}}
 """
+WITH_OUTPUT = "topic: orders\noutputs: [{topic: orders.clean}]"
 SPAN = re.compile(r"`([^`]+)`")
 Json = Mapping[str, Any]
 
@@ -53,10 +54,17 @@ def stacks(tmp_path_factory: pytest.TempPathFactory) -> list[Document]:
     """Of three environments, which together have all that there can be."""
     folder = tmp_path_factory.mktemp("environments")
     (folder / "dev.yaml").write_text(WITH_MSK)
+    sending = tmp_path_factory.mktemp("tables")
+    (sending / "orders.yaml").write_text(WITH_OUTPUT)
     written: list[Document] = []
-    for settings in (_with_everything(), _with_a_schedule(), load_environment("dev", {}, folder=folder)):
+    given = (
+        (_with_everything(), TABLES),
+        (_with_a_schedule(), TABLES),
+        (load_environment("dev", {}, folder=folder), sending),
+    )
+    for settings, tables in given:
         out: Path = tmp_path_factory.mktemp("out")
-        build(settings, out, NOTHING_PACKED)
+        build(settings, out, NOTHING_PACKED, tables=tables)
         written += read_stacks(out).values()
     return written
 

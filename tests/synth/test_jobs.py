@@ -308,6 +308,22 @@ def test_msk_knows_the_job_by_its_role_and_lets_it_read_the_topics_of_its_tables
     assert policy["Secrets"]["Resource"].endswith(":secret:theirs/registry-??????")
 
 
+def test_msk_lets_the_job_send_to_the_outputs_of_its_tables(tmp_path: Path, msk: EnvironmentSettings) -> None:
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "orders.yaml").write_text("topic: orders\noutputs: [{topic: orders.clean}]")
+
+    build(msk, tmp_path / "out", ARTEFACTS, tables=tmp_path / "tables")
+
+    policy = Written(tmp_path / "out").policy("frazil-msk-job")
+    in_kafka = "arn:aws:kafka:eu-central-1:<account_id>"
+    topic = ["kafka-cluster:DescribeTopic", "kafka-cluster:ReadData", "kafka-cluster:WriteData"]
+    group = ["kafka-cluster:AlterGroup", "kafka-cluster:DescribeGroup"]
+    ours = ["kafka-cluster:AlterTransactionalId", "kafka-cluster:DescribeTransactionalId"]
+    assert policy["MskOutputTopics"] == allow(topic, f"{in_kafka}:topic/*/*/orders.clean")
+    assert policy["MskOutputGroups"] == allow(group, f"{in_kafka}:group/*/*/frazil-output-*")
+    assert policy["MskTransactions"] == allow(ours, f"{in_kafka}:transactional-id/*/*/frazil-output-*")
+
+
 def test_a_registry_in_glue_is_read_by_the_role_and_no_other_registrys_secret(
     synthesize: Synthesize, msk: EnvironmentSettings
 ) -> None:

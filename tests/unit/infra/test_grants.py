@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from frazil.adapters.kafka.topics import consumer_settings
@@ -49,6 +50,26 @@ def test_every_account_has_the_least_that_its_work_needs(tmp_path: Path) -> None
             "DeveloperRead subject=orders-value",
         ],
     }
+
+
+def test_the_job_sends_to_the_outputs_of_its_tables_and_to_no_other_topic(tmp_path: Path) -> None:
+    tables = specs(tmp_path, "topic: orders\noutputs: [{topic: orders.clean}, {topic: orders.again}]", "topic: trades")
+
+    given = told(KAFKA, tables)
+
+    assert given["materializer"][-14:] == [
+        "DeveloperWrite topic=orders.again",
+        "DeveloperWrite topic=orders.clean",
+        "DeveloperRead topic=orders.again",
+        "DeveloperRead topic=orders.clean",
+        "DeveloperWrite transactional-id=frazil-output-*",
+        "DeveloperRead group=frazil-output-*",
+        *(
+            f"Developer{can} subject=orders.{name}-{part}"
+            for can, name, part in product(("Write", "Read"), ("again", "clean"), ("key", "value"))
+        ),
+    ]
+    assert "DeveloperManage topic=orders.clean" not in given["manager"]
 
 
 def test_the_connector_and_tableflow_have_accounts_only_where_they_are_wanted(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from infra.permissions.of_roles import (
     WITH_CLOUD_KEY,
     WITH_GLUE_REGISTRY,
     WITH_MSK_IAM,
+    WITH_MSK_OUTPUTS,
     WITH_SECRETS,
     Call,
     Known,
@@ -26,7 +27,7 @@ from infra.permissions.of_roles import (
     statements,
 )
 
-OF_JOBS = JOB | WITH_SECRETS | WITH_GLUE_REGISTRY | WITH_MSK_IAM
+OF_JOBS = JOB | WITH_SECRETS | WITH_GLUE_REGISTRY | WITH_MSK_IAM | WITH_MSK_OUTPUTS
 EVERY_CALL = OF_JOBS | KEEPER | KEEPS_STREAMING | STARTS_RUNS | ROTATION | WITH_CLOUD_KEY
 
 
@@ -72,6 +73,15 @@ def test_reading_from_msk_takes_no_right_to_write() -> None:
         "MskCluster": ["kafka-cluster:Connect"],
         "MskGroup": ["kafka-cluster:AlterGroup", "kafka-cluster:DescribeGroup"],
         "MskTopics": ["kafka-cluster:DescribeTopic", "kafka-cluster:ReadData"],
+    }
+
+
+def test_sending_to_msk_is_allowed_on_output_topics_and_on_our_own_groups_and_transactions() -> None:
+    assert by_place(WITH_MSK_OUTPUTS) == {
+        "MskGroup": ["kafka-cluster:AlterGroup"],
+        "MskOutputGroups": ["kafka-cluster:AlterGroup", "kafka-cluster:DescribeGroup"],
+        "MskOutputTopics": ["kafka-cluster:DescribeTopic", "kafka-cluster:ReadData", "kafka-cluster:WriteData"],
+        "MskTransactions": ["kafka-cluster:AlterTransactionalId", "kafka-cluster:DescribeTransactionalId"],
     }
 
 
