@@ -115,6 +115,16 @@ def services() -> LocalServices:
     return up(directory=Path(os.environ[SERVICES]), preferred_ports=ANY_FREE_PORTS)
 
 
+@pytest.fixture(scope="session")
+def rest_catalog_url() -> str:
+    """The address of a REST catalog of this run's own; databases need unique names."""
+    from frazil.local.supervisor import ANY_FREE_PORTS, up  # noqa: PLC0415 - few tests need it
+
+    started = up(("rest",), Path(os.environ[SERVICES]), preferred_ports=ANY_FREE_PORTS)
+    assert started.rest_catalog_url
+    return started.rest_catalog_url
+
+
 def _record_classes_once(folder: Path) -> None:
     """Start and stop the services if no archive of their classes exists: dozens of later starts use it."""
     from frazil.local.cache import cache_folder, exclusively  # noqa: PLC0415

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 T = TypeVar("T")
-CATALOGS = ("jdbc", "glue")
-"""Each test of a fault runs on both in a long run. `make test` takes a few of them to Glue, where one costs thrice."""
+CATALOGS = ("jdbc", "glue", "rest")
+"""Each test of a fault runs on all in a long run. `make test` takes a few to Glue, where one costs thrice, and REST."""
 LONG = bool(os.environ.get("FRAZIL_TEST_LONG"))
 """Set by `make test-long`, which continuous integration does not call."""
 

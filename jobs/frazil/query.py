@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,10 +66,10 @@ def ask(settings: Settings, sql: str) -> Iterator[QueryResult]:
     _check_reads(sql)
     lake = IcebergLake(settings.catalog)
     with duckdb.connect() as connection:
-        named = list(_named_tables(lake, settings, sql))
-        if named:
-            _open_storage(connection, settings.catalog)
-        _make_views(connection, lake, settings.database, named)
+        locations = _locations(lake, _named_tables(lake, settings, sql))
+        if locations:
+            _open_storage(connection, settings.catalog, on_s3=any(map(_is_on_s3, locations.values())))
+        _make_views(connection, settings.database, locations)
         connection.execute("SET lock_configuration = true")
         with _as_errors(sql):
             reader = connection.execute(sql).to_arrow_reader()
@@ -132,24 +132,28 @@ def _tables_of(lake: IcebergLake, database: str) -> list[str]:
         ) from problem
 
 
-def _make_views(connection: duckdb.DuckDBPyConnection, lake: IcebergLake, default: str, names: Sequence[str]) -> None:
+def _locations(lake: IcebergLake, names: Iterable[str]) -> Mapping[str, str]:
+    """Return the metadata file of each table that exists."""
+    views = ((name, lake.load(name)) for name in names)
+    return {name: metadata_location(view).removeprefix("file://") for name, view in views if view is not None}
+
+
+def _is_on_s3(location: str) -> bool:
+    return location.startswith(("s3://", "s3a://"))
+
+
+def _make_views(connection: duckdb.DuckDBPyConnection, default: str, locations: Mapping[str, str]) -> None:
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(default)}")
-    for name in names:
-        view = lake.load(name)
-        if view is None:
-            continue
+    for name, location in locations.items():
         database, table = name.split(".", 1)
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(database)}")
-        location = _literal(metadata_location(view).removeprefix("file://"))
+        scan = f"iceberg_scan({_literal(location)})"
         with _as_errors(name):
-            connection.execute(
-                f"CREATE VIEW {_quoted(database)}.{_quoted(table)} AS SELECT * FROM iceberg_scan({location})"  # noqa: S608
-            )
+            connection.execute(f"CREATE VIEW {_quoted(database)}.{_quoted(table)} AS SELECT * FROM {scan}")  # noqa: S608
     connection.execute(f"SET schema = {_literal(default)}")
 
 
-def _open_storage(connection: duckdb.DuckDBPyConnection, catalog: CatalogSettings) -> None:
-    on_s3 = catalog.warehouse.startswith(("s3://", "s3a://")) or catalog.type != "jdbc"
+def _open_storage(connection: duckdb.DuckDBPyConnection, catalog: CatalogSettings, *, on_s3: bool) -> None:
     for extension in (*LOCAL_EXTENSIONS, *(S3_EXTENSIONS if on_s3 else ())):
         connection.execute(f"LOAD {_literal(str(extension_file(extension)))}")
     connection.execute("SET TimeZone = 'UTC'")

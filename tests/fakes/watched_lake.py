@@ -54,7 +54,7 @@ class WatchedLake(IcebergLake):
     @cached_property
     def catalog(self) -> Catalog:
         catalog: Any = super().catalog
-        commit_table, write_metadata = catalog.commit_table, catalog._write_metadata
+        commit_table, write_metadata = catalog.commit_table, getattr(catalog, "_write_metadata", None)
         name = ""
 
         def committing(table: Any, *rest: Any) -> Any:
@@ -67,7 +67,9 @@ class WatchedLake(IcebergLake):
             write_metadata(*args, **named)
             self._written(name)
 
-        catalog.commit_table, catalog._write_metadata = committing, writing
+        catalog.commit_table = committing
+        if write_metadata is not None:  # a REST catalog's server writes it
+            catalog._write_metadata = writing
         return catalog  # type: ignore[no-any-return]
 
 

@@ -11,6 +11,7 @@ from frazil.model.spec import CatalogSettings
 
 pytest.register_assert_rewrite("tests.faults.world", "tests.faults.stepped", "tests.faults.delta_side")
 
+from tests.faults.rest import rest_catalog  # noqa: E402
 from tests.faults.world import World, glue_catalog, jdbc_catalog, new_world, with_trigger  # noqa: E402
 from tests.reader_paths import kafka_reader, pytest_generate_tests  # noqa: E402
 from tests.sampling import CATALOGS, sampled  # noqa: E402
@@ -20,7 +21,13 @@ __all__ = ["kafka_reader", "pytest_generate_tests"]
 
 @pytest.fixture(params=sampled(CATALOGS, keep="jdbc".__eq__))
 def catalog(request: pytest.FixtureRequest, services: LocalServices, tmp_path: Path) -> CatalogSettings:
-    return jdbc_catalog(tmp_path / "warehouse") if request.param == "jdbc" else glue_catalog(services)
+    match request.param:
+        case "rest":
+            return rest_catalog(request.getfixturevalue("rest_catalog_url"))
+        case "glue":
+            return glue_catalog(services)
+        case _:
+            return jdbc_catalog(tmp_path / "warehouse")
 
 
 @pytest.fixture

@@ -21,17 +21,17 @@ from tests.faults.world import World, assert_exactly_once, one_row, with_trigger
 from tests.sampling import CATALOGS, examples, sampled
 
 DEAD_LETTERS_ON_A_BRANCH: list[Moment] = [("after", "prepare"), ("before", "publish"), ("before", "reveal")]
-ON_GLUE = sampled(BOUNDARIES, keep=lambda moment: moment[1] in ("plan", "stage", "publish", "reveal"))
-"""A commit costs twice as much there, and what a batch makes of the change does not depend on the catalog."""
+ON_SERVICES = sampled(BOUNDARIES, keep=lambda moment: moment[1] in ("plan", "stage", "publish", "reveal"))
+"""Commits cost more on Glue and on REST, and what a batch makes of the change does not depend on the catalog."""
 
 BEFORE_PUBLISH = MOMENTS[: MOMENTS.index(("after", "publish"))]
 EMPTY_TABLES = sampled(
-    product(["jdbc", "glue"], BOUNDARIES), keep=lambda case: case[0] == "jdbc" or case[1] == ("before", "publish")
+    product(CATALOGS, BOUNDARIES), keep=lambda case: case[0] == "jdbc" or case[1] == ("before", "publish")
 )
 
 
 def moments_of(world: World) -> list[Moment]:
-    return ON_GLUE if world.setting.catalog.type == "glue" else BOUNDARIES
+    return BOUNDARIES if world.setting.catalog.type == "jdbc" else ON_SERVICES
 
 
 def between_any_two_steps(world: World, *acts: Callable[[], object]) -> None:

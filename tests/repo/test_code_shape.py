@@ -153,6 +153,7 @@ DECLARES = {f"infra/settings/{name}.py" for name in ("keys", "snowflake_keys", "
 """The keys `stand_in` of an environment's file, and what becomes of them."""
 VALIDATES = {
     "jobs/frazil/model/loopback.py",
+    "jobs/frazil/specs/catalog_keys.py",
     "jobs/frazil/specs/snowflake_keys.py",
     "lambdas/rotate_keys/surroundings.py",
     "shared/confluent_api.py",

@@ -95,8 +95,8 @@ def _reconnected(clients: Clients, before: Settings, now: Settings) -> Clients:
 def _without_secrets(settings: Settings) -> tuple[object, ...]:
     """Return the settings of the connections, with secrets masked."""
     registry = settings.registry or RegistrySettings("")
-    parts = (settings.kafka, registry.properties, settings.catalog.properties)
-    catalog = (settings.catalog.type, settings.catalog.warehouse)
+    parts = (settings.kafka, registry.properties, settings.catalog.all_properties)
+    catalog = (settings.catalog.type, settings.catalog.warehouse, settings.catalog.address)
     return (*map(_masked, parts), registry.url, catalog)
 
 

@@ -37,7 +37,7 @@ class Listed:
 
 def ask_catalog(catalog: CatalogSettings, database: str, specs: Sequence[TableSpec], asking: Asking) -> Listed:
     names = tables_of(specs)
-    if lacks_a_secret(catalog.properties):
+    if lacks_a_secret(catalog.all_properties):
         return _unasked(names, "a secret of `catalog` is missing")
     if catalog.type == "jdbc" and not (Path(catalog.warehouse) / CATALOG_FILE).exists():
         none = Finding("catalog", CATALOG_FILE, "ok", f"{NOT_MADE}: {MAKES_IT}")
@@ -89,7 +89,7 @@ def ask_tables(lake: Lake, names: Sequence[str], asking: Asking) -> Listed:
 
 
 def _opened(lake: IcebergLake, catalog: CatalogSettings) -> str:
-    return f"opened by {type(lake.catalog).__name__.removeprefix('Quick')} at {catalog.warehouse}"
+    return f"opened by {type(lake.catalog).__name__.removeprefix('Quick')} at {catalog.address}"
 
 
 def _database(lake: IcebergLake, name: str) -> str:

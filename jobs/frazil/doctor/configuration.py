@@ -160,7 +160,7 @@ def _described(settings: Settings) -> str:
 
 def _secrets_of(settings: Settings) -> Iterator[str]:
     registry = {} if settings.registry is None else settings.registry.properties
-    for section in (settings.kafka, registry, settings.catalog.properties):
+    for section in (settings.kafka, registry, settings.catalog.all_properties):
         for value in section.values():
             if isinstance(value, Secret):
                 yield value.reveal()

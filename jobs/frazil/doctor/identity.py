@@ -40,7 +40,8 @@ def ask_identity(
 
 def _why_not(settings: Settings, env: Mapping[str, str], *, asked_secrets: bool) -> str | None:
     catalog = settings.catalog
-    if catalog.type != "glue" and not asked_secrets and settings.kafka.get("aws_msk_iam") != "true":
+    signs = catalog.type == "glue" or "signing_name" in catalog.all_properties
+    if not signs and not asked_secrets and settings.kafka.get("aws_msk_iam") != "true":
         return "the configuration uses no AWS service"
     if lacks_a_secret(catalog.properties):
         return "a secret of `catalog` is missing"

@@ -19,7 +19,9 @@ STEPS = ("list", "put", "get", "remove")
 
 
 def ask_warehouse(catalog: CatalogSettings, asking: Asking, *, new_id: str) -> Iterator[Finding]:
-    if not catalog.warehouse.startswith("s3://"):
+    if catalog.type == "rest":
+        yield from _not_asked(STEPS, "a rest catalog places each table itself")
+    elif not catalog.warehouse.startswith("s3://"):
         yield asking.ask(catalog.warehouse, lambda: try_folder(Path(catalog.warehouse), new_id=new_id))
     elif lacks_a_secret(catalog.properties):
         yield from _not_asked(STEPS, "a secret of `catalog` is missing")

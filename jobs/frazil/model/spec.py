@@ -49,16 +49,36 @@ NOT_RUNNING_HOST = "local-services-are-not-running.invalid"
 
 
 @dataclass(frozen=True, slots=True)
+class RestSettings:
+    """The address of a catalog with Iceberg's REST API, and how requests authenticate, by the keys of `frazil.yaml`."""
+
+    uri: str
+    properties: Mapping[str, SettingValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogSettings:
     """The Iceberg catalog and the storage of the tables.
 
-    `warehouse` is an absolute folder or an `s3://` prefix; `properties` are passed to the catalog library unchanged
-    (`glue.endpoint`, `s3.endpoint`, `s3.region`, …).
+    `warehouse` is an absolute folder or an `s3://` prefix; with `rest`, a word that the catalog understands, or empty.
+    `properties` are passed to the catalog library unchanged (`glue.endpoint`, `s3.endpoint`, `s3.region`, …). Only
+    those of the storage reach tasks.
     """
 
-    type: Literal["jdbc", "glue"]
+    type: Literal["jdbc", "glue", "rest"]
     warehouse: str
     properties: Mapping[str, SettingValue] = field(default_factory=dict)
+    rest: RestSettings | None = None
+
+    @property
+    def address(self) -> str:
+        """The place of the catalog, as messages name it."""
+        return self.warehouse if self.rest is None else self.rest.uri
+
+    @property
+    def all_properties(self) -> Mapping[str, SettingValue]:
+        """The properties with those by which requests authenticate."""
+        return self.properties if self.rest is None else {**self.properties, **self.rest.properties}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
 from frazil.model.secret import Secret, SettingValue
-from frazil.model.spec import CatalogSettings, GlueSource, RegistrySettings, TableSpec
+from frazil.model.spec import GlueSource, RegistrySettings, TableSpec
 from frazil.specs import kafka_keys, settings_keys
+from frazil.specs.catalog_keys import catalog_problems
 from frazil.specs.keys import Key, Values
 from frazil.specs.problems import Position, Problem
-from frazil.specs.shapes import absolute
-
-JDBC_WAREHOUSE = ".frazil/warehouse"
 
 
 def kafka_of(values: Values) -> Mapping[str, SettingValue]:
@@ -39,13 +36,6 @@ def glue_endpoint(region: str) -> str:
     return f"https://glue.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
 
 
-def catalog_of(values: Values, folder: Path) -> CatalogSettings:
-    kind = cast("Literal['jdbc', 'glue']", values[settings_keys.CATALOG_TYPE])
-    warehouse = values.get(settings_keys.WAREHOUSE) or JDBC_WAREHOUSE
-    place = absolute(folder, warehouse) if kind == "jdbc" else warehouse.rstrip("/")
-    return CatalogSettings(kind, place, values.handed_on)
-
-
 def _given(values: Values, keys: tuple[Key[object], ...]) -> dict[str, SettingValue]:
     given = {key.name: values[key] for key in keys if values.is_given(key)}
     return {name: value if isinstance(value, Secret) else str(value) for name, value in given.items()}
@@ -56,7 +46,7 @@ def cluster_problems(kafka: Values, registry: Values | None, catalog: Values) ->
     yield from _sasl_problems(kafka)
     yield from _ssl_problems(kafka)
     yield from () if registry is None else _registry_problems(registry)
-    yield from _warehouse_problems(catalog)
+    yield from catalog_problems(catalog)
 
 
 def _sasl_problems(values: Values) -> Iterator[Problem]:
@@ -141,18 +131,3 @@ def wire_problems(registry: RegistrySettings, specs: Sequence[TableSpec], place:
             what = f"{spec.identifier} has wire_format: {spec.wire_format}, and the registry has type: {kind}"
             hint = "set wire_format: glue" if kind == "glue" else "set type: glue in schema_registry, with its region"
             yield Problem(place, what, f"{hint}, or correct the other (the table's spec is {spec.source_file})")
-
-
-def _warehouse_problems(values: Values) -> Iterator[Problem]:
-    kind, warehouse = values[settings_keys.CATALOG_TYPE], values.get(settings_keys.WAREHOUSE)
-    place = values.place_of(settings_keys.WAREHOUSE)
-    if kind == "glue" and warehouse is None:
-        yield Problem(
-            place, "a glue catalog requires a warehouse", "add warehouse: s3://bucket/prefix under `catalog:`"
-        )
-    elif kind == "glue" and not str(warehouse).startswith("s3://"):
-        what = f'expected s3://bucket/prefix for a glue catalog, found "{warehouse}"'
-        yield Problem(place, what, "begin it with s3://, not with s3a:// or a folder")
-    elif kind == "jdbc" and warehouse is not None and ("://" in warehouse or warehouse.startswith("~")):
-        what = f'expected a folder for a jdbc catalog, found "{warehouse}"'
-        yield Problem(place, what, "give a folder, such as .frazil/warehouse, or set type: glue for a warehouse on S3")

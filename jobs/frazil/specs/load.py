@@ -10,7 +10,8 @@ from frazil.model.exports import ExportSpec
 from frazil.model.spec import CatalogSettings, Settings, TableSpec
 from frazil.specs import settings_keys
 from frazil.specs.across import problems_across
-from frazil.specs.cluster import catalog_of, cluster_problems, kafka_of, registry_of, wire_problems
+from frazil.specs.catalog_keys import catalog_of, naming_of
+from frazil.specs.cluster import cluster_problems, kafka_of, registry_of, wire_problems
 from frazil.specs.document import MapNode, Mark, Node, UnreadableError, parse, scalars
 from frazil.specs.export_keys import EXPORT_SECTION, export_of, export_problems
 from frazil.specs.keys import Key, NoSecrets, Section, Values, default_of
@@ -78,7 +79,7 @@ class _Loading:
         catalog = self._catalog(values, at)
         folder = at.folder / self._early(settings_keys.TABLES, root, at)
         place = _place_of(settings_keys.TABLES.name, root, at)
-        specs = self.specs(folder, place, database, "" if catalog is None else catalog.type)
+        specs = self.specs(folder, place, database, "" if catalog is None else naming_of(catalog))
         specs = self._with_keys(values, specs, root, at)
         exports = self._exports(at, self._early(settings_keys.EXPORTS, root, at), root, database)
         self._check_registry(values, specs, root, at)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from frazil.specs.catalog_keys import CATALOG
 from frazil.specs.kafka_keys import KAFKA
 from frazil.specs.keys import Derived, Key, Refused, Required, Section
 from frazil.specs.policy_keys import POLICIES
 from frazil.specs.scalars import TABLE_NAME, TEXT, URL
-from frazil.specs.shapes import Choice, FilePath, NotYet, SecretText
+from frazil.specs.shapes import Choice, FilePath, SecretText
 from frazil.specs.snowflake_keys import SNOWFLAKE
 
 NONE = Derived("none")
@@ -38,20 +39,6 @@ REGISTRY = Section(
         Refused("ssl.truststore.*", "this is a setting for Java clients", "give ssl.ca.location, in PEM"),
     ),
 )
-
-CATALOG_TYPE = Key(
-    "type",
-    Choice(("jdbc", "glue"), not_yet=(NotYet("rest", "use jdbc (embedded) or glue"),)),
-    "The Iceberg catalog: jdbc is embedded (SQLite, for one machine), glue is AWS Glue.",
-    "jdbc",
-)
-WAREHOUSE = Key(
-    "warehouse",
-    TEXT,
-    "Where tables are stored: a folder for jdbc (including its SQLite file), s3://bucket/prefix for glue.",
-    Derived(".frazil/warehouse for jdbc; required for glue"),
-)
-CATALOG = Section((CATALOG_TYPE, WAREHOUSE), handed_on=("glue.", "s3.", "client."))
 
 KAFKA_KEY = Key("kafka", KAFKA, "The Kafka cluster, as librdkafka settings.", Required())
 REGISTRY_KEY = Key("schema_registry", REGISTRY, "The schema registry: Confluent's, a compatible one, or AWS Glue's.",

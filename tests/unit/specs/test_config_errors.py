@@ -32,11 +32,6 @@ SETTINGS_ERRORS = {
         'frazil.yaml:1:1: expected a mapping of keys, found "kafka:x"',
         "write `name: value` lines, with a space after the colon",
     ),
-    "catalog of a later release": (
-        GOOD + "catalog: {type: rest}",
-        "frazil.yaml:3:17: catalog.type: rest is not supported in this release",
-        "use jdbc (embedded) or glue",
-    ),
     "warehouse in the wrong place": (
         GOOD + "catalog: {type: glue, warehouse: s3a://b}",
         'frazil.yaml:3:34: catalog.warehouse: expected s3://bucket/prefix for a glue catalog, found "s3a://b"',

@@ -24,7 +24,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from frazil.adapters.iceberg.catalog_properties import catalog_properties
+from frazil.adapters.iceberg.catalog_properties import catalog_properties, storage_properties
 from frazil.adapters.iceberg.changes import change_columns, reorder, repartition, same_layout
 from frazil.adapters.iceberg.commits import QuickCommits, commit_time, local_clock
 from frazil.adapters.iceberg.expiry import delete_unreachable, expiry_commit, same_snapshots
@@ -71,7 +71,7 @@ class IcebergLake:
         self._documents: Recent[bytes] = Recent(DOCUMENT_BYTES_KEPT)
         self._live = LiveRows()
         self._sources = SourceChanges()
-        self.storage: Mapping[str, SettingValue] = dict(settings.properties)
+        self.storage: Mapping[str, SettingValue] = storage_properties(settings)
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -362,6 +362,8 @@ class IcebergLake:
             committed = self.catalog.commit_table(table, requirements, updates)
         except CommitFailedException as lost:
             raise CommitRejectedError(str(lost)) from lost
+        except CatalogError:  # the catalog did not carry it out
+            raise
         except Exception as problem:
             raise CommitUnknownError(f"{type(problem).__name__}: {problem}") from problem
         with suppress(Exception), warnings.catch_warnings():
@@ -386,7 +388,7 @@ class IcebergLake:
 
     def _unreachable(self, verb: str, problem: Exception) -> CatalogError:
         error = CatalogError(
-            f"the {self._settings.type} catalog at {self._settings.warehouse} could not {verb}:"
+            f"the {self._settings.type} catalog at {self._settings.address} could not {verb}:"
             f" {type(problem).__name__}: {problem}",
             hint=hint_for(problem),
         )

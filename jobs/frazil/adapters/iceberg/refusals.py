@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pyiceberg.exceptions import ForbiddenError, UnauthorizedError
+
 FORBIDDEN = ("AccessDenied", "ACCESS_DENIED", "Forbidden", "Permission denied", "readonly database", "Read-only file")
 IN_THE_WAY = ("Not a directory", "File exists", "unable to open database file", "file is not a database")
 NO_BUCKET = ("NoSuchBucket", "NO_SUCH_BUCKET")
@@ -9,13 +11,17 @@ NO_BUCKET = ("NoSuchBucket", "NO_SUCH_BUCKET")
 
 def is_lasting(problem: Exception) -> bool:
     """Return whether a retry cannot help: no access, a file in the way, no such bucket, or not a database."""
-    refused = isinstance(problem, PermissionError | NotADirectoryError | FileExistsError)
+    refused = isinstance(problem, ForbiddenError | PermissionError | NotADirectoryError | FileExistsError)
     return refused or any(word in str(problem) for word in (*FORBIDDEN, *IN_THE_WAY, *NO_BUCKET))
 
 
 def hint_for(problem: Exception) -> str:
     """Return the hint of the error that a failure of catalog or storage becomes."""
     said = str(problem)
+    if isinstance(problem, UnauthorizedError):
+        return "check how `catalog` in frazil.yaml authenticates: client_id and client_secret, token, or signing_name"
+    if isinstance(problem, ForbiddenError):
+        return "grant the missing privilege to the catalog's client that `catalog` in frazil.yaml names"
     if any(word in said for word in FORBIDDEN):
         return "grant the missing permission: `frazil doctor` shows the AWS identity and the permission"
     if any(word in said for word in IN_THE_WAY):
