@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from frazil.adapters.delta.log import DeltaRsLogs
-from frazil.cli.status import remarks
 from frazil.delta.in_snowflake import Look
 from frazil.materialize.readers.delta import announce_delta
 from frazil.model.errors import BrokerError, SnowflakeError
 from frazil.model.plan import TopicFacts
 from frazil.model.snowflake import Served
 from frazil.model.spec import TableSpec
+from frazil.monitoring.remarks import remarks
 from frazil.status import TableStatus, table_statuses
 from tests.table.small_lake import Read, SmallLake
 

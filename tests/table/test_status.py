@@ -9,7 +9,6 @@ import pytest
 
 from frazil import status as status_module
 from frazil.adapters.delta.log import DeltaRsLogs
-from frazil.cli.status import remarks
 from frazil.delta.standing import LogStanding
 from frazil.maintain.figures import Throughput, throughput_of
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_property
@@ -20,6 +19,8 @@ from frazil.model.errors import BrokerError, CatalogError
 from frazil.model.plan import PartitionFacts, TopicFacts
 from frazil.model.progress import Counts, ForeignChanges
 from frazil.model.spec import Maintain, Start, TableSpec
+from frazil.monitoring.history import read_histories, read_history
+from frazil.monitoring.remarks import remarks
 from frazil.status import PartitionLag, TableStatus, table_statuses
 from tests.table.small_lake import NOON, Read, SmallLake, spec_of
 
@@ -266,3 +267,26 @@ def test_a_table_that_is_behind_lags_by_its_age_and_one_that_is_caught_up_by_not
     assert (behind.lag_seconds, caught_up.lag_seconds) == (300.0, 0.0)
     assert status_of(lake, Broker()).lag_seconds is None
     assert behind.to_json()["lag_seconds"] == 300.0
+
+
+def test_the_past_of_a_table_comes_from_its_snapshots(lake: SmallLake) -> None:
+    lake.compact()
+    batches = [each for each in lake.view.ancestry(lake.view.head) if each.operation == "append"]
+
+    found = read_history(lake.lake, lake.spec)
+
+    assert [each.at for each in found.batches][1:] == [
+        each.committed_at for each in batches[::-1] if each.figure("added-records")
+    ]
+    assert [each.rows for each in found.batches] == [0, 107, 40]
+    assert found.batches[-1].delay_seconds == (batches[0].committed_at - NOON).total_seconds()
+    assert sum(each.records for each in found.rejects) == 2
+    assert sorted(found.file_sizes) == sorted(path.stat().st_size for path in lake.files())
+    assert found.begins == found.batches[0].at
+
+
+def test_a_table_that_does_not_exist_has_no_past(lake: SmallLake) -> None:
+    missing = spec_of("orders", table="sales")
+
+    assert read_histories(lake.lake, [missing, lake.spec]).keys() == {"lake.sales", "lake.orders"}
+    assert read_history(lake.lake, missing).begins is None

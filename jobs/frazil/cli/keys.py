@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from frazil.cli.screen import print_lines
 from frazil.model.spec import Settings
+from frazil.model.spelling import age
 
 if TYPE_CHECKING:
     from frazil.cli.columns import Column
@@ -62,8 +63,6 @@ def _table(found: Sequence[KeyStatus]) -> list[Column]:
 
 
 def _figures(each: KeyStatus) -> Iterator[str]:
-    from frazil.cli.text import age  # noqa: PLC0415
-
     history = each.history
     if history is None:
         return

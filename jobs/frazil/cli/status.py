@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,9 +15,9 @@ from frazil.cli.config_name import with_config_name
 from frazil.cli.keys import look_at_keys, print_keys_as_json, show_keys
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, Tables, example, settings_from
 from frazil.cli.screen import print_lines
+from frazil.cli.status_page import write_page
 from frazil.model.errors import SettingError
-from frazil.model.pipeline import listed_topics
-from frazil.model.spelling import plural
+from frazil.model.spelling import age, plural, rate
 
 if TYPE_CHECKING:
     from frazil.cli.columns import Column
@@ -35,6 +36,9 @@ FailOn = Annotated[
     ),
 ]
 Prometheus = Annotated[bool, typer.Option("--prometheus", help="Print metrics in Prometheus's text format.")]
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write one HTML page with plots instead.", dir_okay=False)
+]
 OnlyKeys = Annotated[bool, typer.Option("--keys", help="Show only the keys.")]
 
 
@@ -45,6 +49,7 @@ def register(app: typer.Typer) -> None:
         "frazil status --fail-on 'paused,lag>10000,age>15m'",
         "frazil status --keys",
         "frazil status --prometheus > frazil.prom",
+        "frazil status --html status.html",
     )
     app.command("status", epilog=examples)(status)
 
@@ -53,6 +58,7 @@ def status(
     tables: Tables = None,
     as_json: Json = False,
     prometheus: Prometheus = False,
+    html: Html = None,
     only_keys: OnlyKeys = False,
     fail_on: FailOn = None,
     config: Config = DEFAULT_CONFIG,
@@ -67,8 +73,8 @@ def status(
     from frazil.fail_on import met_by, parse_conditions  # noqa: PLC0415
 
     conditions = () if fail_on is None else parse_conditions(fail_on)
-    if as_json and prometheus:
-        raise SettingError("--json and --prometheus are mutually exclusive", hint="choose one")
+    if sum((as_json, prometheus, html is not None)) > 1:
+        raise SettingError("--json, --prometheus and --html are mutually exclusive", hint="choose one")
     settings = settings_from(config)
     if only_keys:
         _print_keys(settings, as_json=as_json, prometheus=prometheus)
@@ -78,6 +84,8 @@ def status(
         print(json.dumps([each.to_json() for each in found], indent=2))
     elif prometheus:
         _print_metrics(found, () if tables else look_at_keys(settings))
+    elif html is not None:
+        write_page(html, settings, found, () if tables else look_at_keys(settings))
     else:
         _show(found, partitions_of_each=bool(tables))
         if not tables:
@@ -121,6 +129,7 @@ def _look(settings: Settings, tables: Sequence[str]) -> list[TableStatus]:
 
 def _show(found: Sequence[TableStatus], *, partitions_of_each: bool) -> None:
     from frazil.cli.columns import show  # noqa: PLC0415
+    from frazil.monitoring.remarks import remarks  # noqa: PLC0415
 
     show(overview(found))
     for each in found if partitions_of_each else ():
@@ -166,7 +175,7 @@ def overview(found: Sequence[TableStatus]) -> list[Column]:
 
 
 def _figures(each: TableStatus) -> Iterator[str]:
-    from frazil.cli.text import age, moment, rate  # noqa: PLC0415
+    from frazil.cli.text import moment  # noqa: PLC0415
 
     if each.epoch is None:
         return
@@ -200,65 +209,3 @@ def _partitions(each: TableStatus) -> list[Column]:
         Column("end", tuple("?" if p.end is None else f"{p.end:,}" for p in found), rank=1),
         Column("lag", tuple("?" if p.lag is None else f"{p.lag:,}" for p in found)),
     ]
-
-
-def remarks(found: Sequence[TableStatus]) -> Iterator[str]:
-    """Yield a line for each problem, and for the state of each Delta log."""
-    for each in found:
-        if each.delta is not None:
-            yield f"{each.table}: {each.delta}"
-        if each.delta_in_snowflake is not None:
-            yield f"{each.table}: {each.delta_in_snowflake}"
-        if each.problem is not None:
-            yield f"{each.table}: {each.problem}"
-        if each.lacks_batch is not None:
-            batch = f"batch {each.lacks_batch.batch_id} (epoch {each.lacks_batch.epoch})"
-            yield (
-                f"{each.table}: lacks {batch}, which the first table of its group has; the next run of"
-                " `frazil materialize` completes it first"
-            )
-        if each.pause is not None:
-            hint = each.pause.hint or f"resume it with `frazil resume {each.table}`"
-            yield f"{each.table}: paused {each.pause}"
-            yield f"    hint: {hint}"
-        if each.rolled_back:
-            yield f"{each.table}: the table was rolled back; the next run continues from there"
-        if each.foreign.snapshots:
-            yield (
-                f"{each.table}: other writers committed {plural(each.foreign.snapshots, 'snapshot')}"
-                f" (+{each.foreign.rows_added:,}"
-                f" -{each.foreign.rows_removed:,} rows), the last one: {each.foreign.names[-1]}"
-            )
-        yield from _of_records(each)
-    for problem in dict.fromkeys(each.kafka_problem for each in found if each.kafka_problem):
-        yield f"lag is unknown: {problem}"
-
-
-def _of_records(each: TableStatus) -> Iterator[str]:
-    """Yield remarks about outputs, and about fields and records that are left out of the table."""
-    for output in each.outputs:
-        yield f"{each.table}: {output}"
-    if each.left_out:
-        yield f"{each.table}: fields left out because their types hold no data: {', '.join(each.left_out)}"
-    if each.excluded_schemas:
-        ids = ", ".join(map(str, each.excluded_schemas))
-        yield (
-            f"{each.table}: records with these schemas become dead letters: {ids}; to have later ones as rows, run"
-            f" `frazil resume {each.table} --no-dead-letter-schema {each.excluded_schemas[0]}`"
-        )
-    if each.removed_topics:
-        yield (
-            f"{each.table}: not read any more, because the spec does not name it: {listed_topics(each.removed_topics)};"
-            " its rows stay"
-        )
-    if each.order is not None:
-        yield f"{each.table}: {each.order}"
-    if each.rebuild is not None:
-        yield (
-            f"{each.table}: a rebuild or a rewind has read {each.rebuild.read:,} of {each.rebuild.total:,} offsets; the"
-            f" same command continues it, and `frazil rebuild {each.table} --discard` drops it"
-        )
-    for request in each.replay_requests:
-        yield f"{each.table}: the next run replays {request}"
-    for reason, count in each.skipped_by_reason.items():
-        yield f"{each.table}: {plural(count, 'record')} skipped: {reason}"

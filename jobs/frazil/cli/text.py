@@ -88,16 +88,3 @@ def write_csv(columns: Sequence[str], rows: Iterable[Row], out: TextIO) -> None:
 
 def _field(value: object) -> str:
     return value if isinstance(value, str) else shown(value)
-
-
-def age(seconds: float) -> str:
-    """Return text such as `12 s`, `5 min`, `3 h` or `4 d`, in the largest unit that gives at least 2."""
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
-
-
-def rate(per_second: float) -> str:
-    """Return a number of at least two digits: `12,345`, `12`, `1.2` or `0.012`."""
-    return f"{per_second:,.0f}" if per_second >= 10 or per_second == 0 else f"{per_second:,.2g}"

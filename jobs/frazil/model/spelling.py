@@ -1,4 +1,4 @@
-"""Suggestions for misspelt names, and plurals."""
+"""Suggestions for misspelt names, plurals, and figures as people read them."""
 
 from __future__ import annotations
 
@@ -22,3 +22,16 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
 def file_size(count: int) -> str:
     """Return bytes as people read them, in decimal units."""
     return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count / 1e3:.1f} KB"
+
+
+def age(seconds: float) -> str:
+    """Return text such as `12 s`, `5 min`, `3 h` or `4 d`, in the largest unit that gives at least 2."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def rate(per_second: float) -> str:
+    """Return a number of at least two digits: `12,345`, `12`, `1.2` or `0.012`."""
+    return f"{per_second:,.0f}" if per_second >= 10 or per_second == 0 else f"{per_second:,.2g}"

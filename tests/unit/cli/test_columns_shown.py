@@ -13,10 +13,11 @@ from frazil.cli.columns import Column, fitting, show
 from frazil.cli.printed_errors import print_error
 from frazil.cli.query import show_on_screen
 from frazil.cli.screen import print_lines
-from frazil.cli.status import _show, overview, remarks
+from frazil.cli.status import _show, overview
 from frazil.materialize.pause.pausing import Pause
 from frazil.model.errors import CatalogError
 from frazil.model.progress import Counts
+from frazil.monitoring.remarks import remarks
 from frazil.status import LastBatch, PartitionLag, TableStatus
 
 AT = datetime(2026, 1, 31, 12, tzinfo=UTC)

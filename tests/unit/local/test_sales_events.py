@@ -1,4 +1,4 @@
-"""The sample of sales events agrees with what it says is true of it."""
+"""The sample of sales events has the duplicates, late events and bad records that it reports."""
 
 from __future__ import annotations
 

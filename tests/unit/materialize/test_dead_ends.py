@@ -17,7 +17,6 @@ from values_of_tables import NOW, spec, topic
 from whole_batches import LONG, World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.cli.status import remarks
 from frazil.dead_letters import list_dead_letters
 from frazil.materialize.evolve import evolution_for
 from frazil.materialize.pause.by_operator import pause, resume
@@ -34,6 +33,7 @@ from frazil.model.plan import BatchPlan, Halt, NothingToDo
 from frazil.model.schemas import ExcludedSchemas
 from frazil.model.snapshot import TableView
 from frazil.model.spec import BadRecordLimit, CatalogSettings, KeyFormat, StartOffsets, SubjectSettings, TableSpec
+from frazil.monitoring.remarks import remarks
 from frazil.status import TableStatus, table_statuses
 from tests.fakes.clients_in_memory import TopicsInMemory, a_field, record
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory

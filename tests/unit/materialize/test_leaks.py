@@ -28,7 +28,6 @@ from frazil.cli.logs import EventFormatter
 from frazil.cli.peek import _to_json as peek_json
 from frazil.cli.peek import lines as peek_lines
 from frazil.cli.receipt_lines import lines as receipt_lines
-from frazil.cli.status import remarks
 from frazil.dead_letters import list_dead_letters
 from frazil.materialize.ingest.payloads import Part
 from frazil.materialize.outcome import Published
@@ -39,6 +38,7 @@ from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import BadRecordLimitError, FrazilError
 from frazil.model.plan import OffsetRange
 from frazil.model.spec import BadRecordLimit, CatalogSettings, MetadataColumns, TableSpec
+from frazil.monitoring.remarks import remarks
 from frazil.peek import peek
 from frazil.records import Records
 from frazil.status import table_statuses

@@ -35,7 +35,6 @@ from whole_batches import LONG as LONG_RECORD
 from whole_batches import World, drained, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.cli.status import remarks
 from frazil.materialize.outcome import Again, Published
 from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
 from frazil.materialize.rebuild.perform import RebuildProgress
@@ -49,6 +48,7 @@ from frazil.model.errors import (
 )
 from frazil.model.ingested import DeletedRows
 from frazil.model.spec import BadRecordLimit, CatalogSettings, StartOffsets
+from frazil.monitoring.remarks import remarks
 from frazil.status import TableStatus, table_statuses
 from tests.fakes.clients_in_memory import a_field, record
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory

@@ -8,9 +8,9 @@ import pytest
 from grouped_tables import ROUTES, GroupWorld, specs
 from test_groups import begun, first_batch, killed_before_refunds, roll_back, world
 
-from frazil.cli.status import remarks
 from frazil.model.routes import Route
 from frazil.model.spec import TableSpec
+from frazil.monitoring.remarks import remarks
 from frazil.status import TableStatus, table_statuses
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
 
