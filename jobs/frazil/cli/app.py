@@ -34,6 +34,7 @@ from frazil.cli import (
     rebuild,
     recover,
     status,
+    transform,
     verify,
 )
 from frazil.cli.printed_errors import named, print_error
@@ -51,6 +52,7 @@ VERBS = (
     verify,
     query,
     connect,
+    transform,
     export,
     dead_letters,
     rebuild,

@@ -12,6 +12,7 @@ import typer
 from frazil.cli.options import DEFAULT_CONFIG, Config, Tables, example, settings_from
 from frazil.cli.printed_errors import print_error
 from frazil.cli.screen import print_lines
+from frazil.cli.transform import described
 from frazil.model.errors import FencedError, FrazilError, SubjectMissingError, TopicMissingError
 from frazil.model.exports import ExportSpec
 from frazil.model.spec import Settings, TableSpec
@@ -81,7 +82,9 @@ def check(tables: Tables = None, offline: Offline = False, config: Config = DEFA
     findings = find_problems(settings, () if offline else CHECKS)
     named = {spec.identifier for spec in settings.tables}
     exports = [each for each in settings.exports if not tables or each.table in named]
-    print_lines((*summarise(settings.tables), *summarise_exports(exports)), sys.stdout)
+    transforms = [each for each in settings.transforms if not tables or each.source in named]
+    summary = (*summarise(settings.tables), *summarise_exports(exports), *map(described, transforms))
+    print_lines(summary, sys.stdout)
     count = f"{settings.source_file}: {plural(len(settings.tables), 'table')}"
     if are_not_there_yet(findings):
         print_error(together(findings))

@@ -147,7 +147,7 @@ def materialize(
         )
     if once and every is not None:
         raise SettingError("--once and --every are mutually exclusive", hint="choose one")
-    interval = None if every is None else _interval(every)
+    interval = None if every is None else interval_of(every)
     cluster = cluster_on(spark_master, spark_environment)
     display = Display()
     runs = _runs(config, tables, display, adopt=adopt, check=check_warehouse, cluster=cluster)
@@ -255,6 +255,15 @@ def _waiting(runs: Sequence[TableRun], every: timedelta | None) -> str:
 
 
 @contextmanager
+def stopped_by(stopping: Stopping) -> Iterator[threading.Event]:
+    """Let the batch in flight finish after the first SIGINT or SIGTERM, as `materialize` does."""
+    from frazil.cli.progress import Display  # noqa: PLC0415
+
+    with _stopped_by_signals(stopping, Display()) as interrupted:
+        yield interrupted
+
+
+@contextmanager
 def _stopped_by_signals(stopping: Stopping, display: Display) -> Iterator[threading.Event]:
     """Let the batches in flight finish after the first SIGINT or SIGTERM; exit at once after the second.
 
@@ -281,7 +290,7 @@ def _stopped_by_signals(stopping: Stopping, display: Display) -> Iterator[thread
             signal.signal(each, handler)
 
 
-def _interval(text: str) -> timedelta:
+def interval_of(text: str) -> timedelta:
     from frazil.specs.scalars import parse_duration  # noqa: PLC0415
     from frazil.specs.shapes import Unfit  # noqa: PLC0415
 

@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from frazil.cli import evolution_page, readers_page
 from frazil.cli.app import build_app
 from frazil.formats.pages import pages as format_pages
-from frazil.specs.describe import EXPORTS_PAGE, SETTINGS_PAGE, TABLES_PAGE, json_schema, markdown
+from frazil.specs.describe import EXPORTS_PAGE, SETTINGS_PAGE, TABLES_PAGE, TRANSFORMS_PAGE, json_schema, markdown
 
 Helpful = TyperCommand | TyperGroup
 FOLDER = Path(__file__).parents[3] / "docs" / "reference"
@@ -36,6 +36,8 @@ def pages() -> Mapping[str, str]:
         "tables.schema.json": json_schema(TABLES_PAGE),
         "exports.md": markdown(EXPORTS_PAGE),
         "exports.schema.json": json_schema(EXPORTS_PAGE),
+        "transforms.md": markdown(TRANSFORMS_PAGE),
+        "transforms.schema.json": json_schema(TRANSFORMS_PAGE),
         "commands.md": commands_page(),
         "evolution.md": evolution_page.page(),
         "readers.md": readers_page.page(),

@@ -11,12 +11,13 @@ from frazil.model.outputs import OUTPUT_TAG
 from frazil.model.snapshot import MAIN, Snapshot, TableView
 from frazil.model.spec import KeepSnapshots
 from frazil.model.summary import carries_state
+from frazil.model.transforms import TRANSFORM_TAG
 
 DAILY_PREFIX = "frazil_daily_"
 """The prefix of daily tags, followed by a day in UTC. Each keeps the last snapshot of its day for time travel."""
 
 UNSENT_FOR = timedelta(days=3)
-"""How long snapshots are kept that an output topic has not sent."""
+"""How long snapshots are kept that an output topic has not sent, or a transformation has not read."""
 
 PASSES_A_DAY = 24
 """Expiry waits until `count` / this many snapshots can be removed, so that one commit serves many batches."""
@@ -82,8 +83,8 @@ def _state_of_head(view: TableView, chain: list[Snapshot], checkpoint: str) -> I
 
 
 def _unsent(view: TableView, chain: list[Snapshot], reference: datetime) -> Iterator[int]:
-    """Yield the snapshots that an output topic has not sent yet, for as long as it may take."""
-    sent = {snapshot_id for name, snapshot_id in view.tags.items() if name.startswith(OUTPUT_TAG)}
+    """Yield the snapshots that an output or a transformation has not read yet, for as long as it may take."""
+    sent = {snapshot_id for name, snapshot_id in view.tags.items() if name.startswith((OUTPUT_TAG, TRANSFORM_TAG))}
     last = max((position for position, snapshot in enumerate(chain) if snapshot.id in sent), default=0)
     oldest = reference - UNSENT_FOR
     return (snapshot.id for snapshot in chain[:last] if snapshot.committed_at >= oldest)

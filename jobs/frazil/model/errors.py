@@ -10,7 +10,8 @@ FrazilError
 │   ├── RecordsLostError       retention or compaction overtook the reader
 │   ├── BadRecordLimitError
 │   ├── UnsupportedChangeError  a change event needs what this release does not do
-│   └── OutputSchemaError      the table's rows cannot become records of its output topic
+│   ├── OutputSchemaError      the table's rows cannot become records of its output topic
+│   └── QueryFailedError       the query of a transformation fails on a row
 ├── TableError             the table's state does not allow another batch (exit 1)
 │   ├── ForeignTableError      Frazil did not create it
 │   ├── ForeignOwnerError      another pipeline writes it
@@ -25,6 +26,7 @@ FrazilError
 │   ├── RebuildError           the topics cannot make the table again
 │   ├── ExportError            an export does not continue what is finished
 │   ├── OutputHaltedError      an output topic cannot be continued from its marker
+│   ├── TransformHaltedError   the table of a transformation cannot be continued from its position
 │   └── PausedError
 ├── DefectError            an unexpected error: the stack trace is in the log (exit 1)
 └── ServiceError           an external service does not answer or refuses (exit 1; worth retrying)
@@ -137,6 +139,10 @@ class OutputSchemaError(DataError):
     """The columns of a table cannot be the records of its output topic, or the registry refuses their schema."""
 
 
+class QueryFailedError(DataError):
+    """The query of a transformation fails on a row, as with a division by zero; nothing was published."""
+
+
 class TableError(FrazilError):
     """The state of the table does not allow another batch."""
 
@@ -191,6 +197,10 @@ class ExportError(TableError):
 
 class OutputHaltedError(TableError):
     """An output topic cannot be continued: it would miss rows, or have some twice. Batches of the table continue."""
+
+
+class TransformHaltedError(TableError):
+    """The table of a transformation cannot be continued: its source, its query or its rows were changed."""
 
 
 class PausedError(TableError):

@@ -15,6 +15,7 @@ from frazil.model.policies import NO_POLICIES, Policies
 from frazil.model.routes import Group
 from frazil.model.schemas import SchemaType
 from frazil.model.secret import DeferredSecret, NamedKey, SettingValue
+from frazil.model.transforms import TransformSpec
 
 ValueFormat = Literal["avro", "protobuf", "json_schema", "connect_json", "json", "string", "bytes"]
 KeyFormat = Literal["none", "bytes", "string", "json", "avro", "protobuf", "json_schema", "connect_json"]
@@ -397,3 +398,4 @@ class Settings:
     secrets: tuple[str, ...] = ()
     tables_folder: str = ""
     exports: tuple[ExportSpec, ...] = ()
+    transforms: tuple[TransformSpec, ...] = ()

@@ -11,6 +11,7 @@ from frazil.specs.keys import Built, Derived, Key, Required, Section, WordOr
 from frazil.specs.settings_keys import SETTINGS
 from frazil.specs.shapes import Choice, HandedOn, ListOf, MapOf, NotYet, Shape
 from frazil.specs.table_section import TABLE_SECTION
+from frazil.specs.transform_keys import TRANSFORM_SECTION
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 GENERATED = (
@@ -54,6 +55,12 @@ EXPORTS_PAGE = Page(
     "After this page you can define which rows of a table are exported, and to which files. A spec is one YAML file\n"
     "in the folder that `exports:` of `frazil.yaml` names; its name is that of the export.",
     EXPORT_SECTION,
+)
+TRANSFORMS_PAGE = Page(
+    "The keys of a transformation",
+    "After this page you can define which rows a transformation makes of those of a table. A spec is one YAML file in\n"
+    "the folder that `transforms:` of `frazil.yaml` names; its name is that of the transformation.",
+    TRANSFORM_SECTION,
 )
 
 

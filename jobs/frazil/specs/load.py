@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from frazil.model.exports import ExportSpec
 from frazil.model.spec import CatalogSettings, Settings, TableSpec
+from frazil.model.transforms import TransformSpec
 from frazil.specs import settings_keys
 from frazil.specs.across import problems_across
 from frazil.specs.catalog_keys import catalog_of, naming_of
@@ -24,6 +25,7 @@ from frazil.specs.shapes import At, Rejected
 from frazil.specs.snowflake_keys import snowflake_of, snowflake_problems
 from frazil.specs.table_section import TABLE_SECTION
 from frazil.specs.table_spec import ReadSpec, spec_problems, specs_of
+from frazil.specs.transform_keys import TRANSFORM_SECTION, transform_of, transform_problems
 
 SPEC_ENDINGS = {".yaml", ".yml"}
 
@@ -81,7 +83,8 @@ class _Loading:
         place = _place_of(settings_keys.TABLES.name, root, at)
         specs = self.specs(folder, place, database, "" if catalog is None else naming_of(catalog))
         specs = self._with_keys(values, specs, root, at)
-        exports = self._exports(at, self._early(settings_keys.EXPORTS, root, at), root, database)
+        exports = self._exports(at, root, database)
+        transforms = self._transforms(at, root, database, specs)
         self._check_registry(values, specs, root, at)
         self.problems.raise_if_any()
         assert values is not None and catalog is not None, "a missing value is a problem"  # noqa: S101
@@ -95,6 +98,7 @@ class _Loading:
             tables=specs,
             tables_folder=str(folder),
             exports=exports,
+            transforms=transforms,
             snowflake=None if snowflake is None else snowflake_of(snowflake),
             secrets=tuple(sorted({name for each in scalars(root) for name in secrets_in(each.text)})),
         )
@@ -172,37 +176,62 @@ class _Loading:
             self.problems.add(problem)
         return tuple(each.spec for each in read)
 
-    def _exports(self, at: At, name: str, root: Node, database: str) -> tuple[ExportSpec, ...]:
-        """Read the export specs of a folder. It may be missing, unless `frazil.yaml` names it."""
-        folder = at.folder / name
-        place = _place_of(settings_keys.EXPORTS.name, root, at)
+    def exports(self, folder: Path, root: Path, database: str) -> tuple[ExportSpec, ...]:
+        """Read the export specs of a folder; `root` is that to which they are relative."""
+        return self._exports_of(self._specs_in(folder, EXPORT_SECTION, root, of="an export"), database)
+
+    def _exports(self, at: At, root: Node, database: str) -> tuple[ExportSpec, ...]:
+        """Read the export specs. Their folders are relative to that of `frazil.yaml`."""
+        named = self._named_specs(settings_keys.EXPORTS, EXPORT_SECTION, at, root, of="an export")
+        return self._exports_of(named, database)
+
+    def _exports_of(self, named: Iterable[tuple[Path, Values]], database: str) -> tuple[ExportSpec, ...]:
+        found = []
+        for file, values in named:
+            for problem in export_problems(values):
+                self.problems.add(problem)
+            found.append(export_of(values, str(file), database))
+        return tuple(found)
+
+    def _transforms(self, at: At, root: Node, database: str, tables: Sequence[TableSpec]) -> tuple[TransformSpec, ...]:
+        found: list[TransformSpec] = []
+        named = self._named_specs(settings_keys.TRANSFORMS, TRANSFORM_SECTION, at, root, of="a transformation")
+        for file, values in named:
+            made = transform_of(values, str(file), database=database, folder=str(at.folder.absolute()))
+            for problem in transform_problems(values, made, tables, found):
+                self.problems.add(problem)
+            found.append(made)
+        return tuple(found)
+
+    def _named_specs(
+        self, key: Key[str], section: Section, at: At, root: Node, *, of: str
+    ) -> Iterator[tuple[Path, Values]]:
+        """Read the specs of a folder. It may be missing, unless `frazil.yaml` names it."""
+        folder = at.folder / self._early(key, root, at)
+        place = _place_of(key.name, root, at)
         if not folder.is_dir():
             if place.line:
                 hint = f"run `mkdir {folder}`, or remove the key"
                 self.problems.add(Problem(place, f"the folder {folder} does not exist", hint))
-            return ()
-        return self.exports(folder, at.folder, database)
+            return
+        yield from self._specs_in(folder, section, at.folder, of=of)
 
-    def exports(self, folder: Path, root: Path, database: str) -> tuple[ExportSpec, ...]:
-        """Read the export specs of a folder; `root` is that to which they are relative."""
-        files = _yaml_files(folder) if folder.is_dir() else []
-        return tuple(filter(None, (self._export(file, root, database) for file in files)))
+    def _specs_in(self, folder: Path, section: Section, root: Path, *, of: str) -> Iterator[tuple[Path, Values]]:
+        for file in _yaml_files(folder) if folder.is_dir() else []:
+            values = self._named_spec(file, section, root, of=of)
+            if values is not None:
+                yield file, values
 
-    def _export(self, file: Path, folder: Path, database: str) -> ExportSpec | None:
-        """Read one export spec; its folders are relative to that of `frazil.yaml`."""
+    def _named_spec(self, file: Path, section: Section, folder: Path, *, of: str) -> Values | None:
+        """Read a spec whose file has its name."""
         at = At(str(file), folder, self.sources, self.problems)
         if not NAME.fullmatch(file.stem):
-            hint = "use only letters, digits and _, with a letter or _ first: the file's name is that of the export"
-            at.reject(Mark(0, 0), f'"{file.stem}" cannot be the name of an export', hint=hint)
+            hint = f"use only letters, digits and _, with a letter or _ first: the name of {of} is that of its file"
+            at.reject(Mark(0, 0), f'"{file.stem}" cannot be the name of {of}', hint=hint)
         if any(other.exists() and other != file for other in map(file.with_suffix, SPEC_ENDINGS)):
             at.reject(Mark(0, 0), f"another file has the name {file.stem}, too", hint="rename one of them")
         root = read_document(file, at, missing=f"run `ls -l {file}`")
-        values = self._read(EXPORT_SECTION, root, at)
-        if values is None:
-            return None
-        for problem in export_problems(values):
-            self.problems.add(problem)
-        return export_of(values, str(file), database)
+        return self._read(section, root, at)
 
     def _files(self, folder: Path, place: Position) -> list[Path]:
         if not folder.is_dir() and not self.needs_specs:

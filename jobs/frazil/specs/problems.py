@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from frazil.model.errors import Misuse, SettingError
 from frazil.model.spelling import did_you_mean
 
-REFERENCE = "docs/reference/ describes every key: settings.md, tables.md, exports.md, environments.md"
+REFERENCE = "docs/reference/ describes every key: settings.md, tables.md, exports.md, transforms.md, environments.md"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from frazil.specs.snowflake_keys import SNOWFLAKE
 NONE = Derived("none")
 TABLES_FOLDER = "tables"
 EXPORTS_FOLDER = "exports"
+TRANSFORMS_FOLDER = "transforms"
 
 REGISTRY_TYPE = Key("type", Choice(("confluent", "glue")),
                     "The registry: confluent is any with Confluent's REST API, glue is AWS Glue's.",
@@ -48,13 +49,15 @@ DATABASE = Key("database", TABLE_NAME, "The default database of tables.", "lake"
 TABLES = Key("tables", TEXT, "The folder with one YAML file per table, relative to frazil.yaml.", f"{TABLES_FOLDER}/")
 EXPORTS = Key("exports", TEXT, "The folder with one YAML file per export, relative to frazil.yaml.",
               f"{EXPORTS_FOLDER}/")  # fmt: skip
+TRANSFORMS = Key("transforms", TEXT, "The folder with one YAML file per transformation, relative to frazil.yaml.",
+                 f"{TRANSFORMS_FOLDER}/")  # fmt: skip
 
 SNOWFLAKE_KEY = Key("snowflake", SNOWFLAKE, "A Snowflake account that reads the tables.", Derived("none"))
 
 POLICIES_KEY = Key("policies", POLICIES, "The keys of column policies.", Derived("none"))
 
 SETTINGS = Section(
-    (KAFKA_KEY, REGISTRY_KEY, CATALOG_KEY, DATABASE, TABLES, EXPORTS, SNOWFLAKE_KEY, POLICIES_KEY),
+    (KAFKA_KEY, REGISTRY_KEY, CATALOG_KEY, DATABASE, TABLES, EXPORTS, TRANSFORMS, SNOWFLAKE_KEY, POLICIES_KEY),
     refused=(
         Refused(
             "topics", "topics are not configured here", "write one file per table in the folder that `tables:` names"

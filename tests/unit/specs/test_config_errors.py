@@ -544,7 +544,7 @@ def test_all_problems_of_all_files_are_shown_together(load: Load) -> None:
         "tables/b.yaml:1:9: topics: a spec with several topics requires a table\n"
         "    add `table: name`\n"
         "\n"
-        "hint: docs/reference/ describes every key: settings.md, tables.md, exports.md, environments.md"
+        "hint: docs/reference/ describes every key: settings.md, tables.md, exports.md, transforms.md, environments.md"
     )
 
 

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,22 @@ from frazil.model.ingested import ATTEMPTS_OF_A_TASK
 DRIVER_MEMORY = "1g"
 
 
-def start(name: str, *, log_file: Path, cluster: SparkCluster | None = None) -> Any:
+@dataclass(frozen=True, slots=True)
+class Jvm:
+    """What the JVM of a driver on this machine gets: its memory, and the compilers that it may use."""
+
+    memory: str
+    options: str
+
+
+HANDS_OUT_TASKS = Jvm(DRIVER_MEMORY, "-XX:TieredStopAtLevel=1")
+"""The JVM sees no row: the second compiler takes 40 % of its start and brings nothing."""
+
+RUNS_QUERIES = Jvm("2g", "")
+"""The JVM sees each row of a query: with the first compiler alone, a query takes twice as much CPU."""
+
+
+def start(name: str, *, log_file: Path, cluster: SparkCluster | None = None, jvm: Jvm = HANDS_OUT_TASKS) -> Any:
     """Start an application on the cluster, or on None where spark-submit says, or else on this machine.
 
     The sources for the workers are packed into the folder of the log. Raises MissingToolError if Spark does not start
@@ -41,7 +57,7 @@ def start(name: str, *, log_file: Path, cluster: SparkCluster | None = None) -> 
     if not _submitted():
         os.environ["JAVA_HOME"] = str(find_java().home)
     try:
-        return _started(name, log_file, cluster)
+        return _started(name, log_file, cluster, jvm)
     except FrazilError:
         raise
     except Exception as problem:
@@ -57,12 +73,13 @@ def start(name: str, *, log_file: Path, cluster: SparkCluster | None = None) -> 
         ) from problem
 
 
-def _started(name: str, log_file: Path, cluster: SparkCluster | None) -> Any:
+def _started(name: str, log_file: Path, cluster: SparkCluster | None, jvm: Jvm) -> Any:
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - a second to import, and only some verbs need it
 
     if _submitted():
         SparkContext._ensure_initialized()  # only its JVM knows what was submitted, such as the master
-    conf = settings(SparkConf(loadDefaults=True), submitted=_submitted(), cluster=cluster, folder=log_file.parent)
+    conf = SparkConf(loadDefaults=True)
+    conf = settings(conf, submitted=_submitted(), cluster=cluster, folder=log_file.parent, jvm=jvm)
     on_cluster = not shares_machine(conf)
     os.environ.setdefault("PYSPARK_PYTHON", PYTHON if on_cluster else sys.executable)
     with _stderr_to(log_file), _sigint_kept():
@@ -108,9 +125,11 @@ def _context(conf: Any) -> Any:
     return SparkContext(conf=conf, gateway=gateway)
 
 
-def settings(conf: Any, *, submitted: bool, folder: Path, cluster: SparkCluster | None = None) -> Any:
+def settings(
+    conf: Any, *, submitted: bool, folder: Path, cluster: SparkCluster | None = None, jvm: Jvm = HANDS_OUT_TASKS
+) -> Any:
     """Return the configuration with what Frazil needs; the submitter's settings stay, except those in `_ALWAYS`."""
-    chosen_here = {} if submitted else _on_a_laptop() if cluster is None else _as_client(cluster)
+    chosen_here = {} if submitted else (_on_a_laptop() if cluster is None else _as_client(cluster)) | _ours(jvm)
     for name, value in (_EVERYWHERE | chosen_here).items():
         conf.setIfMissing(name, value)
     for name, value in _ALWAYS.items():
@@ -179,19 +198,17 @@ def _on_a_laptop() -> dict[str, str]:
         "spark.master": f"local[*,{ATTEMPTS_OF_A_TASK}]",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        **_our_jvm(),
     }
 
 
 def _as_client(cluster: SparkCluster) -> dict[str, str]:
     """The driver's addresses are Spark's choice, or come from SPARK_LOCAL_IP and spark-defaults.conf."""
-    return {"spark.master": cluster.master, "spark.task.maxFailures": str(ATTEMPTS_OF_A_TASK), **_our_jvm()}
+    return {"spark.master": cluster.master, "spark.task.maxFailures": str(ATTEMPTS_OF_A_TASK)}
 
 
-def _our_jvm() -> dict[str, str]:
-    """The JVM hands out tasks and sees no row: the second compiler takes 40 % of its start and brings nothing."""
+def _ours(jvm: Jvm) -> dict[str, str]:
     return {
-        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.memory": jvm.memory,
         "spark.ui.enabled": "false",
-        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {class_data.spark_options()}",
+        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC {jvm.options} {class_data.spark_options()}",
     }

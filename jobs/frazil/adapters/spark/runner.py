@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from frazil.adapters.kafka.reader import warn_if_fetching_in_python
 from frazil.adapters.spark import application
+from frazil.adapters.spark.application import Jvm
 from frazil.adapters.spark.cluster import SparkCluster, cause_in
 from frazil.adapters.spark.task_progress import FOLDER_PROPERTY, offsets_read
 from frazil.adapters.spark.worker import find, rewrite, run, update
@@ -31,11 +32,19 @@ class TaskFailedError(ServiceError):
 class SparkRunner:
     """One Spark application for all tables of a process; started with the first task."""
 
-    def __init__(self, *, log_file: Path, name: str = "frazil", cluster: SparkCluster | None = None) -> None:
-        """Run on `cluster`; on None, where spark-submit says, or else on this machine."""
+    def __init__(
+        self,
+        *,
+        log_file: Path,
+        name: str = "frazil",
+        cluster: SparkCluster | None = None,
+        jvm: Jvm = application.HANDS_OUT_TASKS,
+    ) -> None:
+        """Run on `cluster`; on None, where spark-submit says, or else on this machine, with this `jvm`."""
         self._log_file = log_file
         self._cluster = cluster
         self._name = name
+        self._jvm = jvm
         self._lock = threading.Lock()
         self._context: Any = None
         self._parallelism = 1
@@ -108,7 +117,9 @@ class SparkRunner:
                 self.stop()
             if self._context is None:
                 warn_if_fetching_in_python()  # a warning of the tasks' processes would not reach the terminal
-                self._context = application.start(self._name, log_file=self._log_file, cluster=self._cluster)
+                self._context = application.start(
+                    self._name, log_file=self._log_file, cluster=self._cluster, jvm=self._jvm
+                )
             self._parallelism = max(self._parallelism, int(self._context.defaultParallelism))
             return self._context
 

@@ -1,0 +1,1 @@
+"""Spark SQL over rows of Iceberg tables, which Python workers read and write."""

@@ -1,0 +1,95 @@
+"""The plans of Spark's analyzer as values (`model/queries.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from frazil.model.queries import VIEW, Attribute, Expression, Operator
+
+_WITH_IDS = {"AttributeReference", "Alias"}
+_AGGREGATE = "AggregateExpression"
+_WITH_TYPES = _WITH_IDS | {_AGGREGATE}
+"""Some expressions, such as the frame of a window, have no type."""
+
+
+def analyzed(frame: Any) -> Operator:
+    """Return the plan of a DataFrame, with common table expressions in the places that use them."""
+    return _Reading().operator(frame._jdf.queryExecution().analyzed())
+
+
+def columns_read(frame: Any) -> dict[str, frozenset[str]]:
+    """Return the columns of each view that a query needs, after Spark has optimized it."""
+    optimized = frame._jdf.queryExecution().optimizedPlan()
+    named = _Reading()
+    views = [each for each in named.operator(frame._jdf.queryExecution().analyzed()).walk() if each.kind == VIEW]
+    needed = {attribute.id for attribute in named.attributes(optimized)}
+    plan = named.operator(optimized)
+    for each in plan.walk():
+        needed |= {n for expression in each.expressions for n in expression.references}
+    found: dict[str, frozenset[str]] = {}
+    for view in views:
+        names = {attribute.name for attribute in view.output if attribute.id in needed}
+        found[view.name] = found.get(view.name, frozenset()) | names
+    return found
+
+
+@dataclass(slots=True)
+class _Reading:
+    _definitions: dict[int, Operator] = field(default_factory=dict)
+    """Common table expressions, by Catalyst's id."""
+
+    def operator(self, node: Any) -> Operator:
+        kind = _kind(node)
+        if kind == "WithCTE":
+            for definition in _each(node.cteDefs()):
+                self._definitions[int(definition.id())] = self.operator(definition.child())
+            return self.operator(node.plan())
+        output = tuple(self.attributes(node))
+        if kind == "CTERelationRef":
+            return Operator("Union", output, (self._definitions[int(node.cteId())],))
+        if kind == VIEW:
+            return Operator(VIEW, output, name=str(node.desc().identifier().table()))
+        if kind == "MapInArrow" and _kind(node.child()) == "Range":
+            return Operator(kind, output)  # reads the files of a table
+        return Operator(
+            kind,
+            output,
+            tuple(self.operator(child) for child in _each(node.children())),
+            tuple(self.expression(each) for each in _each(node.expressions())),
+            join=str(node.joinType().toString()) if kind == "Join" else "",
+        )
+
+    def attributes(self, node: Any) -> Iterator[Attribute]:
+        for each in _each(node.output()):
+            yield Attribute(int(each.exprId().id()), str(each.name()), str(each.dataType().simpleString()))
+
+    def expression(self, node: Any) -> Expression:
+        kind = _kind(node)
+        children = tuple(self.expression(child) for child in _each(node.children()))
+        plan = self.operator(node.plan()) if hasattr(node, "plan") and _has_plan(kind) else None
+        is_limited = kind == _AGGREGATE and (bool(node.isDistinct()) or bool(node.filter().isDefined()))
+        return Expression(
+            kind,
+            str(node.toString()),
+            str(node.dataType().simpleString()) if kind in _WITH_TYPES else "",
+            int(node.exprId().id()) if kind in _WITH_IDS else None,
+            children,
+            plan,
+            bool(node.deterministic()),
+            is_limited,
+        )
+
+
+def _has_plan(kind: str) -> bool:
+    return kind in {"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery"}
+
+
+def _kind(node: Any) -> str:
+    return str(node.getClass().getSimpleName()).rstrip("$")
+
+
+def _each(found: Any) -> Iterator[Any]:
+    for index in range(int(found.size())):
+        yield found.apply(index)

@@ -1,0 +1,195 @@
+"""`frazil transform`: tables that follow other tables through SQL."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from frazil.cli.materialize import INTERRUPTED, SparkEnvironment, SparkMaster, cluster_on, interval_of, stopped_by
+from frazil.cli.options import DEFAULT_CONFIG, Config, example, settings_from
+from frazil.cli.screen import print_lines
+from frazil.model.errors import FrazilError, Misuse, SettingError
+from frazil.model.spelling import plural
+
+if TYPE_CHECKING:
+    from frazil.adapters.spark.cluster import SparkCluster
+    from frazil.adapters.spark.runner import SparkRunner
+    from frazil.model.spec import Settings
+    from frazil.model.transforms import TransformSpec
+    from frazil.ports import Lake
+    from frazil.transforms.queries import Queries
+    from frazil.transforms.run import Transformation, Transformed
+    from frazil.transforms.schedule import Report
+
+DEFAULT_EVERY = timedelta(seconds=60)
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NAME", help="Transformations, by the names of their files. Default: all."),
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A transformation, by the name of its file.")]
+Once = Annotated[bool, typer.Option("--once", help="Stop after reading what the tables have at the start.")]
+Every = Annotated[
+    str | None,
+    typer.Option("--every", metavar="TIME", help="How often to look for new rows, such as 30s. Default: 60s."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    verbs = typer.Typer(no_args_is_help=True, help="Keep tables that follow other tables through SQL.")
+    running = example("frazil transform run --once", "frazil transform run stock_total_trades --every 30s")
+    verbs.command("run", epilog=running)(run)
+    verbs.command("rebuild", epilog=example("frazil transform rebuild stock_total_trades"))(rebuild)
+    verbs.command("list", epilog=example("frazil transform list"))(list_all)
+    app.add_typer(verbs, name="transform", epilog=example("frazil transform run --once"))
+
+
+def run(
+    names: Names = None,
+    once: Once = False,
+    every: Every = None,
+    spark_master: SparkMaster = None,
+    spark_environment: SparkEnvironment = None,
+    config: Config = DEFAULT_CONFIG,
+) -> None:
+    """Bring the tables of transformations up to date.
+
+    Each batch is the query over the rows that were added to the followed table since the last one. Its rows become
+    visible together with the position that they were read up to, so each row counts once, whatever happens. Without
+    --once it runs until stopped. Ctrl-C and SIGTERM let the batch in flight finish.
+    """
+    from frazil.materialize.scheduling.schedule import Stopping  # noqa: PLC0415
+    from frazil.transforms.schedule import run_every, run_once  # noqa: PLC0415
+
+    if once and every is not None:
+        raise SettingError("--once and --every are mutually exclusive", hint="choose one")
+    interval = DEFAULT_EVERY if every is None else interval_of(every)
+    stopping = Stopping()
+    with opened(config, names, cluster_on(spark_master, spark_environment)) as found, stopped_by(stopping) as stopped:
+        if once:
+            reports = run_once(found, stopping, _announce)
+        else:
+            reports = run_every(found, interval.total_seconds(), stopping, _announce)
+    for report in reports:
+        print(_summary(report), file=sys.stderr)
+    _raise_all([report.failure for report in reports if report.failure is not None])
+    if stopped.is_set():
+        raise typer.Exit(INTERRUPTED)
+
+
+def rebuild(
+    name: Name,
+    spark_master: SparkMaster = None,
+    spark_environment: SparkEnvironment = None,
+    config: Config = DEFAULT_CONFIG,
+) -> None:
+    """Compute all rows of a transformation again, and replace its table's.
+
+    Use it after the query has changed, or if the transformation has halted. Readers see the table as it was until all
+    rows are there; then one commit replaces rows, columns and partitioning. If it is interrupted, run it again.
+    """
+    from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
+    from frazil.adapters.iceberg.rebuild_lake import RebuildLake  # noqa: PLC0415
+    from frazil.transforms.rebuild import Rebuild  # noqa: PLC0415
+
+    with opened(config, [name], cluster_on(spark_master, spark_environment)) as (made,):
+        lake = made.lake
+        assert isinstance(lake, IcebergLake)  # noqa: S101 - narrows the type: it was opened here
+        _announce(Rebuild(made, RebuildLake(lake, [made.spec.identifier])).perform())
+
+
+def list_all(config: Config = DEFAULT_CONFIG) -> None:
+    """List the transformations: what each follows, and what it writes."""
+    found = settings_from(config).transforms
+    if not found:
+        print("no transformations: docs/transforms.md shows how to write one", file=sys.stderr)
+    print_lines(map(described, found), sys.stdout)
+
+
+def described(spec: TransformSpec) -> str:
+    joins = f", with {', '.join(spec.joins)}" if spec.joins else ""
+    how = f"python {spec.function}" if spec.function else "sql"
+    return f"transform {spec.name}: {spec.identifier} <- {spec.source}{joins}: {how} ({spec.source_file})"
+
+
+@contextmanager
+def opened(config: Path, names: Sequence[str] | None, cluster: SparkCluster | None) -> Iterator[list[Transformation]]:
+    """Open the named transformations, all if none is named. Spark is started when the first of them needs it."""
+    from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
+    from frazil.adapters.spark.application import RUNS_QUERIES  # noqa: PLC0415
+    from frazil.adapters.spark.runner import SparkRunner  # noqa: PLC0415
+    from frazil.transforms.run import Transformation  # noqa: PLC0415
+
+    settings = settings_from(config)
+    chosen = named(settings, names)
+    lake = IcebergLake(settings.catalog)
+    log_file = config.parent / ".frazil" / "spark.log"
+    runner = SparkRunner(log_file=log_file, cluster=cluster, jvm=RUNS_QUERIES)
+    queries = started_when_needed(runner, lake)
+    try:
+        yield [Transformation(spec, lake, queries, lambda: uuid.uuid4().hex[:12]) for spec in chosen]
+    finally:
+        runner.stop()
+
+
+def started_when_needed(runner: SparkRunner, lake: Lake) -> Callable[[], Queries]:
+    """Return what opens a session of Spark once, and starts Spark for it."""
+    made: list[Queries] = []
+
+    def queries() -> Queries:
+        from frazil.adapters.spark.sql.session import SqlSession  # noqa: PLC0415
+        from frazil.transforms.in_spark import SparkQueries  # noqa: PLC0415
+
+        if not made:
+            print("Starting Spark…", file=sys.stderr, flush=True)
+            made.append(SparkQueries(SqlSession(runner), lake))
+        return made[0]
+
+    return queries
+
+
+def named(settings: Settings, names: Sequence[str] | None) -> list[TransformSpec]:
+    """Return the transformations with these names, all if there are none. Raises Misuse for an unknown one."""
+    from frazil.specs.problems import suggest  # noqa: PLC0415
+
+    known = {spec.name: spec for spec in settings.transforms}
+    for name in names or ():
+        if name not in known:
+            hint = suggest(name, [*known]) if known else "see docs/transforms.md"
+            raise Misuse(f"no transformation {name} in the specs of {settings.source_file}", hint=hint)
+    return [known[name] for name in names or known]
+
+
+def _announce(done: Transformed) -> None:
+    print(batch_line(done), flush=True)
+
+
+def batch_line(done: Transformed) -> str:
+    at = done.state.position
+    epoch = "" if at is None else f", up to epoch {at.epoch}"
+    return (
+        f"{done.spec.identifier}: {plural(done.written, 'row')} from {plural(done.read, 'row')} of"
+        f" {done.spec.source}{epoch}, snapshot {done.snapshot_id}, {done.seconds:.1f} s"
+    )
+
+
+def _summary(report: Report) -> str:
+    if report.failure is not None:
+        return f"{report.name}: failed after {plural(report.batches, 'batch', 'batches')}"
+    if report.batches == 0:
+        return f"{report.name}: nothing new"
+    return f"{report.name}: {plural(report.rows, 'row')} in {plural(report.batches, 'batch', 'batches')}"
+
+
+def _raise_all(failures: Sequence[FrazilError]) -> None:
+    from frazil.cli.check import together  # noqa: PLC0415
+
+    if failures:
+        raise together(failures, says=f"{len(failures)} transformations failed.", command="frazil transform run")

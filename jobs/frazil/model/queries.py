@@ -1,0 +1,72 @@
+"""The plan of a query, as its analyzer resolved it: a tree of operators, each with its expressions.
+
+Kinds are the names of Spark's Catalyst classes. The reading of a table is a `View` without children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A column of an operator's output. Its id distinguishes it from columns with the same name."""
+
+    id: int
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An expression. An `AttributeReference` and an `Alias` have the id of a column; a subquery has a plan."""
+
+    kind: str
+    text: str
+    type: str = ""
+    id: int | None = None
+    children: tuple[Expression, ...] = ()
+    plan: Operator | None = None
+    deterministic: bool = True
+    distinct: bool = False
+    """An aggregate over distinct values, or over the rows that a filter leaves."""
+
+    def walk(self) -> Iterator[Expression]:
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @property
+    def references(self) -> frozenset[int]:
+        """The ids of the columns that it reads."""
+        return frozenset(e.id for e in self.walk() if e.kind == "AttributeReference" and e.id is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator. `name` is the table of a View; `join` is the type of a Join, such as LeftOuter."""
+
+    kind: str
+    output: tuple[Attribute, ...]
+    children: tuple[Operator, ...] = ()
+    expressions: tuple[Expression, ...] = ()
+    name: str = ""
+    join: str = ""
+
+    def walk(self) -> Iterator[Operator]:
+        """Yield the operator and all below it, those of subqueries too."""
+        yield self
+        for child in (*self.children, *self.subqueries):
+            yield from child.walk()
+
+    @property
+    def subqueries(self) -> tuple[Operator, ...]:
+        inner = (e for expression in self.expressions for e in expression.walk())
+        return tuple(expression.plan for expression in inner if expression.plan is not None)
+
+    def reads(self, table: str) -> bool:
+        return any(each.kind == VIEW and each.name == table for each in self.walk())
+
+
+VIEW = "View"

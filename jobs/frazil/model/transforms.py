@@ -1,0 +1,115 @@
+"""Transformations: tables that follow another table, batch by batch (docs/decisions/0051)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from frazil.model.snapshot import Snapshot, TableView
+
+TRANSFORM_TAG = "frazil_transform_"
+"""The beginning of the tag on the snapshot up to which a transformation has read its source; then follows its name."""
+
+TRANSFORM = "frazil.transform"
+"""A summary key of each snapshot of a transformation: its name."""
+DEFINITION = "frazil.transform.definition"
+POSITION = "frazil.transform.position"
+JOINED = "frazil.transform.joined"
+BATCH_ID = "frazil.transform.batch-id"
+
+
+@dataclass(frozen=True, slots=True)
+class TransformSpec:
+    """One transformation. `source` is the table that it follows, `joins` are tables that it reads whole.
+
+    Either `sql` or `function`, as `module:function`, says what becomes of the rows. `source` and `joins` have the form
+    `database.table`. `folder` is that of frazil.yaml, in which modules are looked for.
+    """
+
+    source_file: str
+    name: str
+    database: str
+    table: str
+    source: str
+    joins: tuple[str, ...] = ()
+    sql: str = ""
+    function: str = ""
+    partition_by: tuple[str, ...] = ()
+    sort_by: tuple[str, ...] = ()
+    target_file_bytes: int = 512_000_000
+    folder: str = ""
+
+    @property
+    def identifier(self) -> str:
+        return f"{self.database}.{self.table}"
+
+    @property
+    def tag(self) -> str:
+        return TRANSFORM_TAG + self.name
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """All tables that it reads, the followed one first."""
+        return (self.source, *self.joins)
+
+    def definition(self, code: str = "") -> str:
+        """Return a hash of what decides the rows; `code` is the text of the module that the function is in."""
+        text = json.dumps([self.source, sorted(self.joins), self.sql.strip(), self.function, code])
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Up to where a table was read: the epoch, and its snapshot."""
+
+    table: str
+    uuid: str
+    epoch: int
+    snapshot_id: int
+
+    def __str__(self) -> str:
+        return f"epoch {self.epoch}, snapshot {self.snapshot_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class TransformState:
+    """What a snapshot of a transformation's table records. A table that is just created has no position.
+
+    `joined` are the snapshots of the other tables that the batch read.
+    """
+
+    name: str
+    definition: str
+    position: Position | None = None
+    joined: Mapping[str, int] = field(default_factory=dict)
+    batch_id: str = ""
+
+    def summary(self) -> dict[str, str]:
+        said = {TRANSFORM: self.name, DEFINITION: self.definition, BATCH_ID: self.batch_id}
+        if self.position is None:
+            return said
+        at = self.position
+        text = json.dumps({"table": at.table, "uuid": at.uuid, "epoch": at.epoch, "snapshot": at.snapshot_id})
+        return said | {POSITION: text} | ({JOINED: json.dumps(dict(self.joined))} if self.joined else {})
+
+
+def transform_state(snapshot: Snapshot) -> TransformState | None:
+    """Return what a snapshot records about its transformation; None if another writer made it."""
+    said = snapshot.summary
+    if TRANSFORM not in said:
+        return None
+    at = json.loads(said[POSITION]) if POSITION in said else None
+    return TransformState(
+        name=said[TRANSFORM],
+        definition=said.get(DEFINITION, ""),
+        position=None if at is None else Position(at["table"], at["uuid"], at["epoch"], at["snapshot"]),
+        joined=json.loads(said.get(JOINED, "{}")),
+        batch_id=said.get(BATCH_ID, ""),
+    )
+
+
+def is_of_transform(view: TableView) -> bool:
+    """Return whether a transformation made the table's newest snapshots."""
+    return any(TRANSFORM in snapshot.summary for snapshot in view.ancestry(view.head))

@@ -1,0 +1,118 @@
+"""The keys of a transformation's spec, and the transformation that they become."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from frazil.model.errors import SpecError
+from frazil.model.spec import TableSpec
+from frazil.model.transforms import TransformSpec
+from frazil.specs.export_keys import parse_table
+from frazil.specs.keys import Derived, Key, Required, Section, Values
+from frazil.specs.partitions import PARTITIONS, SORT_FIELDS
+from frazil.specs.problems import Problem
+from frazil.specs.scalars import SIZE, TABLE_NAME, TEXT
+from frazil.specs.shapes import ListOf, Scalar, Unfit
+
+FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def parse_function(text: str) -> str:
+    if not FUNCTION.fullmatch(text):
+        raise Unfit("write module:function, such as transforms.cleaning:valid_orders")
+    return text
+
+
+A_TABLE = Scalar("a table", parse_table)
+
+FROM = Key("from", A_TABLE, "The table that is followed, as `table` or `database.table`: one of `write: append`.",
+           Required())  # fmt: skip
+JOINS = Key("joins", ListOf(A_TABLE, at_least_one=True),
+            "Other tables that the SQL reads; each batch sees their newest snapshots.",
+            Derived("none"))  # fmt: skip
+SQL = Key("sql", TEXT, "The rows to write, as a query in Spark's SQL. Tables have their names without the database.",
+          Derived("none: either sql or python is given"))  # fmt: skip
+PYTHON = Key("python", Scalar("a function", parse_function),
+             "Instead of SQL a function, as `module:function`. It is called with a DataFrame for `from` and one for"
+             " each of `joins`, and returns a DataFrame. The module is looked for in the folder of frazil.yaml.",
+             Derived("none: either sql or python is given"))  # fmt: skip
+TABLE = Key("table", TABLE_NAME, "The name of the table that is written.", Derived("the file's name without .yaml"))
+DATABASE = Key("database", TABLE_NAME, "The database of the table that is written.",
+               Derived("`database` of frazil.yaml"))  # fmt: skip
+PARTITION_BY = Key("partition_by", PARTITIONS, "Columns or transforms of columns: `day(ts)`, `bucket(16, account)`.",
+                   "[]")  # fmt: skip
+SORT_BY = Key("sort_by", SORT_FIELDS, "How the rows of each file are sorted: `symbol`, `day(ts) desc nulls last`.",
+              "[]")  # fmt: skip
+TARGET_FILE = Key("target_file", SIZE, "The size from which rows go to another file.", "512MB", unit="bytes")
+
+TRANSFORM_SECTION = Section(
+    (FROM, JOINS, SQL, PYTHON, TABLE, DATABASE, PARTITION_BY, SORT_BY, TARGET_FILE), exactly_one=("sql", "python")
+)
+
+
+def transform_of(values: Values, file: str, *, database: str, folder: str) -> TransformSpec:
+    name = PurePath(file).stem
+
+    def in_database(table: str) -> str:
+        return table if "." in table else f"{database}.{table}"
+
+    return TransformSpec(
+        source_file=file,
+        name=name,
+        database=values.get(DATABASE) or database,
+        table=values.get(TABLE) or name,
+        source=in_database(values[FROM]),
+        joins=tuple(map(in_database, values.get(JOINS) or ())),
+        sql=values.get(SQL) or "",
+        function=values.get(PYTHON) or "",
+        partition_by=tuple(map(str, values[PARTITION_BY])),
+        sort_by=tuple(map(str, values[SORT_BY])),
+        target_file_bytes=values[TARGET_FILE],
+        folder=folder,
+    )
+
+
+def transform_problems(
+    values: Values, made: TransformSpec, tables: Sequence[TableSpec], others: Sequence[TransformSpec]
+) -> Iterator[Problem]:
+    """Yield what contradicts the table specs, and the transformations of the files before."""
+    yield from _source_problems(values, made, tables, others)
+    yield from _name_problems(values, made)
+    here = values.place_of(TABLE if values.is_given(TABLE) else FROM)
+    written = [(spec.source_file, name) for spec in tables for name in (spec.identifier, spec.dead_letters_identifier)]
+    written += [(each.source_file, each.identifier) for each in others]
+    for file, identifier in written:
+        if identifier.lower() == made.identifier.lower():
+            what = f"{file} also writes {identifier}"
+            yield Problem(here, what, "give one of them another name with `table:`", SpecError)
+            return
+
+
+def _source_problems(
+    values: Values, made: TransformSpec, tables: Sequence[TableSpec], others: Sequence[TransformSpec]
+) -> Iterator[Problem]:
+    at, source = values.place_of(FROM), next((spec for spec in tables if spec.identifier == made.source), None)
+    if source is not None and source.write != "append":
+        what = (
+            f"{made.source} has write: {source.write}, and its rows change: only a table of write: append is followed"
+        )
+        hint = "write a second spec of the topic with another `table` and write: append, and follow that"
+        yield Problem(at, what, f"{hint}; or read the table in `joins`", SpecError)
+    if source is not None:
+        return
+    if any(each.identifier == made.source for each in others) or made.source == made.identifier:
+        what = f"{made.source} is the table of a transformation, which cannot be followed in this release"
+        yield Problem(at, what, "follow the table that it follows, with both steps in one query", SpecError)
+        return
+    names = ", ".join(sorted(spec.identifier for spec in tables)) or "none"
+    yield Problem(at, f"no table spec describes {made.source}", f"name one of the tables: {names}", SpecError)
+
+
+def _name_problems(values: Values, made: TransformSpec) -> Iterator[Problem]:
+    """Yield the names that two of the tables share: the SQL uses them without a database."""
+    names = [identifier.partition(".")[2].lower() for identifier in made.tables]
+    for name in sorted({each for each in names if names.count(each) > 1}):
+        what = f"two of the tables that are read have the name {name}"
+        yield Problem(values.place_of(JOINS), what, "the SQL names tables without their database", SpecError)

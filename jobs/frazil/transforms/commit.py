@@ -1,0 +1,113 @@
+"""The rows of a batch become visible with the position after it: one compare-and-set on the head of `main`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, given_up, stage_on_branch
+from frazil.materialize.layout import TABLE_PROPERTIES
+from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.model.columns import Column
+from frazil.model.errors import CatalogError, CommitError, CommitRejectedError, CountMismatchError, SpecError
+from frazil.model.ingested import WrittenFile
+from frazil.model.snapshot import TableView
+from frazil.model.transforms import Position, TransformSpec, TransformState
+from frazil.modes.mode import BatchChange
+from frazil.ports import Lake
+
+
+class OvertakenError(Exception):
+    """Another commit moved `main` while the batch was computed."""
+
+
+def loaded(lake: Lake, identifier: str) -> TableView:
+    """Return the table. Raises CatalogError if it has been dropped."""
+    view = lake.load(identifier)
+    if view is None:
+        raise CatalogError(f"the table {identifier} no longer exists", hint="look for what drops it, and run again")
+    return view
+
+
+def create(lake: Lake, spec: TransformSpec, columns: Sequence[Column], state: TransformState) -> TableView:
+    """Create the table of a transformation, empty. Raises SpecError for a partitioning that does not fit."""
+    try:
+        return lake.create(
+            spec.identifier,
+            columns,
+            partition_by=spec.partition_by,
+            sort_by=spec.sort_by,
+            properties=TABLE_PROPERTIES,
+            summary=state.summary(),
+            tag=CHECKPOINT_TAG,
+        )
+    except CommitRejectedError:
+        return loaded(lake, spec.identifier)
+    except SpecError as misfit:
+        raise SpecError(f"{spec.source_file}: {misfit.what}", hint=misfit.hint) from misfit
+
+
+def publish(lake: Lake, view: TableView, change: BatchChange, state: TransformState, *, names: Iterator[str]) -> int:
+    """Stage a change on the head of the view and make it visible. Return the snapshot.
+
+    Raises OvertakenError if another commit was first, CountMismatchError if the catalog's figures differ from the
+    change, ContendedError and CatalogError.
+    """
+    assert view.head is not None  # noqa: S101 - a table is created with a snapshot
+    staged = stage_on_branch(lake, view, base=view.head, names=names, change=change, summary=state.summary())
+    reason: Exception = OvertakenError()
+    for _ in range(ATTEMPTS):
+        view = loaded(lake, view.identifier)
+        if any(snapshot.id == staged.snapshot_id for snapshot in view.ancestry(view.head)):
+            return staged.snapshot_id
+        if view.head != staged.base or staged.branch not in view.branches:
+            _drop(lake, view, staged.branch)
+            raise OvertakenError
+        _last_look(view, staged.snapshot_id, change)
+        try:
+            lake.publish(view, branch=staged.branch, tag=CHECKPOINT_TAG, drop=stage_branches(view))
+        except CommitError as failed:
+            reason = failed
+    view = loaded(lake, view.identifier)
+    if view.head == staged.snapshot_id:
+        return staged.snapshot_id
+    raise given_up(view.identifier, "publish", reason) from reason
+
+
+def stage_branches(view: TableView) -> list[str]:
+    return [name for name in view.branches if name.startswith(STAGE_PREFIX)]
+
+
+def _drop(lake: Lake, view: TableView, branch: str) -> None:
+    with suppress(CommitError):  # the next publish drops it
+        lake.drop_branches(view, [branch])
+
+
+def _last_look(view: TableView, snapshot_id: int, change: BatchChange) -> None:
+    found = {name: view.snapshots[snapshot_id].figure(name) for name in change.figures}
+    if found != change.figures:
+        raise CountMismatchError(
+            f"{view.identifier}: a batch was staged with {found}, expected {dict(change.figures)};"
+            " nothing was published",
+            hint="this is a defect in Frazil: report it with the log; the table is intact",
+        )
+
+
+def appended(files: Sequence[WrittenFile]) -> BatchChange:
+    return BatchChange(files, {"added-records": sum(file.rows for file in files)})
+
+
+def keep_from(lake: Lake, source: TableView, spec: TransformSpec, position: Position) -> None:
+    """Point the tag of the transformation at a position of its source, so that later snapshots do not expire.
+
+    Others may commit meanwhile; then it is tried again, and at last left behind, where it keeps more.
+    """
+    for _ in range(ATTEMPTS):
+        if source.tags.get(spec.tag) == position.snapshot_id or position.snapshot_id not in source.snapshots:
+            return
+        try:
+            lake.move_tags(source, put={spec.tag: position.snapshot_id})
+        except CommitError:
+            source = loaded(lake, source.identifier)
+        else:
+            return

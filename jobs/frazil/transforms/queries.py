@@ -1,0 +1,43 @@
+"""What carries out the query of a transformation, as a Protocol: Spark does (`in_spark.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from frazil.model.columns import Column
+from frazil.model.ingested import WrittenFile
+from frazil.model.queries import Operator
+from frazil.model.snapshot import TableView
+from frazil.model.transforms import TransformSpec
+from frazil.transforms.tables import TableRows
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A checked query: the columns of its rows, its plan, and the columns of each table that it needs."""
+
+    columns: tuple[Column, ...]
+    plan: Operator
+    needed: Mapping[str, frozenset[str]]
+
+
+class Queries(Protocol):
+    """Analyzes queries and runs them. The first of the tables is the followed one."""
+
+    def check(self, spec: TransformSpec, tables: Sequence[TableRows]) -> Query:
+        """Analyze the query against the columns of the tables; no row is read.
+
+        Raises SpecError for what the engine or a table cannot do, and for a query that cannot be kept batch by batch.
+        """
+        ...
+
+    def write(
+        self, spec: TransformSpec, query: Query, tables: Sequence[TableRows], target: TableView, *, prefix: str
+    ) -> Sequence[WrittenFile]:
+        """Write the rows of the query to new data files of the target, whose names begin with `prefix`.
+
+        Raises QueryFailedError, and TaskFailedError if the engine failed.
+        """
+        ...

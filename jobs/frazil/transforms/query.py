@@ -1,0 +1,144 @@
+"""Which queries can be kept batch by batch: decided from the analyzed plan.
+
+A query over the rows of a batch must give what the query over all rows would add. So the followed table may pass
+through operators that look at each row by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from frazil.model.queries import VIEW, Expression, Operator
+
+ROW_BY_ROW = {"Project", "Filter", "SubqueryAlias", "Generate", "UnresolvedHint", "ResolvedHint", "Repartition",
+              "RepartitionByExpression", "RebalancePartitions", "LateralJoin", "Expand", "MapInArrow",
+              "MapInPandas"}  # fmt: skip
+"""Operators that make the rows for one row of their first child from that row, and from what else does not change."""
+
+_REASONS = {
+    "Aggregate": "groups its rows: only a GROUP BY as the last step can be kept incrementally",
+    "Distinct": "drops duplicates, which may be in different batches",
+    "Deduplicate": "drops duplicates, which may be in different batches",
+    "Window": "has a window function, which would see the rows of one batch only",
+    "Sort": "sorts its rows, and a table has no order: write `sort_by` instead of ORDER BY",
+    "GlobalLimit": "has a LIMIT, which would apply to each batch",
+    "LocalLimit": "has a LIMIT, which would apply to each batch",
+    "Sample": "takes a sample, which would differ from run to run",
+}
+
+_CLOCKS = ("CurrentTimestamp", "CurrentDate", "CurrentTime", "Now", "LocalTimestamp", "CurrentTimeZone",
+           "CurrentUser")  # fmt: skip
+
+_PRESERVED = {
+    "Left": {"Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti"},
+    "Right": {"Inner", "Cross", "RightOuter"},
+}
+"""The types of a join whose rows each come from one row of the followed side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a query cannot be kept batch by batch."""
+
+    reason: str
+
+
+def refusals(plan: Operator, followed: str) -> list[Refusal]:
+    """Return why the query cannot follow the table; nothing if it can."""
+    if not plan.reads(followed):
+        return [Refusal(f"does not read {followed}, the table of `from`")]
+    return [Refusal(reason) for reason in dict.fromkeys([*_changing(plan), *_of(plan, followed)])]
+
+
+def _of(plan: Operator, followed: str) -> Iterator[str]:
+    """Yield the reasons, for an operator that reads the followed table."""
+    if any(inner.reads(followed) for inner in plan.subqueries):
+        yield f"reads {followed} in a subquery, which would see the rows of one batch only"
+    readers = [child for child in plan.children if child.reads(followed)]
+    match plan.kind:
+        case "View":
+            return
+        case "Join":
+            yield from _of_join(plan, readers, followed)
+        case "Union":
+            if len(readers) < len(plan.children):
+                yield f"adds rows that do not come from {followed}, again with each batch"
+        case kind if kind in ROW_BY_ROW:
+            pass
+        case kind:
+            yield _REASONS.get(kind, f"has the step {kind}, which cannot be kept batch by batch")
+    for child in readers:
+        yield from _of(child, followed)
+
+
+def _of_join(join: Operator, readers: list[Operator], followed: str) -> Iterator[str]:
+    if len(readers) > 1:
+        yield f"joins {followed} with itself: rows of different batches would not meet"
+        return
+    side = "Left" if readers[0] is join.children[0] else "Right"
+    if join.join.partition("(")[0] not in _PRESERVED[side] and not join.join.startswith("ExistenceJoin"):
+        yield (
+            f"has a join of the type {join.join}, which also has a row where {followed} has none: another batch may"
+            " bring it"
+        )
+
+
+def _changing(plan: Operator) -> Iterator[str]:
+    """Yield what would give other values if a row was read again."""
+    for operator in plan.walk():
+        for expression in operator.expressions:
+            for each in expression.walk():
+                if each.kind in _CLOCKS:
+                    yield f"depends on the time or the user ({_short(each)}): a rebuild would give other rows"
+                elif not each.deterministic and all(child.deterministic for child in each.children):
+                    yield f"is not deterministic ({_short(each)}): a rebuild would give other rows"
+
+
+def _short(expression: Expression) -> str:
+    return expression.text[:80]
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """An output column, and the columns of tables that its values come from, as `table.column`."""
+
+    column: str
+    type: str
+    sources: tuple[str, ...]
+
+
+def lineage(plan: Operator) -> tuple[Lineage, ...]:
+    """Return where the values of each output column come from. Conditions on rows and joins are no source."""
+    origins = _origins(plan)
+    return tuple(
+        Lineage(each.name, each.type, tuple(sorted(origins.get(each.id, frozenset())))) for each in plan.output
+    )
+
+
+def _origins(operator: Operator) -> dict[int, frozenset[str]]:
+    """Return the source columns of every column that is defined at an operator or below."""
+    if operator.kind == VIEW:
+        return {each.id: frozenset({f"{operator.name}.{each.name}"}) for each in operator.output}
+    found: dict[int, frozenset[str]] = {}
+    for child in (*operator.children, *operator.subqueries):
+        found |= _origins(child)
+    for expression in operator.expressions:
+        for each in expression.walk():
+            if each.kind == "Alias" and each.id is not None:
+                found[each.id] = _sources(each, found)
+    if operator.kind in ("Union", "Intersect", "Except"):
+        for place, column in enumerate(operator.output):
+            ids = (child.output[place].id for child in operator.children)
+            found[column.id] = frozenset().union(*(found.get(n, frozenset()) for n in ids))
+    for column in operator.output:
+        if column.id not in found:
+            found[column.id] = frozenset().union(*(_sources(expression, found) for expression in operator.expressions))
+    return found
+
+
+def _sources(expression: Expression, known: dict[int, frozenset[str]]) -> frozenset[str]:
+    of_columns = [known.get(n, frozenset()) for n in expression.references]
+    inner = [each.plan for each in expression.walk() if each.plan is not None]
+    of_subqueries = [known.get(each.id, frozenset()) for plan in inner for each in plan.output]
+    return frozenset().union(*of_columns, *of_subqueries)

@@ -1,0 +1,116 @@
+"""Compute all rows of a transformation again, and put them in the place of its table's in one commit."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+
+from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, branch_names, given_up
+from frazil.materialize.layout import TABLE_PROPERTIES
+from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.model.columns import Column
+from frazil.model.errors import CommitError, CommitUnknownError, ContendedError, SpecError
+from frazil.model.snapshot import TableView
+from frazil.model.transforms import TransformState, transform_state
+from frazil.ports import RebuildLake
+from frazil.transforms.commit import OvertakenError, appended, keep_from, loaded, publish
+from frazil.transforms.run import Transformation, Transformed
+from frazil.transforms.unread import owned_by, unread
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """Rebuilds the table of a transformation. `built` is the lake in which the new table is a branch of the old one."""
+
+    made: Transformation
+    built: RebuildLake
+
+    def perform(self) -> Transformed:
+        """Replace rows, columns and layout by those of the present query. Readers see the old ones until then.
+
+        A table that does not exist is created. If this is interrupted, nothing has changed, and it can be run again.
+        Raises TransformHaltedError for a table of others, ContendedError if another process rebuilds the table, and
+        what a batch raises.
+        """
+        made, spec = self.made, self.made.spec
+        begun, lake = made.clock(), made.lake
+        there = lake.load(spec.identifier)
+        if there is None:
+            done = made.batch()
+            assert done is not None  # noqa: S101 - the first batch has a position to publish
+            return done
+        owned_by(there, spec)
+        source = made.followed()
+        news = unread(source, spec, None)
+        keep_from(lake, source, spec, news.position)
+        tables, joined = made.tables(source, news)
+        query = made.queries().check(spec, tables)
+        state = TransformState(spec.name, made.definition(), news.position, joined, made.new_id())
+        self.built.discard(spec.identifier)
+        branch = self._begun(query.columns, state)
+        files = made.queries().write(spec, query, tables, branch, prefix=f"{spec.name}-{state.batch_id}")
+        try:
+            publish(self.built, branch, appended(files), state, names=branch_names(STAGE_PREFIX, state.batch_id))
+        except OvertakenError as other:
+            raise _other_rebuild(spec.identifier) from other
+        snapshot_id = self._replaced(state)
+        keep_from(lake, loaded(lake, spec.source), spec, news.position)
+        rows = sum(file.rows for file in files)
+        LOG.info("transform_rebuilt", extra={"transform": spec.name, "table": spec.identifier, "rows": rows})
+        return Transformed(spec, tables[0].rows, rows, state, snapshot_id, made.clock() - begun)
+
+    def _begun(self, columns: tuple[Column, ...], state: TransformState) -> TableView:
+        spec = self.made.spec
+        try:
+            return self.built.create(
+                spec.identifier,
+                columns,
+                partition_by=spec.partition_by,
+                sort_by=spec.sort_by,
+                properties=TABLE_PROPERTIES,
+                summary=TransformState(spec.name, state.definition).summary(),
+                tag=CHECKPOINT_TAG,
+            )
+        except SpecError as misfit:
+            raise SpecError(f"{spec.source_file}: {misfit.what}", hint=misfit.hint) from misfit
+
+    def _replaced(self, state: TransformState) -> int:
+        """Make what was built the table. A batch of a driver that is first is replaced as well."""
+        identifier = self.made.spec.identifier
+        reason: Exception = OvertakenError()
+        for _ in range(ATTEMPTS):
+            here, built = loaded(self.made.lake, identifier), self.built.load(identifier)
+            if (found := _batch_in(here, state)) is not None:
+                return found
+            if built is None or _batch_in(built, state) is None:
+                raise _other_rebuild(identifier)
+            try:
+                with suppress(CommitUnknownError):
+                    self.built.replace(
+                        here, built, tag=CHECKPOINT_TAG, summary=state.summary(), document=b"", put={}, remove=()
+                    )
+            except CommitError as failed:
+                reason = failed
+        found = _batch_in(loaded(self.made.lake, identifier), state)
+        if found is None:
+            raise given_up(identifier, "replace the table with what was built", reason) from reason
+        return found
+
+
+def _batch_in(view: TableView, state: TransformState) -> int | None:
+    """Return the newest snapshot of the batch in a table's history; None if it has none."""
+    for snapshot in view.ancestry(view.head):
+        found = transform_state(snapshot)
+        if found is not None and found.batch_id == state.batch_id:
+            return snapshot.id
+    return None
+
+
+def _other_rebuild(identifier: str) -> ContendedError:
+    return ContendedError(
+        f"{identifier}: another process has begun a rebuild of the table; this one changed nothing",
+        hint="wait until that one has ended, and run the command again if you still need it",
+    )

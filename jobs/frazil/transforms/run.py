@@ -1,0 +1,148 @@
+"""One transformation in one process: its batches, each exactly once (docs/decisions/0051)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, branch_names
+from frazil.materialize.schema.compare import compare
+from frazil.model.columns import Column
+from frazil.model.errors import CommitRejectedError, ContendedError, Misuse, TransformHaltedError
+from frazil.model.ingested import WrittenFile
+from frazil.model.snapshot import TableView
+from frazil.model.transforms import TransformSpec, TransformState
+from frazil.ports import Lake
+from frazil.transforms.commit import OvertakenError, appended, create, keep_from, loaded, publish
+from frazil.transforms.function import code_of
+from frazil.transforms.queries import Queries
+from frazil.transforms.tables import TableRows, all_rows, heads, unread_rows
+from frazil.transforms.unread import Unread, current_state, unread
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Transformed:
+    """What a batch did: rows that it read of the followed table, rows that it wrote, and the new snapshot."""
+
+    spec: TransformSpec
+    read: int
+    written: int
+    state: TransformState
+    snapshot_id: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class Transformation:
+    """Keeps the table of one transformation up to date. `queries` starts Spark when there are rows to read."""
+
+    spec: TransformSpec
+    lake: Lake
+    queries: Callable[[], Queries]
+    new_id: Callable[[], str]
+    clock: Callable[[], float] = time.monotonic
+
+    def batch(self) -> Transformed | None:
+        """Read what was added to the followed table, and publish the rows of the query over it; None if nothing was.
+
+        Raises TransformHaltedError if the table cannot be continued, SpecError if the query cannot be carried out,
+        ContendedError if other commits were first each time, and ServiceErrors, after which it can be tried again.
+        """
+        for _ in range(ATTEMPTS):
+            try:
+                return self._batch()
+            except OvertakenError:
+                continue
+        raise ContendedError(
+            f"{self.spec.identifier}: other commits to the table came first {ATTEMPTS} times",
+            hint="look for another process that writes the table; the next run continues",
+        )
+
+    def _batch(self) -> Transformed | None:
+        begun, spec, definition = self.clock(), self.spec, self.definition()
+        source, target = self.followed(), self.lake.load(spec.identifier)
+        before = None if target is None else current_state(target, spec, definition=definition).position
+        news = unread(source, spec, before)
+        keep_from(self.lake, source, spec, before or news.position)
+        if news.position == before:
+            return None
+        tables, joined = self.tables(source, news)
+        target, files = self._written(target, tables, definition)
+        after = TransformState(spec.name, definition, news.position, joined, self.new_id())
+        names = branch_names(STAGE_PREFIX, after.batch_id)
+        snapshot_id = publish(self.lake, target, appended(files), after, names=names)
+        keep_from(self.lake, loaded(self.lake, spec.source), spec, news.position)
+        rows = sum(file.rows for file in files)
+        done = Transformed(spec, tables[0].rows, rows, after, snapshot_id, self.clock() - begun)
+        LOG.info("transformed", extra=_log_fields(done))
+        return done
+
+    def definition(self) -> str:
+        """Return the hash of what decides the rows. Raises SpecError if a module is missing."""
+        return self.spec.definition(code_of(self.spec))
+
+    def followed(self) -> TableView:
+        return self._table(self.spec.source, "from")
+
+    def tables(self, source: TableView, news: Unread) -> tuple[list[TableRows], Mapping[str, int]]:
+        """Return the rows to read of each table, the followed one first, and the snapshots of the joined ones."""
+        joined = [all_rows(self.lake, self._table(each, "joins")) for each in self.spec.joins]
+        return [unread_rows(self.lake, source, news), *joined], heads(joined)
+
+    def _table(self, identifier: str, key: str) -> TableView:
+        view = self.lake.load(identifier)
+        if view is None:
+            raise Misuse(
+                f"{self.spec.source_file}: {key}: the catalog has no table {identifier}",
+                hint=f"correct `{key}`, or run `frazil materialize` first",
+            )
+        return view
+
+    def _written(
+        self, target: TableView | None, tables: Sequence[TableRows], definition: str
+    ) -> tuple[TableView, list[WrittenFile]]:
+        """Return the table, made or with added columns if it needs them, and the files of the query's rows."""
+        if target is not None and not tables[0].rows:
+            return target, []
+        queries, spec = self.queries(), self.spec
+        query = queries.check(spec, tables)
+        if target is None:
+            target = create(self.lake, spec, query.columns, TransformState(spec.name, definition))
+        target = self._with_columns(target, query.columns)
+        if not tables[0].rows:
+            return target, []
+        return target, [*queries.write(spec, query, tables, target, prefix=f"{spec.name}-{self.new_id()}")]
+
+    def _with_columns(self, target: TableView, wanted: tuple[Column, ...]) -> TableView:
+        """Add the columns that the query has got, since a table that it reads has."""
+        evolution = compare(wanted, target.columns, {})
+        if evolution.findings:
+            listed = "; ".join(map(str, evolution.findings))
+            raise TransformHaltedError(
+                f"{target.identifier}: the rows of the transformation {self.spec.name} do not fit its table any more:"
+                f" {listed}",
+                hint=f"run `frazil transform rebuild {self.spec.name}`, which makes the table again",
+            )
+        if not evolution.changes:
+            return target
+        try:
+            return self.lake.change_schema(target, evolution.changes, {})
+        except CommitRejectedError as overtaken:
+            raise OvertakenError from overtaken
+
+
+def _log_fields(done: Transformed) -> dict[str, object]:
+    at = done.state.position
+    return {
+        "transform": done.spec.name,
+        "table": done.spec.identifier,
+        "snapshot": done.snapshot_id,
+        "read": done.read,
+        "rows": done.written,
+        "epoch": None if at is None else at.epoch,
+        "seconds": round(done.seconds, 3),
+    }

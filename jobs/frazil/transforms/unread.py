@@ -1,0 +1,111 @@
+"""Which rows of a table a transformation has not read: decided from the table's metadata and a position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from frazil.model.errors import TransformHaltedError
+from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.summary import batch_of
+from frazil.model.transforms import Position, TransformSpec, TransformState, transform_state
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What a batch reads, and the position after it: the rows that snapshots added, or all of the table's head."""
+
+    position: Position
+    added_by: tuple[int, ...] = ()
+    is_everything: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.is_everything and not self.added_by
+
+
+def head_position(view: TableView, spec: TransformSpec) -> Position:
+    """Return the position of the newest epoch of `main`. Raises TransformHaltedError for a table without one."""
+    for snapshot in view.ancestry(view.head):
+        batch = batch_of(snapshot)
+        if batch is not None:
+            return Position(view.identifier, view.uuid, batch.epoch, snapshot.id)
+    raise TransformHaltedError(
+        f"the transformation {spec.name} follows {view.identifier}, which has no snapshot of Frazil",
+        hint=f"name a table in `from` of {spec.source_file} that `frazil materialize` fills",
+    )
+
+
+def unread(view: TableView, spec: TransformSpec, position: Position | None) -> Unread:
+    """Return what was added after the position; with none, all rows of the table.
+
+    Raises TransformHaltedError if the table is another one or was rolled back, if its earlier rows changed, or if
+    snapshots expired before they were read.
+    """
+    head = head_position(view, spec)
+    if position is None:
+        return Unread(head, is_everything=True)
+    if (position.table, position.uuid) != (view.identifier, view.uuid):
+        raise _halted(view, spec, position, "is another table now: it was dropped and made again")
+    newer: list[Snapshot] = []
+    for snapshot in view.ancestry(view.head):
+        if snapshot.id == position.snapshot_id:
+            return Unread(head, _added(view, spec, position, newer[::-1]))
+        newer.append(snapshot)
+    if position.snapshot_id in view.snapshots:
+        raise _halted(view, spec, position, "was rolled back or rebuilt: that snapshot is not in its history any more")
+    raise _halted(view, spec, position, "has no such snapshot: it was rolled back or rebuilt, or snapshots expired")
+
+
+def _added(view: TableView, spec: TransformSpec, position: Position, newer: Sequence[Snapshot]) -> tuple[int, ...]:
+    """Return the snapshots that added rows, oldest first. Files that were rewritten have no other rows."""
+    for snapshot in newer:
+        is_ours = batch_of(snapshot) is not None and snapshot.operation == "append"
+        if not is_ours and snapshot.operation != "replace":
+            raise _halted(view, spec, position, f"was changed by others since ({snapshot.name})")
+    return tuple(each.id for each in newer if each.operation == "append" and each.figure("added-records"))
+
+
+def _halted(view: TableView, spec: TransformSpec, position: Position, why: str) -> TransformHaltedError:
+    return TransformHaltedError(
+        f"{spec.identifier}: the transformation {spec.name} has read {view.identifier} up to {position}, and the table"
+        f" {why}",
+        hint=f"run `frazil transform rebuild {spec.name}`, which computes all rows again",
+    )
+
+
+def current_state(view: TableView, spec: TransformSpec, *, definition: str) -> TransformState:
+    """Return what the newest snapshot of the transformation in the history of `main` records.
+
+    Raises TransformHaltedError if the table is not the transformation's, if others changed its rows, or if the
+    transformation has changed.
+    """
+    state = owned_by(view, spec)
+    for snapshot in view.ancestry(view.head):
+        if transform_state(snapshot) is not None:
+            break
+        if snapshot.operation != "replace":
+            raise TransformHaltedError(
+                f"{view.identifier}: others changed the table of the transformation {spec.name} ({snapshot.name})",
+                hint=f"roll `main` back to the snapshot before, or run `frazil transform rebuild {spec.name}`",
+            )
+    if state.definition != definition:
+        raise TransformHaltedError(
+            f"{view.identifier}: the transformation {spec.name} has changed since the table was filled:"
+            f" its definition was {state.definition}, and is {definition} in {spec.source_file}",
+            hint=f"run `frazil transform rebuild {spec.name}`, which computes all rows again, or restore the old text",
+        )
+    return state
+
+
+def owned_by(view: TableView, spec: TransformSpec) -> TransformState:
+    """Return what the transformation's newest snapshot records. Raises TransformHaltedError for a table of others."""
+    states = (transform_state(snapshot) for snapshot in view.ancestry(view.head))
+    state = next((each for each in states if each is not None), None)
+    if state is not None and state.name == spec.name:
+        return state
+    by = "no transformation wrote it" if state is None else f"the transformation {state.name} writes it"
+    raise TransformHaltedError(
+        f"{spec.source_file}: the table {view.identifier} exists, and {by}",
+        hint=f"write another `table` in {spec.source_file}",
+    )

@@ -1,0 +1,143 @@
+"""A small table of orders that Frazil fills, followed by transformations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.iceberg.scan import TableScan, arrow_schema_of
+from frazil.adapters.spark.sql.rows import TableFiles
+from frazil.adapters.spark.sql.types import arrow_schema
+from frazil.formats.arrow import project
+from frazil.materialize.ingest.distribute import write_target
+from frazil.materialize.ingest.write import DataFileWriter
+from frazil.materialize.layout import TABLE_PROPERTIES
+from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.model.columns import Column, ColumnType, Decimal, Scalar
+from frazil.model.ingested import WrittenFile
+from frazil.model.queries import Operator
+from frazil.model.snapshot import TableView
+from frazil.model.spec import CatalogSettings
+from frazil.model.summary import EPOCH
+from frazil.model.transforms import TransformSpec
+from frazil.transforms.queries import Queries, Query
+from frazil.transforms.run import Transformation
+from frazil.transforms.tables import TableRows
+
+ORDERS = "lake.orders"
+COLUMNS = (Column("id", Scalar("long")), Column("symbol", Scalar("string")), Column("n", Scalar("int")))
+SQL = "SELECT id, upper(symbol) AS symbol, n + 1 AS next FROM orders WHERE n <> 3"
+
+
+def spec_of(sql: str = SQL, *, name: str = "made", source: str = ORDERS, **more: Any) -> TransformSpec:
+    return TransformSpec(f"transforms/{name}.yaml", name, "lake", name, source, sql=sql, **more)
+
+
+def order(number: int) -> dict[str, Any]:
+    """The row of an order; some values are null."""
+    symbol = None if number % 11 == 0 else f"s{number % 5}"
+    return {"id": number, "symbol": symbol, "n": None if number % 7 == 0 else number % 6}
+
+
+@dataclass(slots=True)
+class Orders:
+    """A lake with the followed table. `add` makes an epoch, as a batch of Kafka's records does."""
+
+    folder: Path
+    lake: IcebergLake = field(init=False)
+    epoch: int = 0
+    ids: Iterator[int] = field(default_factory=count)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.lake = IcebergLake(CatalogSettings("jdbc", str(self.folder)))
+        self.make()
+
+    def make(self, identifier: str = ORDERS, columns: Sequence[Column] = COLUMNS) -> None:
+        summary = {EPOCH: "0", "frazil.batch-id": "b0"}
+        self.lake.create(
+            identifier, columns, partition_by=(), properties=TABLE_PROPERTIES, summary=summary, tag=CHECKPOINT_TAG
+        )
+
+    def view(self, identifier: str = ORDERS) -> TableView:
+        view = self.lake.load(identifier)
+        assert view is not None
+        return view
+
+    def add(self, *numbers: int) -> int:
+        """Add orders in one epoch; return its snapshot."""
+        rows = [order(number) for number in numbers]
+        self.rows += rows
+        return self.put(rows)
+
+    def put(self, rows: list[dict[str, Any]], identifier: str = ORDERS) -> int:
+        self.epoch += 1
+        view = self.view(identifier)
+        assert view.head is not None
+        files = written(self.lake, view, pa.Table.from_pylist(rows, arrow_schema_of(view)).to_batches()) if rows else ()
+        summary = {EPOCH: str(self.epoch), "frazil.batch-id": f"b{self.epoch}"}
+        staged = self.lake.stage(view, base=view.head, branch="b", files=files, summary=summary)
+        self.lake.publish(self.view(identifier), branch="b", tag=CHECKPOINT_TAG, drop=["b"])
+        return staged
+
+    def rows_of(self, identifier: str = "lake.made") -> list[dict[str, Any]]:
+        view = self.view(identifier)
+        return [row for batch in TableScan(view, columns=["*"]).batches() for row in batch.to_pylist()]
+
+    def transformation(self, spec: TransformSpec, queries: Callable[[], Queries] | None = None) -> Transformation:
+        return Transformation(
+            spec, self.lake, queries or (lambda: DuckQueries(self.lake)), new_id=lambda: f"w{next(self.ids)}"
+        )
+
+
+def written(lake: IcebergLake, view: TableView, batches: Sequence[pa.RecordBatch]) -> tuple[WrittenFile, ...]:
+    files = DataFileWriter(write_target(view), storage=lake.storage, prefix="w", target_bytes=1 << 20)
+    for batch in batches:
+        files.add(project(batch, files.arrow_schema))
+    return files.close()
+
+
+def by_id(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: row["id"])
+
+
+@dataclass(frozen=True, slots=True)
+class DuckQueries:
+    """Queries of transformations in DuckDB, for tests of everything but Spark (`queries.Queries`)."""
+
+    lake: IcebergLake
+
+    def run(self, spec: TransformSpec, tables: Sequence[TableRows]) -> pa.Table:
+        with duckdb.connect() as database:
+            for each in tables:
+                database.register(each.name, _read(self.lake, each))
+            return database.sql(spec.sql).to_arrow_table()
+
+    def check(self, spec: TransformSpec, tables: Sequence[TableRows]) -> Query:
+        empty = self.run(spec, [TableRows(each.view, ()) for each in tables])
+        return Query(tuple(Column(f.name, _type_of(f.type)) for f in empty.schema), Operator("Project", ()), {})
+
+    def write(
+        self, spec: TransformSpec, query: Query, tables: Sequence[TableRows], target: TableView, *, prefix: str
+    ) -> Sequence[WrittenFile]:
+        del query, prefix
+        return written(self.lake, target, self.run(spec, tables).to_batches())
+
+
+def _type_of(kind: pa.DataType) -> ColumnType:
+    if pa.types.is_decimal(kind):
+        return Decimal(kind.precision, kind.scale)
+    return {pa.int32(): Scalar("int"), pa.int64(): Scalar("long"), pa.string(): Scalar("string")}[kind]
+
+
+def _read(lake: IcebergLake, rows: TableRows) -> pa.Table:
+    schema = arrow_schema(rows.columns)
+    files = TableFiles(write_target(rows.view), lake.storage, [rows.files], schema)
+    return pa.Table.from_batches(files([pa.record_batch({"id": [0]})]), schema)
