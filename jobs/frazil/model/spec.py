@@ -384,8 +384,7 @@ class TableSpec:
 class Settings:
     """`frazil.yaml` and every table spec in `tables_folder`. `kafka` has librdkafka's names as keys.
 
-    `registry` is None only if no table needs one.
-    `secrets` are the names of all secrets that it refers to as `${secret:…}`.
+    `registry` is None only if no table needs one. `secrets` are the names of all secrets that `${secret:…}` refers to.
     """
 
     source_file: str
