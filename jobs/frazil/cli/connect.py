@@ -54,6 +54,8 @@ def _address(settings: Settings, spec: TableSpec, engine: str) -> TableAddress:
     if catalog.type == "glue" and engine != "snowflake":
         caller = who_am_i(catalog.properties, seconds=SECONDS)
         return TableAddress(spec, catalog, snowflake=settings.snowflake, account=caller.account, region=caller.region)
+    if catalog.type != "jdbc":
+        return TableAddress(spec, catalog, snowflake=settings.snowflake)
     return TableAddress(
         spec,
         catalog,

@@ -6,14 +6,15 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
 
+from frazil.connect.rest import attached_in_duckdb, in_trino, library_properties
 from frazil.connect.table_address import TableAddress, literal
 from frazil.model.errors import Misuse
 from frazil.model.snowflake import iceberg_table
+from frazil.model.spec import RestSettings
 
 ROWS_SHOWN = 10
 CREDENTIALS = "credentials of AWS come from the environment, such as AWS_PROFILE"
 BACKTICK = "`"
-SPARK_PACKAGES = ("iceberg-spark-runtime", "iceberg-aws-bundle", "sqlite-jdbc")
 
 
 def snippet(engine: str, at: TableAddress) -> str:
@@ -41,6 +42,9 @@ def _duckdb(at: TableAddress) -> Iterator[str]:
         yield f"ATTACH {literal(at.account or '')} AS frazil (TYPE iceberg, ENDPOINT_TYPE glue);"
         yield _first_rows(f"frazil.{at.quoted()}")
         return
+    if at.catalog.rest is not None:
+        yield from _duckdb_by_rest(at, at.catalog.rest)
+        return
     if at.metadata_file is None:
         raise Misuse(
             f"the table {at.spec.identifier} does not exist yet",
@@ -50,6 +54,14 @@ def _duckdb(at: TableAddress) -> Iterator[str]:
     yield "INSTALL iceberg;"
     yield "LOAD iceberg;"
     yield _first_rows(f"iceberg_scan({literal(at.metadata_file.removeprefix('file://'))})")
+
+
+def _duckdb_by_rest(at: TableAddress, rest: RestSettings) -> Iterator[str]:
+    yield "-- DuckDB needs a secret for the storage, too, unless the catalog gives it access"
+    yield "INSTALL httpfs; INSTALL iceberg;"
+    yield "LOAD httpfs; LOAD iceberg;"
+    yield from attached_in_duckdb(rest, at.catalog.warehouse)
+    yield _first_rows(f"frazil.{at.quoted()}")
 
 
 def _pandas(at: TableAddress) -> Iterator[str]:
@@ -68,10 +80,10 @@ def _pyiceberg(at: TableAddress) -> Iterator[str]:
 
 
 def _loaded(at: TableAddress, extra: str = "pyarrow") -> Iterator[str]:
-    in_glue = at.catalog.type == "glue"
-    extras = ["pyarrow", "glue" if in_glue else "sql-sqlite", *({extra} - {"pyarrow"})]
+    of_catalog = {"glue": ["glue"], "jdbc": ["sql-sqlite"], "rest": []}[at.catalog.type]
+    extras = ["pyarrow", *of_catalog, *({extra} - {"pyarrow"})]
     yield f'# pip install "pyiceberg[{",".join(extras)}]"'
-    if in_glue:
+    if at.catalog.type == "glue":
         yield f"# {CREDENTIALS}"
     yield "from pyiceberg.catalog import load_catalog"
     yield ""
@@ -83,6 +95,8 @@ def _pyiceberg_properties(at: TableAddress) -> Mapping[str, str]:
     if at.catalog.type == "glue":
         of_region = {"glue.region": at.region, "s3.region": at.region} if at.region else {}
         return {"type": "glue", "warehouse": at.catalog.warehouse, **of_region, **at.plain_properties}
+    if at.catalog.rest is not None:
+        return {**library_properties(at.catalog.rest, at.catalog.warehouse), **at.plain_properties}
     uri = f"sqlite:///{at.catalog_file}"
     return {"type": "sql", "uri": uri, "warehouse": at.catalog.warehouse, **at.plain_properties}
 
@@ -125,6 +139,8 @@ def _spark(at: TableAddress) -> Iterator[str]:
 
 def _spark_properties(at: TableAddress) -> Mapping[str, str]:
     warehouse = at.catalog.warehouse
+    if at.catalog.rest is not None:
+        return {**library_properties(at.catalog.rest, warehouse), **at.plain_properties}
     if at.catalog.type == "glue":
         of_region = {"client.region": at.region} if at.region else {}
         io = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
@@ -139,22 +155,28 @@ def _spark_properties(at: TableAddress) -> Mapping[str, str]:
 
 def _packages(at: TableAddress) -> list[str]:
     """The coordinates of the jars, in the versions that Frazil's own tests read the tables with."""
-    needed = SPARK_PACKAGES[:2] if at.catalog.type == "glue" else (SPARK_PACKAGES[0], SPARK_PACKAGES[2])
+    of_catalog = "sqlite-jdbc" if at.catalog.type == "jdbc" else "iceberg-aws-bundle"
+    needed = ("iceberg-spark-runtime", of_catalog)
     text = files("frazil.local").joinpath("iceberg.lock").read_text(encoding="utf-8")
     known = [line.split()[0] for line in text.splitlines() if line and not line.startswith("#")]
     return [jar for jar in known if any(name in jar for name in needed)]
 
 
 def _trino(at: TableAddress) -> Iterator[str]:
-    if at.catalog.type != "glue":
-        raise _not_in("Trino", "AWS Glue", at)
+    if at.catalog.type == "jdbc":
+        raise _not_in("Trino", "AWS Glue or a REST catalog", at)
     yield f"# etc/catalog/frazil.properties; {CREDENTIALS}"
     yield "connector.name=iceberg"
-    yield "iceberg.catalog.type=glue"
-    yield f"hive.metastore.glue.region={at.region}"
-    yield f"hive.metastore.glue.catalogid={at.account}"
+    if at.catalog.rest is not None:
+        yield from in_trino(at.catalog.rest, at.catalog.warehouse)
+    else:
+        yield "iceberg.catalog.type=glue"
+        yield f"hive.metastore.glue.region={at.region}"
+        yield f"hive.metastore.glue.catalogid={at.account}"
+    region = at.region or at.plain_properties.get("s3.region")
     yield "fs.native-s3.enabled=true"
-    yield f"s3.region={at.region}"
+    if region is not None:
+        yield f"s3.region={region}"
     yield ""
     yield "-- and then"
     yield _first_rows(f"frazil.{at.quoted()}")

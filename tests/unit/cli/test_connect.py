@@ -10,9 +10,9 @@ from frazil.cli import app, connect
 from frazil.connect.snippets import ENGINES, snippet
 from frazil.connect.table_address import TableAddress
 from frazil.model.errors import Misuse
-from frazil.model.secret import Secret
+from frazil.model.secret import Secret, SettingValue
 from frazil.model.snowflake import iceberg_table
-from frazil.model.spec import CatalogSettings, SnowflakeSettings
+from frazil.model.spec import CatalogSettings, RestSettings, SnowflakeSettings
 from frazil.specs.load import load_settings
 
 SERVICES = "kafka: {bootstrap.servers: localhost:9092}\nschema_registry: {url: http://localhost:8081}\n"
@@ -43,6 +43,41 @@ def in_glue(folder: Path, *, snowflake: SnowflakeSettings | None = None) -> Tabl
     }
     catalog = CatalogSettings("glue", "s3://bucket/prefix", properties)
     return TableAddress(spec, catalog, snowflake=snowflake, account="123456789012", region="eu-west-1")
+
+
+def in_rest(folder: Path, **how: SettingValue) -> TableAddress:
+    (spec,) = load_settings(folder / "frazil.yaml", {}, NoSecrets()).tables
+    rest = RestSettings("https://catalog.example/api", how)
+    return TableAddress(spec, CatalogSettings("rest", "shop", {"s3.region": "eu-west-1"}, rest))
+
+
+def test_a_rest_catalog_is_attached_with_places_for_the_credentials(folder: Path) -> None:
+    at = in_rest(folder, client_id=Secret(HIDDEN), client_secret=Secret(HIDDEN), scope="PRINCIPAL_ROLE:ALL")
+    texts = {engine: snippet(engine, at) for engine in ("duckdb", "pyiceberg", "spark", "trino")}
+
+    assert (
+        "ATTACH 'shop' AS frazil (TYPE iceberg, SECRET frazil_catalog, ENDPOINT 'https://catalog.example/api');"
+        in (texts["duckdb"])
+    )
+    assert '"credential": "<client id>:<client secret>"' in texts["pyiceberg"]
+    assert "spark.sql.catalog.frazil.scope=PRINCIPAL_ROLE:ALL" in texts["spark"]
+    assert "iceberg.rest-catalog.oauth2.scope=PRINCIPAL_ROLE:ALL" in texts["trino"]
+    assert all(HIDDEN not in text and "/v1/oauth/tokens" in text for text in texts.values())
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"token": Secret(HIDDEN)}, "TOKEN '<token>'"),
+        ({"signing_name": "glue", "signing_region": "eu-west-1"}, "AUTHORIZATION_TYPE 'sigv4'"),
+        ({}, "AUTHORIZATION_TYPE 'none'"),
+    ],
+)
+def test_duckdb_authenticates_as_frazil_does(folder: Path, how: dict[str, SettingValue], said: str) -> None:
+    text = snippet("duckdb", in_rest(folder, **how))
+
+    assert said in text
+    assert HIDDEN not in text
 
 
 @pytest.mark.parametrize("engine", [*ENGINES])
