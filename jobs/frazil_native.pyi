@@ -76,6 +76,13 @@ def partition_hashes(keys: pa.BinaryArray) -> pa.Int32Array:
 def json_suspects(payloads: pa.LargeBinaryArray, deepest: int) -> list[int]:
     """Return the indexes of payloads that may not be one JSON text, or may be nested more than `deepest` levels."""
 
+def schema_id_groups(values: pa.LargeBinaryArray) -> tuple[list[int], list[int], pa.Int64Array | None]:
+    """Return the schema ids in Confluent's wire format, in the order of first use.
+
+    -1 is in place of that of nulls, and -2 of values without a header. Unless all values have the first id, the others
+    are, for each id, how many values have it or one before, and the indexes of all values by id.
+    """
+
 def identities(rows: pa.RecordBatch, names: tuple[str, str]) -> pa.RecordBatch:
     """Return the identity of each row as two columns of longs; both are null if any value of the row is null.
 

@@ -180,11 +180,11 @@ impl Payloads {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn load(_: &[u8]) {}
+pub fn load(_: &[u8]) {}
 
 /// Begin to load the first bytes. The processor expects those that follow.
 #[cfg(target_arch = "x86_64")]
-fn load(payload: &[u8]) {
+pub fn load(payload: &[u8]) {
     for line in payload.chunks(CACHE_LINE).take(LINES_LOADED) {
         // SAFETY: the address is only a hint, and it is one of the payload.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };

@@ -9,6 +9,7 @@ mod columns;
 mod decoding;
 mod faults;
 mod fetch;
+mod framing;
 mod gather;
 mod identity;
 mod json;
@@ -28,6 +29,7 @@ fn frazil_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(avro::avro_payloads, module)?)?;
     module.add_function(wrap_pyfunction!(avro::partition_hashes, module)?)?;
     module.add_function(wrap_pyfunction!(json::json_suspects, module)?)?;
+    module.add_function(wrap_pyfunction!(framing::schema_id_groups, module)?)?;
     module.add_function(wrap_pyfunction!(identity::identities, module)?)?;
     module.add_function(wrap_pyfunction!(keyed_hashes::keyed_hashes, module)?)?;
     module.add_function(wrap_pyfunction!(fetch::librdkafka_version, module)?)

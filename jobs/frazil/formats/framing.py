@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.formats.native import native_available
 from frazil.formats.rejects import Rejects
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.schemas import SchemaId
@@ -71,16 +72,42 @@ def one_group(values: pa.LargeBinaryArray, headers: Headers | None = None) -> Fr
 def group_by_schema_id(values: pa.LargeBinaryArray, headers: Headers | None = None) -> Framed:
     """Group values by the schema id in their header. This is cheap if all values have the same id."""
     del headers
-    ids = schema_ids(values)
-    is_first = ids == ids[:1]
-    if len(ids) and ids[0] >= 0 and is_first.all():
-        return Framed((Group(int(ids[0]), None, FRAME_BYTES),), (), ())
-    others = np.flatnonzero(~is_first)
-    places = {schema_id: np.flatnonzero(is_first) for schema_id in ids[:1].tolist()}
-    places |= {each: others[ids[others] == each] for each in pc.unique(pa.array(ids[others])).to_pylist()}
-    nulls, unframed = places.pop(_NULL, _NOWHERE), places.pop(_UNFRAMED, _NOWHERE)
+    places = places_by_id(values) if native_available() else places_by_id_in_python(values)
+    nulls, unframed = (_indexes(places.pop(each, _NOWHERE), len(values)) for each in (_NULL, _UNFRAMED))
     groups = tuple(Group(schema_id, indexes, FRAME_BYTES) for schema_id, indexes in places.items())
     return Framed(groups, tuple(nulls.tolist()), _rejects(values, unframed))
+
+
+PlacesById = dict[int, npt.NDArray[np.int64] | None]
+"""The indexes of values by schema id, in the order of first use; None is all of them.
+
+-1 is in place of the id of nulls, and -2 of values without a valid header.
+"""
+
+
+def places_by_id(values: pa.LargeBinaryArray) -> PlacesById:
+    """Return them from the native module."""
+    import frazil_native  # noqa: PLC0415 - it may not be built
+
+    ids, ends, indexes = frazil_native.schema_id_groups(values)
+    if indexes is None:
+        return dict.fromkeys(ids)
+    return dict(zip(ids, np.split(indexes.to_numpy(), ends[:-1]), strict=True))
+
+
+def places_by_id_in_python(values: pa.LargeBinaryArray) -> PlacesById:
+    """Return the same as the native module."""
+    ids = schema_ids(values)
+    is_first = ids == ids[:1]
+    if is_first.all():
+        return dict.fromkeys(ids[:1].tolist())
+    others = np.flatnonzero(~is_first)
+    places: PlacesById = {schema_id: np.flatnonzero(is_first) for schema_id in ids[:1].tolist()}
+    return places | {each: others[ids[others] == each] for each in pc.unique(pa.array(ids[others])).to_pylist()}
+
+
+def _indexes(found: npt.NDArray[np.int64] | None, count: int) -> npt.NDArray[np.int64]:
+    return np.arange(count) if found is None else found
 
 
 def grouped(

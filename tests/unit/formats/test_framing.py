@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import random
 
-from frazil.formats.framing import FRAME_BYTES, Framed, Group, group_by_schema_id, schema_ids
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil.formats.framing import (
+    FRAME_BYTES,
+    Framed,
+    Group,
+    PlacesById,
+    group_by_schema_id,
+    places_by_id,
+    places_by_id_in_python,
+    schema_ids,
+)
+from frazil.formats.native import native_available
 from frazil.model.dead_letter import Reason, Reject
 from frazil.records import binary
 
@@ -64,6 +78,26 @@ def _id_of(value: bytes | None) -> int:
     if value is None:
         return -1
     return int.from_bytes(value[1:5], "big") if len(value) >= 5 and value[0] == 0 else -2
+
+
+VALUES = st.one_of(st.none(), st.binary(max_size=7), st.integers(0, 3).map(framed), st.just(framed(2**32 - 1)))
+
+
+@pytest.mark.skipif(not native_available(), reason="the native module is not built")
+@given(st.lists(VALUES), st.integers(0, 3))
+def test_the_native_module_finds_the_places_that_python_does(values: list[bytes | None], start: int) -> None:
+    given_values = binary(values)[start:]
+
+    native, python = places_by_id(given_values), places_by_id_in_python(given_values)
+
+    assert _in_lists(native) == _in_lists(python)
+    ids = [_id_of(value) for value in values[start:]]
+    whole = {each: [at for at, other in enumerate(ids) if other == each] for each in dict.fromkeys(ids)}
+    assert _in_lists(native) == ([(ids[0], None)] if len(whole) == 1 else list(whole.items()))
+
+
+def _in_lists(places: PlacesById) -> list[tuple[int, list[int] | None]]:
+    return [(schema_id, None if indexes is None else indexes.tolist()) for schema_id, indexes in places.items()]
 
 
 def test_the_largest_id_is_not_taken_for_a_mark() -> None:
