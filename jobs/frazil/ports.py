@@ -111,7 +111,19 @@ class TaskRunner(Protocol):
     def stop(self) -> None: ...
 
 
-class Lake(Protocol):
+class RebuiltTables(Protocol):
+    """Tables of groups of which a rebuild has made everything ready (docs/decisions/0054)."""
+
+    def rebuilt(self, view: TableView) -> TableView | None:
+        """Return the table as `take_rebuilt` makes it; None if no rebuild has made anything ready."""
+        ...
+
+    def take_rebuilt(self, view: TableView, *, tags: Sequence[str], statistics: PuffinFile | None = None) -> None:
+        """Make what `RebuildLake.make_ready` left the table that readers see, if `main` is still at the view's head."""
+        ...
+
+
+class Lake(RebuiltTables, Protocol):
     """Iceberg tables in one catalog. Every commit is a single attempt; callers decide what to do if it fails.
 
     Each method raises CatalogError if the catalog or the storage does not answer. Those that commit raise
@@ -284,7 +296,7 @@ class RebuildLake(Lake, Protocol):
         view: TableView,
         built: TableView,
         *,
-        tag: str,
+        tags: Sequence[str],
         summary: Mapping[str, str],
         document: bytes,
         put: Mapping[str, str],
@@ -299,12 +311,28 @@ class RebuildLake(Lake, Protocol):
         """
         ...
 
+    def make_ready(
+        self,
+        view: TableView,
+        built: TableView,
+        *,
+        summary: Mapping[str, str],
+        document: bytes,
+        put: Mapping[str, str],
+        remove: Collection[str],
+    ) -> None:
+        """Leave what `replace` would make the table beside it, for `take_rebuilt`; no reader sees that."""
+        ...
+
     def begin_at(self, view: TableView, snapshot_id: int, *, tag: str, properties: Mapping[str, str]) -> None:
         """Begin the rebuild of a table at one of its snapshots, with the view's columns and layout."""
         ...
 
-    def discard(self, identifier: str) -> bool:
-        """Drop what a rebuild has made of a table. Return whether there was anything."""
+    def discard(self, identifier: str, *, seen: TableView | None = None) -> bool:
+        """Drop what a rebuild has made of a table. Return whether there was anything.
+
+        With the view `seen`, it is refused if the rebuild has gone on since.
+        """
         ...
 
 

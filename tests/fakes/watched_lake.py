@@ -27,6 +27,7 @@ COMMITS = (
     "expire",
     "set_property_at",
     "rewrite",
+    "take_rebuilt",
 )
 
 

@@ -174,12 +174,12 @@ class Place:
         return run
 
     def rebuild(self, spec: str, target: Target | None = None) -> Rebuild:
-        """The rebuild of the one table of a spec, or its rewind, by a process of its own."""
+        """The rebuild of the tables of a spec, or their rewind, by a process of its own."""
         run = self.run(spec)
         lake = cast(IcebergLake, run.clients.lake)
-        built = RebuildLake(lake, (run.spec.identifier, run.spec.dead_letters_identifier))
+        built = RebuildLake(lake, (run.spec.dead_letters_identifier, *(each.identifier for each in run.tables)))
         quietly: dict[str, Any] = {"wait": time.sleep, "clock": time.monotonic, "report": lambda progress: None}
-        return Rebuild(run.spec, run.clients, built, run.writer, target=target, **quietly)
+        return Rebuild(run.spec, run.clients, built, run.writer, target=target, others=run.others, **quietly)
 
     def materialize(self, spec: str, **how: Any) -> Table:
         """All that is there, by a process of its own."""

@@ -15,5 +15,5 @@ def test_the_walk_through_prints_what_its_page_shows(place: Place, capsys: pytes
 
     walk.follow(page)
 
-    assert len(walk.shown) == 4
+    assert len(walk.shown) == 5
     assert "read together with" in walk.run(f"frazil explain {place.name}.{page.split('topic: ')[1].split()[0]}_now")

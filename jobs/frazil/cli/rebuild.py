@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
@@ -64,10 +64,10 @@ def rebuild(
     """Make all rows of a table again from its topics.
 
     The rows are made by the present spec. Use it after a change of the spec that a table cannot follow, such as another
-    `write`. Readers see the table as it was until it is complete; then one commit replaces rows, columns and
-    partitioning. The table keeps its uuid. If it is interrupted, run it again: it continues. A driver of the table may
-    run meanwhile; start it again afterwards if the spec has changed. Nothing is replaced if Kafka has lost records that
-    the table has.
+    `write`. All tables of shapes are made again together. Readers see the table as it was until it is complete; then
+    one commit replaces rows, columns and partitioning. The table keeps its uuid. If it is interrupted, run it again: it
+    continues. A driver of the table may run meanwhile; start it again afterwards if the spec has changed. Nothing is
+    replaced if Kafka has lost records that the table has.
     """
     found = _opened(table, config, spark_master, spark_environment, max_rate, drop_foreign_changes)
     _drop(found) if discard else _perform(found)
@@ -128,19 +128,22 @@ def _perform(found: Rebuild) -> None:
 
     with own_stderr():
         try:
-            receipt = found.perform()
+            receipts = found.perform()
         finally:
             found.clients.runner.stop()
-    print_lines(rebuilt_lines(receipt), sys.stdout)
+    print_lines(rebuilt_lines(receipts), sys.stdout)
 
 
-def rebuilt_lines(receipt: Receipt) -> Iterator[str]:
-    """Yield which snapshot the table is now, what became of the records that were read again, and which they are."""
+def rebuilt_lines(receipts: Sequence[Receipt]) -> Iterator[str]:
+    """Yield which snapshot each table is now, what became of the records that were read again, and which they are."""
     from frazil.cli.receipt_lines import offsets_line  # noqa: PLC0415
 
-    yield f"{receipt.table} is rebuilt: epoch {receipt.epoch}, snapshot {receipt.snapshot_id}"
-    yield f"  {receipt.counts.short_formula()}"
-    yield offsets_line(receipt)
+    for receipt in receipts:
+        yield f"{receipt.table} is rebuilt: epoch {receipt.epoch}, snapshot {receipt.snapshot_id}"
+        yield f"  {receipt.counts.short_formula()}"
+        if receipt.group is not None:
+            yield f"  all tables of its group: {receipt.group.short_formula()}"
+        yield offsets_line(receipt)
 
 
 def _opened(
@@ -156,12 +159,12 @@ def _opened(
     from frazil.adapters.spark.runner import SparkRunner  # noqa: PLC0415
     from frazil.cli.clients import new_id, open_clients  # noqa: PLC0415
     from frazil.materialize.rebuild.perform import Rebuild  # noqa: PLC0415
-    from frazil.specs.select import select_table  # noqa: PLC0415
+    from frazil.specs.select import read_with, select_table  # noqa: PLC0415
 
     if max_rate is not None and max_rate <= 0:
         raise SettingError(f"--max-rate: expected a number above 0, found {max_rate:g}", hint="without it, no bound")
     settings = settings_from(config)
-    spec = select_table(settings, table)
+    spec, *others = read_with(settings, select_table(settings, table))
     lake = IcebergLake(settings.catalog)
     cluster = cluster_on(spark_master, spark_environment)
     runner = SparkRunner(log_file=config.parent / ".frazil" / "spark.log", cluster=cluster)
@@ -169,13 +172,14 @@ def _opened(
     return Rebuild(
         spec,
         clients,
-        RebuildLake(lake, (spec.identifier, spec.dead_letters_identifier)),
+        RebuildLake(lake, (spec.dead_letters_identifier, *(each.identifier for each in (spec, *others)))),
         new_id(),
         wait=time.sleep,
         clock=time.monotonic,
         report=lambda progress: _report(spec, progress),
         max_rate=max_rate,
         drop_foreign=drop_foreign,
+        others=others,
     )
 
 

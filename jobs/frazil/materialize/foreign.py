@@ -30,6 +30,15 @@ def count_foreign(at: Standing) -> ForeignChanges:
     return total
 
 
+def changed_rows(now: ForeignChanges, before: ForeignChanges) -> bool:
+    """Return whether others have changed rows, not only files, since `before`."""
+    return _figures(now) != _figures(before)
+
+
+def _figures(changes: ForeignChanges) -> tuple[int, ...]:
+    return changes.rows_added, changes.rows_removed, changes.unsourced_added, changes.sourced_removed
+
+
 def _source_names(view: TableView, state: TableState) -> tuple[str, ...]:
     """Return the names of the columns that say which record a row came from, in each row that has a source."""
     applied = applied_spec_of(view.properties, table=view.identifier)

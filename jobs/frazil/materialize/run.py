@@ -222,7 +222,6 @@ class TableRun:
         check_ledger_not_lost(lake, first.spec, [table.spec for table in others])
         view = ensure_table(lake, topics, registry, first.spec, new_writer=self.writer, adopt=self.adopt)
         ledger = first.stands(view)
-        self.spec = first.spec = ordered_as(naming_topics(first.given, ledger.state), view.properties)
         here = {first.identifier: ledger}
         for table in others:
             table.spec = naming_topics(table.given, ledger.state)
@@ -230,7 +229,6 @@ class TableRun:
             view = ensure_table(
                 lake, topics, registry, table.spec, new_writer=self.writer, adopt=self.adopt, begin=begin
             )
-            table.spec = ordered_as(table.spec, view.properties)
             here[table.identifier] = table.stands(view)
         return self._noted(here)
 
@@ -265,7 +263,11 @@ class TableRun:
         return self._noted({table.identifier: act(table, here[table.identifier]) for table in self.tables})
 
     def _noted(self, here: Places) -> Places:
-        self.pauser.planned_on = self._first(here).state
+        """The tables, after their specs took the columns and the order that they have now."""
+        state = self.pauser.planned_on = self._first(here).state
+        for table in self.tables:
+            table.spec = ordered_as(naming_topics(table.given, state), here[table.identifier].view.properties)
+        self.spec = self.tables[0].spec
         return here
 
     def _first(self, here: Places) -> Standing:

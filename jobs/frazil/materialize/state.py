@@ -79,9 +79,14 @@ def generation_property(generation: int) -> dict[str, str]:
     return {GENERATION_PROPERTY: str(generation)}
 
 
+def generation_of(view: TableView) -> int:
+    """Return how often the table was rebuilt."""
+    return int(view.properties.get(GENERATION_PROPERTY, "0"))
+
+
 def _check_generation(view: TableView, carrier: Snapshot, state: TableState) -> None:
     """Raise StateLostError if `main` was rolled back to rows from before a rebuild, which the spec did not make."""
-    now = int(view.properties.get(GENERATION_PROPERTY, "0"))
+    now = generation_of(view)
     if state.generation != now:
         raise StateLostError(
             f"the table {view.identifier} has generation {now}, and its snapshot {carrier.id} generation"

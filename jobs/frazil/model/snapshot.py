@@ -11,10 +11,14 @@ from frazil.model.columns import Column
 from frazil.model.sort_order import UNSORTED_JSON
 
 MAIN = "main"
+"""The branch of a table that readers see."""
 
 REBUILD_PREFIX = "frazil_rebuild_"
 """The beginning of the names of a rebuild's branches and tags. Then follows the name that the rebuild gives them."""
-"""The branch of a table that readers see."""
+
+READY = "ready"
+READY_BRANCH = REBUILD_PREFIX + READY
+"""The branch with what a table of a group becomes once the group's ledger is replaced."""
 
 
 def no_document() -> bytes | None:

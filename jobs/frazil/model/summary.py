@@ -43,6 +43,9 @@ REPLAYED = "frazil.replayed"
 REWRITTEN_BY = "frazil.rewritten-by"
 """A summary key of a snapshot in which Frazil wrote files again without their deleted rows: the writer's id."""
 
+REPLACES = "frazil.replaces"
+"""Of a table of a group: the head of `main` that a rebuild was made ready to replace."""
+
 STATE_BYTES = "frazil.state-bytes"
 STATE_CHECKSUM = "frazil.state-checksum"
 

@@ -10,6 +10,7 @@ from pyroaring import BitMap64
 
 from frazil.materialize.changed_spec.applied_spec import as_applied
 from frazil.materialize.group.complete import left_ahead, staged_branch, why_apart
+from frazil.materialize.group.rebuilt import is_ready
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import TableError
 from frazil.model.progress import Counts, GroupPartition
@@ -100,12 +101,12 @@ def _loaded(lake: Lake, spec: TableSpec, ledger: Standing) -> _Table:
         at = standing(view, pipeline=spec.pipeline)
         if at.state.itself == ledger.state.itself:
             return _Table(spec, at, takes_part=group is not None and group.has(spec.table))
-        return _placed(spec, at, ledger)
+        return _placed(lake, spec, at, ledger)
     except TableError as error:
         return _Table(spec, None, finding=Discrepancy(FindingKind.NO_STATE, spec.identifier, error.what))
 
 
-def _placed(spec: TableSpec, at: Standing, ledger: Standing) -> _Table:
+def _placed(lake: Lake, spec: TableSpec, at: Standing, ledger: Standing) -> _Table:
     """Return a table that is at another batch than the ledger, at the ledger's batch if it has it or can get it."""
     batch, view = ledger.state.itself, at.view
     then = None if left_ahead(ledger, at) else _before_next_batch(view, batch.batch_id)
@@ -114,6 +115,9 @@ def _placed(spec: TableSpec, at: Standing, ledger: Standing) -> _Table:
         return _Table(spec, standing(replace(view, head=then.id), pipeline=spec.pipeline), takes_part=takes_part)
     if not takes_part:
         return _Table(spec, at, takes_part=False)
+    if is_ready(at, batch.batch_id) and not why_apart(ledger, at) and (rebuilt := lake.rebuilt(view)) is not None:
+        note = "the rebuild of its group is not complete; the next run completes it"
+        return _Table(spec, standing(rebuilt, pipeline=spec.pipeline), note=note)
     branch = staged_branch(at, batch.batch_id)
     if branch is None or why_apart(ledger, at):
         what = (

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 import uuid
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 from changelogs import UPSERT
+from grouped_tables import _saved
 from ordered_changelogs import Order, Partitions, milliseconds
 
 from frazil.adapters.iceberg.lake import IcebergLake
@@ -129,3 +132,24 @@ class Shapes:
             ends = [*(order[0] for order, _ in in_order[1:]), -1]
             versions += [(order, end) for (order, has), end in zip(in_order, ends, strict=True) if has]
         return versions
+
+
+@dataclass(frozen=True)
+class SavedShapes:
+    """Shapes whose first batches many tests begin with: they run once, and each test gets its own state of files."""
+
+    shapes: Shapes
+
+    @classmethod
+    def of(cls, shapes: Shapes) -> SavedShapes:
+        warehouse = Path(shapes.world.lake._settings.warehouse)
+        shutil.copytree(warehouse, _saved(warehouse))
+        return cls(shapes)
+
+    def restored(self) -> Shapes:
+        """Return the shapes as they were saved, in a new process. Tables have absolute paths, so it is at the same."""
+        lake = self.shapes.world.lake
+        warehouse = Path(lake._settings.warehouse)
+        shutil.rmtree(warehouse)
+        shutil.copytree(_saved(warehouse), warehouse)
+        return deepcopy(self.shapes, {id(lake): IcebergLake(lake._settings)})

@@ -93,7 +93,7 @@ def test_a_rebuild_begins_again_if_the_table_was_rolled_back_behind_it(changelog
         rebuild(changelog, report=die).perform()
     move(changelog, of_epoch(changelog, 1))
 
-    receipt = rebuild(changelog).perform()
+    (receipt,) = rebuild(changelog).perform()
 
     assert progress[-1].read == 6
     assert [(each.start, each.end) for each in receipt.ranges] == [(0, 3)]

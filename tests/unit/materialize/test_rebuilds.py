@@ -69,7 +69,7 @@ def test_a_table_of_one_mode_becomes_one_of_another(changelog: Changelog, mode: 
             changelog.catch_up()
         assert f"run `frazil rebuild {changelog.spec.identifier}`" in refused.value.hint
 
-    receipt = rebuild(changelog).perform()
+    (receipt,) = rebuild(changelog).perform()
 
     check_as_new(changelog)
     assert changelog.view.uuid == before.uuid

@@ -47,7 +47,7 @@ def test_a_rewind_reads_the_topic_again_from_the_last_batch_that_ended_before(ch
     def look(progress: RebuildProgress) -> None:
         seen.append(changelog.view.head)
 
-    receipt = rewind(changelog, ToOffsets({"orders": {0: 7}}), report=look).perform()
+    (receipt,) = rewind(changelog, ToOffsets({"orders": {0: 7}}), report=look).perform()
 
     check_as_new(changelog)
     assert [(each.start, each.end) for each in receipt.ranges] == [(6, 8)]
@@ -78,7 +78,7 @@ def test_a_rewound_table_is_what_a_new_one_would_be(tmp_path: Path, mode: str, t
     log.send(*RECORDS)
     log.catch_up()
 
-    receipt = rewind(log, target).perform()
+    (receipt,) = rewind(log, target).perform()
 
     start = {ToEarliest: 0, ToOffsets: 3, ToTimestamp: 3}[type(target)]
     assert [(each.start, each.end) for each in receipt.ranges] == [(start, 8)]
@@ -90,7 +90,7 @@ def test_a_rewound_table_is_what_a_new_one_would_be(tmp_path: Path, mode: str, t
 
 def test_a_rewind_to_the_earliest_offset_begins_with_what_kafka_still_has(changelog: Changelog) -> None:
     changelog.world.earliest = 2
-    receipt = rewind(changelog, ToEarliest()).perform()
+    (receipt,) = rewind(changelog, ToEarliest()).perform()
     assert [(each.start, each.end) for each in receipt.ranges] == [(3, 8)]
     assert [row["kafka_offset"] for row in rows(changelog, changelog.spec)] == [*range(8)]
     assert changelog.verify().findings == ()

@@ -9,19 +9,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from changelogs import Changelog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rebuilt_tables import rebuild
 from shaped_tables import TABLES, Sent, Shapes
 from test_groups import KilledError, at_commit, kill
 
 from frazil.maintain import rewriting
 from frazil.materialize import epoch_tags
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
-from frazil.materialize.rebuild.rewind import Target, ToEarliest
 from frazil.materialize.rewrite_files import Rewriting
-from frazil.model.errors import GroupApartError, PausedError, RebuildError, SourceChangedError, SpecChangeError
+from frazil.model.errors import GroupApartError, PausedError, SourceChangedError, SpecChangeError
 from frazil.model.progress import Counts
 from frazil.model.routes import Group, Route
 from frazil.model.summary import BATCH_ID, EPOCH
@@ -295,17 +292,6 @@ def test_shapes_cannot_be_changed(begun: Shapes) -> None:
 
     with pytest.raises(SpecChangeError, match="shapes"):
         begun.driver(tables=fewer).batch()
-
-
-@pytest.mark.parametrize("target", [None, ToEarliest()], ids=["rebuild", "rewind"])
-def test_no_table_of_a_group_is_rebuilt(begun: Shapes, target: Target | None) -> None:
-    before = [begun.stands(table).view.head for table in TABLES]
-
-    with pytest.raises(RebuildError, match=r"customers \(log, now, history\), .* single tables only") as refused:
-        rebuild(Changelog(begun.world, begun.tables[1]), target=target).perform()
-
-    assert "`frazil dead-letters replay customers`" in refused.value.hint
-    assert [begun.stands(table).view.head for table in TABLES] == before
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -33,6 +33,7 @@ from frazil.adapters.iceberg.manifest_readers import share_readers
 from frazil.adapters.iceberg.null_lists import keep_nulls
 from frazil.adapters.iceberg.probe import stored_files
 from frazil.adapters.iceberg.puffin import as_statistics, read_blob, write_blob
+from frazil.adapters.iceberg.rebuilt_tables import RebuiltTables
 from frazil.adapters.iceberg.recent import Recent
 from frazil.adapters.iceberg.refs import added, point_to
 from frazil.adapters.iceberg.refusals import hint_for, is_lasting
@@ -60,7 +61,7 @@ DOCUMENT_BYTES_KEPT = 32 << 20
 """How much of tables' states is remembered, so that each is read from storage once."""
 
 
-class IcebergLake:
+class IcebergLake(RebuiltTables):
     """Tables of one catalog (`ports.Lake`)."""
 
     def __init__(self, settings: CatalogSettings, *, now_ms: Callable[[], int] = local_clock) -> None:

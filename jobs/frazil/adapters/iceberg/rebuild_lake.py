@@ -6,14 +6,13 @@ they are, and holds the properties that the table is to get. Branches and tags o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
 
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot as RawSnapshot
 from pyiceberg.table.update import (
     AddSchemaUpdate,
     AssertCurrentSchemaId,
@@ -40,16 +39,14 @@ from frazil.adapters.iceberg.changes import reorder, repartition, same_layout
 from frazil.adapters.iceberg.field_ids import with_ids_of
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.puffin import as_statistics
+from frazil.adapters.iceberg.rebuilt_tables import READY_PROPERTY, REBUILD_PROPERTY, Ready, Shape, without_refs
 from frazil.adapters.iceberg.refs import added, point_to
 from frazil.adapters.iceberg.types import to_schema
 from frazil.adapters.iceberg.view import view_of
 from frazil.model.columns import Column
 from frazil.model.errors import CommitRejectedError, CommitUnknownError
 from frazil.model.remembered import PuffinFile
-from frazil.model.snapshot import MAIN, REBUILD_PREFIX, TableView
-
-REBUILD_PROPERTY = "frazil.rebuild"
-"""A table property: JSON of what the table will be once its rebuild is complete. Its presence is the rebuild's."""
+from frazil.model.snapshot import MAIN, READY_BRANCH, REBUILD_PREFIX, TableView
 
 _KEPT_APART = (
     SetPropertiesUpdate,
@@ -67,32 +64,6 @@ class _BuiltTable(Table):
     def __init__(self, real: Table, metadata: TableMetadata) -> None:
         super().__init__(real.name(), metadata, real.metadata_location, real.io, real.catalog)
         self.real = real
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """What `REBUILD_PROPERTY` holds."""
-
-    schema_id: int
-    spec_id: int
-    sort_order_id: int
-    properties: Mapping[str, str]
-
-    @staticmethod
-    def of(metadata: TableMetadata) -> _Shape:
-        return _Shape(
-            metadata.current_schema_id,
-            metadata.default_spec_id,
-            metadata.default_sort_order_id,
-            dict(metadata.properties),
-        )
-
-    @staticmethod
-    def read(text: str) -> _Shape:
-        return _Shape(**json.loads(text))
-
-    def written(self) -> str:
-        return json.dumps({name: getattr(self, name) for name in self.__slots__})
 
 
 class RebuildLake(IcebergLake):
@@ -174,7 +145,7 @@ class RebuildLake(IcebergLake):
         view: TableView,
         built: TableView,
         *,
-        tag: str,
+        tags: Sequence[str],
         summary: Mapping[str, str],
         document: bytes,
         put: Mapping[str, str],
@@ -183,38 +154,52 @@ class RebuildLake(IcebergLake):
     ) -> None:
         real: Table = view.current
         shown: _BuiltTable = built.current
-        with self._storage_of(view):
-            last = self._new_snapshot(shown, (), parent=built.head, summary=summary, document=document)
-        shape = _Shape.of(shown.metadata)
-        wanted = {**shape.properties, **put}
-        gone = [name for name in (REBUILD_PROPERTY, *remove) if name in view.properties and name not in wanted]
-        requirements = (
-            *same_layout(real.metadata),
-            AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
-            AssertRefSnapshotId(ref=REBUILD_PREFIX + MAIN, snapshot_id=built.head),
-        )
+        last = self._last(view, built, summary, document)
+        shape = Shape.of(shown.metadata)
         updates = (
-            *added(last, MAIN, tag),
+            *added(last, MAIN),
+            *(point_to(each, SnapshotRefType.TAG, last.snapshot_id) for each in tags),
             *(() if statistics is None else (as_statistics(statistics, last.snapshot_id),)),
-            *_without_refs(real.metadata),
-            SetCurrentSchemaUpdate(schema_id=shape.schema_id),
-            SetDefaultSpecUpdate(spec_id=shape.spec_id),
-            SetDefaultSortOrderUpdate(sort_order_id=shape.sort_order_id),
-            SetPropertiesUpdate(updates=wanted),
-            RemovePropertiesUpdate(removals=gone),
+            *replace(shape, properties={**shape.properties, **put}).taken(real.metadata, remove),
         )
-        self._commit(real, requirements, updates)
+        self._commit(real, _as_seen(view, built), updates)
 
-    def discard(self, identifier: str) -> bool:
-        real = super().load(identifier)
+    def make_ready(
+        self,
+        view: TableView,
+        built: TableView,
+        *,
+        summary: Mapping[str, str],
+        document: bytes,
+        put: Mapping[str, str],
+        remove: Collection[str],
+    ) -> None:
+        real: Table = view.current
+        shape = Shape.of(built.current.metadata)
+        ready = Ready(replace(shape, properties={**shape.properties, **put}), tuple(remove))
+        updates = (
+            *added(self._last(view, built, summary, document), READY_BRANCH),
+            SetPropertiesUpdate(updates={READY_PROPERTY: ready.written()}),
+        )
+        self._commit(real, _as_seen(view, built), updates)
+
+    def _last(self, view: TableView, built: TableView, summary: Mapping[str, str], document: bytes) -> RawSnapshot:
+        """Return an empty snapshot on top of what was built, which says what the table is then."""
+        with self._storage_of(view):
+            return self._new_snapshot(built.current, (), parent=built.head, summary=summary, document=document)
+
+    def discard(self, identifier: str, *, seen: TableView | None = None) -> bool:
+        real = seen or super().load(identifier)
         if real is None:
             return False
         metadata: TableMetadata = real.current.metadata
-        updates: tuple[TableUpdate, ...] = _without_refs(metadata)
-        if REBUILD_PROPERTY in metadata.properties:
-            updates = (*updates, RemovePropertiesUpdate(removals=[REBUILD_PROPERTY]))
+        updates: tuple[TableUpdate, ...] = without_refs(metadata)
+        known = () if seen is None else tuple(_still_at(metadata, each.ref_name) for each in without_refs(metadata))
+        said = [name for name in (REBUILD_PROPERTY, READY_PROPERTY) if name in metadata.properties]
+        if said:
+            updates = (*updates, RemovePropertiesUpdate(removals=said))
         if updates:
-            self._commit(real.current, (AssertTableUUID(uuid=metadata.table_uuid),), updates)
+            self._commit(real.current, (AssertTableUUID(uuid=metadata.table_uuid), *known), updates)
         return bool(updates)
 
     def _commit(
@@ -234,15 +219,9 @@ def _built(real: Table) -> _BuiltTable | None:
     head = real.metadata.refs.get(REBUILD_PREFIX + MAIN)
     if said is None or head is None:
         return None
-    shape, refs = _Shape.read(said), real.metadata.refs
-    shown: dict[str, Any] = {
-        "current_schema_id": shape.schema_id,
-        "default_spec_id": shape.spec_id,
-        "default_sort_order_id": shape.sort_order_id,
-        "properties": dict(shape.properties),
-        "refs": {n.removeprefix(REBUILD_PREFIX): ref for n, ref in refs.items() if n.startswith(REBUILD_PREFIX)},
-        "current_snapshot_id": head.snapshot_id,
-    }
+    shape, refs = Shape.read(said), real.metadata.refs
+    shown = shape.shown(head.snapshot_id)
+    shown["refs"] = {n.removeprefix(REBUILD_PREFIX): ref for n, ref in refs.items() if n.startswith(REBUILD_PREFIX)}
     return _BuiltTable(real, real.metadata.model_copy(update=shown))
 
 
@@ -303,8 +282,17 @@ def _apart(shown: TableMetadata, updates: Sequence[TableUpdate]) -> Iterator[Tab
         elif not isinstance(update, _KEPT_APART):
             yield update
     if any(isinstance(update, _KEPT_APART) for update in updates):
-        yield SetPropertiesUpdate(updates={REBUILD_PROPERTY: _Shape.of(after).written()})
+        yield SetPropertiesUpdate(updates={REBUILD_PROPERTY: Shape.of(after).written()})
 
 
-def _without_refs(real: TableMetadata) -> tuple[RemoveSnapshotRefUpdate, ...]:
-    return tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in real.refs if name.startswith(REBUILD_PREFIX))
+def _as_seen(view: TableView, built: TableView) -> tuple[TableRequirement, ...]:
+    """Require that the table is the one that was seen, and that nothing was built since."""
+    return (
+        *same_layout(view.current.metadata),
+        AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
+        AssertRefSnapshotId(ref=REBUILD_PREFIX + MAIN, snapshot_id=built.head),
+    )
+
+
+def _still_at(metadata: TableMetadata, ref: str) -> TableRequirement:
+    return AssertRefSnapshotId(ref=ref, snapshot_id=metadata.refs[ref].snapshot_id)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 
-from frazil.materialize.state import CHECKPOINT_TAG, Standing
-from frazil.model.errors import GroupApartError
+from frazil.materialize.state import CHECKPOINT_TAG, Standing, generation_of
+from frazil.model.errors import GroupApartError, StateLostError
 from frazil.model.progress import BatchRef
 from frazil.model.snapshot import Snapshot
-from frazil.model.summary import BATCH_ID, EPOCH, carries_state
+from frazil.model.summary import BATCH_ID, EPOCH, carries_state, state_in
 
 
 def tables_apart(group: str, tables: Sequence[Standing], why: str) -> GroupApartError:
@@ -37,9 +38,12 @@ def _newest_common(tables: Sequence[Standing]) -> tuple[BatchRef, dict[str, int]
 
 
 def _carriers(at: Standing) -> Iterator[Snapshot]:
-    """Yield the snapshots with a state that `main` has, or had before it was rolled back."""
+    """Yield the snapshots with a state that `main` has, or had before it was rolled back, since its last rebuild."""
     tagged = at.view.ancestry(at.view.tags.get(CHECKPOINT_TAG))
-    return (snapshot for snapshot in chain(at.view.ancestry(at.view.head), tagged) if carries_state(snapshot))
+    for snapshot in chain(at.view.ancestry(at.view.head), tagged):
+        with suppress(StateLostError):
+            if carries_state(snapshot) and state_in(snapshot).generation == generation_of(at.view):
+                yield snapshot
 
 
 def _batch(snapshot: Snapshot) -> BatchRef:

@@ -13,10 +13,11 @@ from frazil.materialize.epoch_tags import has_epoch_tags
 from frazil.materialize.evolve import NO_SCHEMAS
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.group.apart import tables_apart
+from frazil.materialize.group.rebuilt import changed_since_ready, is_ready, take_rebuilt
 from frazil.materialize.publish import Share, publish_decided, stage_branches
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, standing
 from frazil.materialize.verdicts import OvertakenError, loaded
-from frazil.model.errors import CountMismatchError, FencedError, GroupApartError
+from frazil.model.errors import CommitError, CountMismatchError, FencedError, GroupApartError
 from frazil.model.plan import BatchPlan
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
@@ -66,7 +67,7 @@ def _loaded(lake: Lake, spec: TableSpec, identifier: str) -> Standing:
 
 
 def _completed(lake: Lake, spec: TableSpec, ledger: Standing, behind: Sequence[Standing]) -> str:
-    """Publish the staged branches of the ledger's batch. Returns why that is not possible, or nothing.
+    """Publish the staged branches of the ledger's batch, or take its rebuild. Return why that cannot be, or nothing.
 
     A table that another process moves meanwhile is judged again.
     """
@@ -74,8 +75,12 @@ def _completed(lake: Lake, spec: TableSpec, ledger: Standing, behind: Sequence[S
     if problems:
         return "; ".join(problems)
     try:
+        if is_ready(behind[0], ledger.state.batch_id):  # then all of them are
+            for each in behind:
+                take_rebuilt(lake, spec, each)
+            return ""
         publish_decided(lake, [_share(lake, spec, ledger, each) for each in behind])
-    except (OvertakenError, FencedError):
+    except (OvertakenError, FencedError, CommitError):
         return ""
     except CountMismatchError as mismatch:
         return mismatch.what
@@ -90,6 +95,8 @@ def why_apart(ledger: Standing, behind: Standing) -> str:
         return f"{name} was rolled back"
     if behind.state.epoch + 1 != batch.epoch:
         return f"{name} is not one epoch behind the ledger, {ledger.view.identifier}"
+    if is_ready(behind, batch.batch_id):
+        return changed_since_ready(behind)
     branch = staged_branch(behind, batch.batch_id)
     if branch is None:
         return f"{name} has no branch with the ledger's batch: another tool dropped it"

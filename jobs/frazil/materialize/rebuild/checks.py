@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from frazil.materialize.foreign import count_foreign
+from frazil.materialize.changed_spec.applied_spec import TEXTS, applied_spec_of
+from frazil.materialize.foreign import changed_rows, count_foreign
 from frazil.materialize.plan import source_problems, together
+from frazil.materialize.read_again import can_be_rebuilt
 from frazil.materialize.rebuild.rebuilt_state import ends_of
 from frazil.materialize.rebuild.topics import Offsets
 from frazil.materialize.state import Standing, check_format
@@ -22,16 +24,27 @@ NEW_TABLE = "materialize the topic into another `table`"
 
 
 def check_spec(spec: TableSpec) -> None:
-    """Raise RebuildError for a table of a group."""
-    if spec.group is not None:
+    """Raise RebuildError for a table of a group with routes."""
+    if spec.group is not None and not can_be_rebuilt(spec):
         tables = ", ".join(route.table for route in spec.group.routes)
         raise RebuildError(
             f"{spec.identifier} belongs to the group of tables {spec.group.name} ({tables}), which have common offsets:"
-            " this release rebuilds and rewinds single tables only; nothing was changed",
-            hint="write another spec with the same topic, another `table` and other names in"
-            f" {'shapes' if spec.group.has_shapes else 'routes'}, materialize it, and let readers use its tables once"
-            " they are complete (`frazil status`). To have dead letters as rows, run `frazil dead-letters replay"
-            f" {spec.group.name}`",
+            " this release rebuilds and rewinds single tables and shapes only; nothing was changed",
+            hint="write another spec with the same topic, another `table` and other names in routes, materialize it,"
+            " and let readers use its tables once they are complete (`frazil status`). To have dead letters as rows,"
+            f" run `frazil dead-letters replay {spec.group.name}`",
+        )
+
+
+def check_shapes(spec: TableSpec, here: Standing) -> None:
+    """Raise RebuildError if the table belongs to a group with other tables than the spec says."""
+    applied = applied_spec_of(here.view.properties, table=spec.identifier)
+    had, wanted = "" if applied is None else applied.keys["shapes"], TEXTS["shapes"](spec)
+    if applied is not None and had != wanted:
+        raise RebuildError(
+            f"{spec.identifier}: a rebuild makes the same tables again: the table was made with the shapes"
+            f" {had or 'none'}, and {spec.source_file} says {wanted or 'none'}; nothing was changed",
+            hint=f"restore `shapes` in {spec.source_file}; or write another spec with the same topic and other tables",
         )
 
 
@@ -63,7 +76,7 @@ def _lost(
     for topic in facts:
         for number, origin in sorted(origins[topic.topic].items()):
             earliest = topic.partitions[number].earliest
-            if earliest > origin and _progress(state, topic.topic, number).counts.read:
+            if earliest > origin and _records(state, topic.topic, number):
                 yield RecordsLostError(
                     f"{spec.identifier}: the table has records of {topic.topic}-{number} from offset {origin} on, and"
                     f" the oldest record left in Kafka is {earliest}: the rows of {plural(earliest - origin, 'offset')}"
@@ -76,7 +89,7 @@ def _lost(
 def check_foreign(spec: TableSpec, here: Standing, *, before: ForeignChanges) -> None:
     """Raise RebuildError if others have changed rows of the table, after `before`: a rebuild undoes what they did."""
     changes = count_foreign(here)
-    if _figures(changes) == _figures(before):
+    if not changed_rows(changes, before):
         return
     raise RebuildError(
         f"{spec.identifier}: other writers have added {plural(changes.rows_added, 'row')} and removed"
@@ -84,10 +97,6 @@ def check_foreign(spec: TableSpec, here: Standing, *, before: ForeignChanges) ->
         " have, and nothing of this",
         hint="make sure that nothing has to stay deleted or changed, then run it again with --drop-foreign-changes",
     )
-
-
-def _figures(changes: ForeignChanges) -> tuple[int, ...]:
-    return changes.rows_added, changes.rows_removed, changes.unsourced_added, changes.sourced_removed
 
 
 def check_complete(spec: TableSpec, table: TableState, built: TableState) -> None:
@@ -99,9 +108,9 @@ def check_complete(spec: TableSpec, table: TableState, built: TableState) -> Non
         return
     for source in table.sources:
         for number, had in source.partitions.items():
-            has = _progress(built, source.topic, number)
-            if has.origin <= had.origin and has.counts.read < had.counts.read:
-                _too_few(spec, f"{source.topic}-{number}", had, has)
+            before, now = (_records(state, source.topic, number) for state in (table, built))
+            if _progress(built, source.topic, number).origin <= had.origin and now < before:
+                _too_few(spec, f"{source.topic}-{number}", before, now, end=had.next)
 
 
 def check_own(spec: TableSpec, here: Standing, built: Standing, *, begun: int | None, base: int | None) -> None:
@@ -151,14 +160,22 @@ def built_is_gone(spec: TableSpec) -> RebuildError:
     )
 
 
-def _too_few(spec: TableSpec, partition: str, had: PartitionProgress, has: PartitionProgress) -> NoReturn:
+def _too_few(spec: TableSpec, partition: str, had: int, has: int, *, end: int) -> NoReturn:
     raise RecordsLostError(
-        f"{spec.identifier}: the table was made of {plural(had.counts.read, 'record')} of {partition} up to offset"
-        f" {had.next}, and Kafka has {has.counts.read:,} of them: compaction removed the others. Readers see the table"
+        f"{spec.identifier}: the table was made of {plural(had, 'record')} of {partition} up to offset"
+        f" {end}, and Kafka has {has:,} of them: compaction removed the others. Readers see the table"
         " as it was",
         hint=f"{NEW_TABLE} to have what Kafka still has; `frazil rebuild --discard {spec.identifier}` drops what was"
         " built",
     )
+
+
+def _records(state: TableState, topic: str, number: int) -> int:
+    """Return how many records of a partition the table was made of; for a ledger, those of its group."""
+    if state.group is None:
+        return _progress(state, topic, number).counts.read
+    found = state.group.partitions.get(topic, {}).get(number)
+    return 0 if found is None else found.counts.read
 
 
 def _progress(state: TableState, topic: str, number: int) -> PartitionProgress:

@@ -1,7 +1,7 @@
 """Perform a rebuild: batches onto a branch, and then the one commit that makes the branch `main`.
 
 The steps of a batch see the branch as a new table with its own columns, state and dead letters (`ports.RebuildLake`),
-so a rebuild that was killed continues as any table does.
+so a rebuild that was killed continues as any table does. Those of a group are rebuilt together.
 """
 
 from __future__ import annotations
@@ -11,14 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from frazil.materialize.branches import given_up
-from frazil.materialize.changed_spec.applied_spec import (
-    TEXTS,
-    applied_by,
-    applied_spec_of,
-    naming_topics,
-    ordered_as,
-    spec_property,
-)
+from frazil.materialize.changed_spec.applied_spec import ordered_as
 from frazil.materialize.clients import Clients
 from frazil.materialize.dead_letters import (
     create_dead_letters,
@@ -28,8 +21,9 @@ from frazil.materialize.dead_letters import (
     reveal,
     tagged,
 )
+from frazil.materialize.group.complete import Places, complete
 from frazil.materialize.outcome import Outcome, Published
-from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.rebuild.build_run import BuildRun
 from frazil.materialize.rebuild.checks import (
     built_is_gone,
@@ -39,22 +33,18 @@ from frazil.materialize.rebuild.checks import (
     check_not_ahead,
     check_own,
     check_records,
+    check_shapes,
     check_spec,
     check_topics,
-    is_ahead,
 )
+from frazil.materialize.rebuild.continued import continues
 from frazil.materialize.rebuild.former_order import former_order, record, waits
-from frazil.materialize.rebuild.rebuilt_properties import DECIDED, LEFT_BEHIND
-from frazil.materialize.rebuild.rebuilt_state import (
-    ends_of,
-    offsets_in,
-    plan_of,
-    receipt_of,
-    state_after,
-    total_offsets,
-)
-from frazil.materialize.rebuild.rewind import Target, base_of, check_expired
-from frazil.materialize.rebuild.topics import Offsets, TopicsUpTo
+from frazil.materialize.rebuild.rebuilt_properties import DECIDED
+from frazil.materialize.rebuild.rebuilt_state import ends_of, offsets_in, total_offsets
+from frazil.materialize.rebuild.replaced import check_replaced, receipts_of, was_interrupted
+from frazil.materialize.rebuild.replacement import Replacement, read_so_far
+from frazil.materialize.rebuild.rewind import Target, bases_of, check_expired
+from frazil.materialize.rebuild.topics import Offsets, TopicsUpTo, origins_of
 from frazil.materialize.replay.request import REQUEST_PREFIX
 from frazil.materialize.sources import describe_topics
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, generation_property, standing
@@ -77,7 +67,7 @@ from frazil.model.progress import ForeignChanges, TableState
 from frazil.model.receipt import Receipt
 from frazil.model.snapshot import Snapshot
 from frazil.model.spec import TableSpec
-from frazil.model.summary import batch_of, state_in, store
+from frazil.model.summary import state_in
 from frazil.ports import RebuildLake
 
 MOVES = 20
@@ -96,7 +86,7 @@ class RebuildProgress:
 
 @dataclass(slots=True)
 class Rebuild:
-    """Rebuilds one table. `built` is the lake in which it is the branch.
+    """Rebuilds one table, or the tables of a group, whose ledger is `spec`. In the lake `built`, they are the branches.
 
     `max_rate` bounds the records a second, by a wait between batches. `report` is called after each batch. With
     `drop_foreign`, what others did to the rows is lost, and otherwise refused. `moves` is how often it tries to replace
@@ -114,32 +104,36 @@ class Rebuild:
     drop_foreign: bool = False
     moves: int = MOVES
     target: Target | None = None
-    _base: Snapshot | None = field(default=None, init=False)
+    others: Sequence[TableSpec] = ()
+    _bases: Mapping[str, Snapshot] = field(default_factory=dict, init=False)
+    """The snapshots that a rewind begins at, by table."""
     _begun: int | None = field(default=None, init=False)
     _started: float = field(init=False)
     _records: int = 0
     _offsets: int = 0
 
-    def perform(self) -> Receipt:
-        """Rebuild the table, from the beginning or from where an earlier process stopped.
+    def perform(self) -> list[Receipt]:
+        """Rebuild the tables, from the beginning or from where an earlier process stopped. Returns a receipt of each.
 
-        Readers see the table as it was until this returns. Raises RebuildError, RecordsLostError and SourceChangedError
-        if the topics cannot make the table again, ContendedError if a driver publishes faster than this can follow, and
-        what a batch raises.
+        Readers see the tables as they were until this returns. Raises RebuildError, RecordsLostError and
+        SourceChangedError if the topics cannot make them again, ContendedError if a driver publishes faster than this
+        can follow, and what a batch raises.
         """
         self._started = self.clock()
+        if (completed := self._completed()) is not None:
+            return completed
         here = self._begun_at(self._standing())
-        ensure_dead_letters(self.clients.lake, self.spec, here)
         self._begin(here)
-        self._begun = self._branch().view.head
+        self._begun = self._branches()[self.spec.identifier].view.head
         reason: Exception = CommitRejectedError("a driver kept publishing")
         for _ in range(self.moves):
-            check_not_ahead(self.spec, here, self._branch())
+            check_not_ahead(self.spec, self._ledger(here), self._ledger(self._branches()))
             built = self._read(here)
             here = self._checked()
-            if ends_of(built.state) != ends_of(here.state):
+            if ends_of(self._ledger(built).state) != ends_of(self._ledger(here).state):
                 continue
-            check_complete(ordered_as(self.spec, built.view.properties), here.state, built.state)
+            at, of_branch = self._ledger(here), self._ledger(built)
+            check_complete(ordered_as(self.spec, of_branch.view.properties), at.state, of_branch.state)
             try:
                 return self._replaced(here, built)
             except CommitError as failed:
@@ -152,134 +146,161 @@ class Rebuild:
             hint="pause the table (`frazil pause`), run the command again, which continues from here, and resume it",
         ) from reason
 
-    def _begun_at(self, here: Standing) -> Standing:
-        """Choose the snapshot that a rewind begins at. Raises if the table cannot be rebuilt from its topics."""
-        if self.target is not None:
-            facts = self._facts(here)
-            self._base, _ = base_of(self.spec, here, self.clients.topics, facts, self.target)
-            letters = self.clients.lake.load(self.spec.dead_letters_identifier)
-            expired = ExpiredLetters() if letters is None else expired_letters(letters, letters.head, tagged(letters))
-            check_expired(self.spec, self._base, expired, rows_uuid=here.view.uuid, now=self.clients.now())
-        return self._checked()
+    def _completed(self) -> list[Receipt] | None:
+        """Complete what an earlier process has decided: it replaced the ledger of a group, and not all other tables."""
+        before, here = self._loaded(), self._standing()
+        ledger = self._ledger(here)
+        if not was_interrupted(before, ledger.state.itself):
+            return None
+        self._reveal(ledger)
+        self.built.discard(self.spec.dead_letters_identifier)
+        return receipts_of(here, ledger.state.itself)
 
     @property
-    def _base_state(self) -> TableState | None:
-        return None if self._base is None else state_in(self._base)
+    def _specs(self) -> tuple[TableSpec, ...]:
+        return (self.spec, *self.others)
 
-    def _standing(self) -> Standing:
-        """Return the table as readers see it. Raises if it cannot be rebuilt at all."""
+    def _ledger(self, places: Places) -> Standing:
+        """The table, or the ledger of the group."""
+        return places[self.spec.identifier]
+
+    def _begun_at(self, here: Places) -> Places:
+        """Choose the snapshots that a rewind begins at. Raises if the tables cannot be rebuilt from their topics."""
+        lake, ledger = self.clients.lake, self._ledger(here)
+        if self.target is not None:
+            facts, others = self._facts(here), [here[each.identifier] for each in self.others]
+            self._bases = bases_of(self.spec, ledger, self.clients.topics, facts, self.target, others)
+            letters = lake.load(self.spec.dead_letters_identifier)
+            expired = ExpiredLetters() if letters is None else expired_letters(letters, letters.head, tagged(letters))
+            base = self._bases[self.spec.identifier]
+            check_expired(self.spec, base, expired, rows_uuid=ledger.view.uuid, now=self.clients.now())
+        checked = self._checked()
+        ensure_dead_letters(lake, self.spec, self._ledger(checked))
+        self._reveal(self._ledger(checked))
+        return checked
+
+    def _base_state(self, spec: TableSpec) -> TableState | None:
+        base = self._bases.get(spec.identifier)
+        return None if base is None else state_in(base)
+
+    def _loaded(self) -> Places:
+        """Return the tables as readers see them. Raises if they cannot be rebuilt at all."""
         check_spec(self.spec)
-        view = self.clients.lake.load(self.spec.identifier)
-        if view is None:
-            raise Misuse(
-                f"the catalog has no table {self.spec.identifier}, so there is nothing to rebuild",
-                hint="run `frazil materialize`, which creates it",
-            )
-        here = standing(view, pipeline=self.spec.pipeline)
-        check_topics(self.spec, here.state)
+        found = {}
+        for spec in self._specs:
+            view = self.clients.lake.load(spec.identifier)
+            if view is None:
+                raise Misuse(
+                    f"the catalog has no table {spec.identifier}, so there is nothing to rebuild",
+                    hint="run `frazil materialize`, which creates it",
+                )
+            found[spec.identifier] = standing(view, pipeline=spec.pipeline)
+            check_shapes(spec, found[spec.identifier])
+        return found
+
+    def _standing(self) -> Places:
+        """Return the tables as readers see them, all with the last batch. Raises as `_loaded`, and GroupApartError."""
+        here = complete(self.clients.lake, self.spec, self._loaded())
+        check_topics(self.spec, self._ledger(here).state)
         return here
 
-    def _checked(self) -> Standing:
-        """Return the table as readers see it. Raises if the topics cannot make its rows again."""
-        here, base = self._standing(), self._base_state
+    def _checked(self) -> Places:
+        """Return the tables as readers see them. Raises if the topics cannot make their rows again."""
+        here = self._standing()
         facts = self._facts(here)
-        check_records(self._spec_of(here), here, facts, self._begins(here, facts))
-        if not self.drop_foreign:
-            check_foreign(self.spec, here, before=ForeignChanges() if base is None else base.foreign)
+        for spec in self._specs:
+            at, base = here[spec.identifier], self._base_state(spec)
+            check_records(read_so_far(spec, at), at, facts, self._begins(here, facts))
+            if not self.drop_foreign:
+                check_foreign(spec, at, before=ForeignChanges() if base is None else base.foreign)
         return here
 
-    def _begins(self, here: Standing, facts: Sequence[TopicFacts]) -> Offsets:
+    def _begins(self, here: Places, facts: Sequence[TopicFacts]) -> Offsets:
         """Return the first offsets that are read again."""
-        origins, base = self._origins(here, facts), self._base_state
+        origins, base = self._origins(here, facts), self._base_state(self.spec)
         after = {s.topic: {n: p.next for n, p in s.partitions.items()} for s in (() if base is None else base.sources)}
         return {topic: {**each, **after.get(topic, {})} for topic, each in origins.items()}
 
-    def _spec_of(self, here: Standing) -> TableSpec:
-        """The spec of the branch: the topics that the table has read, for readers of Iceberg only."""
-        known = {source.topic for source in here.state.sources}
-        return replace(self.spec, topics=tuple(t for t in self.spec.topics if t in known), formats=("iceberg",))
+    def _facts(self, here: Places) -> Sequence[TopicFacts]:
+        return describe_topics(self.clients.topics, read_so_far(self.spec, self._ledger(here)))
 
-    def _facts(self, here: Standing) -> Sequence[TopicFacts]:
-        return describe_topics(self.clients.topics, self._spec_of(here))
+    def _origins(self, here: Places, facts: Sequence[TopicFacts]) -> Offsets:
+        return origins_of(self.spec, self._ledger(here), self.clients.topics, facts)
 
-    def _origins(self, here: Standing, facts: Sequence[TopicFacts]) -> Offsets:
-        """Return where the rebuilt table begins: where the table does, or where a changed `start` points."""
-        own = {s.topic: {n: p.origin for n, p in s.partitions.items()} for s in here.state.sources}
-        applied = applied_spec_of(here.view.properties, table=self.spec.identifier)
-        if applied is None or applied.keys["start"] == TEXTS["start"](self.spec):
-            return own
-        return {each.topic: self._started_again(here, each, own[each.topic]) for each in facts}
-
-    def _started_again(self, here: Standing, facts: TopicFacts, own: Mapping[int, int]) -> dict[int, int]:
-        first = self.clients.topics.first_offsets(facts, self.spec.start)
-        ends = ends_of(here.state)
-        return {n: min(first.get(n, origin), ends[facts.topic, n]) for n, origin in own.items()}
-
-    def _begin(self, here: Standing) -> None:
-        """Make the branch, or continue that of an earlier process, if it was built by the same spec.
+    def _begin(self, here: Places) -> None:
+        """Make the branches, or continue those of an earlier process, if they were built by the same spec.
 
         Records that an operator has decided about are not asked about again.
         """
-        if not self._continues(here):
+        if not all(
+            continues(self.built, spec, here[spec.identifier], self._bases.get(spec.identifier)) for spec in self._specs
+        ):
             self.discard()
             with self._refusals():
                 self._create(here)
         if self.built.load(self.spec.dead_letters_identifier) is None:
             create_dead_letters(self.built, self.spec)
-        decided = {name: here.view.properties[name] for name in DECIDED if name in here.view.properties}
+        properties = self._ledger(here).view.properties
+        decided = {name: properties[name] for name in DECIDED if name in properties}
         self.built.set_properties(self.spec.identifier, put=decided, remove=[PAUSED_PROPERTY])
 
-    def _continues(self, here: Standing) -> bool:
-        """Return whether an earlier process has begun the same."""
-        view = self.built.load(self.spec.identifier)
-        if view is None or is_ahead(standing(view, pipeline=self.spec.pipeline).state, here.state):
-            return False
-        of_table = {snapshot.id for snapshot in here.view.ancestry(here.view.head)}
-        fork = next((each.id for each in view.ancestry(view.head) if each.id in of_table), None)
-        if self._base is not None:
-            return fork == self._base.id
-        applied = applied_spec_of(view.properties, table=self.spec.identifier)
-        wanted = applied_by(ordered_as(naming_topics(self._spec_of(here), here.state), view.properties))
-        return fork is None and applied is not None and applied.keys == wanted.keys
-
-    def _create(self, here: Standing) -> None:
-        if self._base is None:
+    def _create(self, here: Places) -> None:
+        if not self._bases:
             self._run(here, self._first(here)).create()
             return
-        kept = {n: v for n, v in here.view.properties.items() if not n.startswith(REQUEST_PREFIX)}
-        properties = {**kept, **generation_property(state_in(self._base).generation)}
-        view = loaded(self.clients.lake, self.spec.identifier)  # as it is without what was dropped
-        try:
-            self.built.begin_at(view, self._base.id, tag=CHECKPOINT_TAG, properties=properties)
-        except CommitRejectedError:
-            check_base(self.spec, self._base, loaded(self.clients.lake, self.spec.identifier))
-            raise
+        for spec in self._specs:
+            base, properties = self._bases[spec.identifier], here[spec.identifier].view.properties
+            kept = {n: v for n, v in properties.items() if not n.startswith(REQUEST_PREFIX)}
+            given = {**kept, **generation_property(state_in(base).generation)}
+            view = loaded(self.clients.lake, spec.identifier)  # as it is without what was dropped
+            try:
+                self.built.begin_at(view, base.id, tag=CHECKPOINT_TAG, properties=given)
+            except CommitRejectedError:
+                check_base(spec, base, loaded(self.clients.lake, spec.identifier))
+                raise
 
     def discard(self) -> bool:
-        """Drop what was built. Return whether there was anything. Raises CommitError."""
-        gone = [self.built.discard(each) for each in (self.spec.identifier, self.spec.dead_letters_identifier)]
-        return any(gone)
+        """Drop what was built. Return whether there was anything. Raises CommitError.
 
-    def _run(self, here: Standing, first: Mapping[int, int] | None = None) -> BuildRun:
-        topics = TopicsUpTo(self.clients.topics, here.state, self._origins(here, self._facts(here)), first or {})
+        A rebuild that has replaced the ledger of a group is completed instead. No process can replace the ledger any
+        more once what was built of it is gone.
+        """
+        lake = self.clients.lake
+        made = bool(self.others) and all(lake.load(spec.identifier) is not None for spec in self._specs)
+        if made and self._completed() is not None:
+            return False
+        seen = {spec.identifier: lake.load(spec.identifier) for spec in self.others}
+        gone = [self.built.discard(self.spec.identifier)]
+        if made and self._completed() is not None:
+            return False
+        names = [self.spec.dead_letters_identifier, *seen]
+        return any([*gone, *(self.built.discard(each, seen=seen.get(each)) for each in names)])
+
+    def _run(self, here: Places, first: Mapping[int, int] | None = None) -> BuildRun:
+        state = self._ledger(here).state
+        topics = TopicsUpTo(self.clients.topics, state, self._origins(here, self._facts(here)), first or {})
         clients = replace(self.clients, lake=self.built, topics=topics, on_receipt=lambda receipt: None)
-        return BuildRun(self._spec_of(here), clients, self.writer)
+        spec, *others = (read_so_far(each, here[each.identifier]) for each in self._specs)
+        return BuildRun(spec, clients, self.writer, others=others)
 
-    def _read(self, here: Standing) -> Standing:
-        """Read the topics onto the branch, up to where the table has read them."""
-        first = self._first(here)
-        if first and waits(built := self._branch(), spec=self.spec):
-            record(self.built, self.spec, built, first)
-            self._read_all(self._run(here, first), here)
+    def _read(self, here: Places) -> Places:
+        """Read the topics onto the branches, up to where the tables have read them."""
+        firsts = self._firsts(here)
+        built = self._branches()
+        if any(waits(built[spec.identifier], spec=spec) for spec in self._specs if firsts[spec.identifier]):
+            for spec in self._specs:
+                if firsts[spec.identifier]:
+                    record(self.built, spec, built[spec.identifier], firsts[spec.identifier])
+            self._read_all(self._run(here, self._first(here)), here)
         self._read_all(self._run(here), here)
         return self._own(here)
 
-    def _read_all(self, run: BuildRun, here: Standing) -> None:
+    def _read_all(self, run: BuildRun, here: Places) -> None:
         while not isinstance(outcome := self._batch(run, here), NothingToDo):
             if isinstance(outcome, Published):
-                self._note(outcome, here.state)
+                self._note(outcome, self._ledger(here).state)
 
-    def _batch(self, run: BuildRun, here: Standing) -> Outcome:
+    def _batch(self, run: BuildRun, here: Places) -> Outcome:
         """Carry out a batch. Raises RebuildError if the branch is not the one that this process has begun."""
         self._own(here)
         try:
@@ -289,25 +310,34 @@ class Rebuild:
             self._own(here)  # if it is not, the batch failed because of that
             raise
 
-    def _own(self, here: Standing) -> Standing:
+    def _own(self, here: Places) -> Places:
         """Return what was built. Raises RebuildError if another process has dropped it, or begun another rebuild."""
-        built, base = self._branch(), self._base
-        check_own(self.spec, here, built, begun=self._begun, base=None if base is None else base.id)
+        built, base = self._branches(), self._bases.get(self.spec.identifier)
+        begun, at = None if base is None else base.id, self._ledger(built)
+        check_own(self.spec, self._ledger(here), at, begun=self._begun, base=begun)
         return built
 
-    def _first(self, here: Standing) -> Mapping[int, int]:
-        """Return the offsets that are read first; a rewind has the order that its snapshot has."""
-        return {} if self._base is not None else former_order(self.spec, here)
+    def _firsts(self, here: Places) -> Mapping[str, Mapping[int, int]]:
+        """Return the offsets that are read first, by table; a rewind has the order that its snapshots have."""
+        return {
+            spec.identifier: {} if self._bases else former_order(spec, here[spec.identifier]) for spec in self._specs
+        }
 
-    def _branch(self) -> Standing:
-        view = self.built.load(self.spec.identifier)
-        if view is None:
-            raise built_is_gone(self.spec)
-        return standing(view, pipeline=self.spec.pipeline)
+    def _first(self, here: Places) -> Mapping[int, int]:
+        return {number: offset for each in self._firsts(here).values() for number, offset in each.items()}
+
+    def _branches(self) -> Places:
+        found = {}
+        for spec in self._specs:
+            view = self.built.load(spec.identifier)
+            if view is None:
+                raise built_is_gone(spec)
+            found[spec.identifier] = standing(view, pipeline=spec.pipeline)
+        return found
 
     def _note(self, outcome: Published, table: TableState) -> None:
         receipt, state = outcome.receipt, outcome.standing.state
-        self._records += receipt.counts.read
+        self._records += (receipt.group or receipt.counts).read
         self._offsets += sum(each.end - each.start for each in receipt.ranges)
         seconds = self.clock() - self._started
         self.report(RebuildProgress(offsets_in(state), total_offsets(table, state), self._offsets, seconds))
@@ -325,57 +355,38 @@ class Rebuild:
                 f" `frazil rebuild --discard {self.spec.identifier}` drops what was built",
             ) from refused
 
-    def _replaced(self, here: Standing, built: Standing) -> Receipt:
-        """Make what was built the table, then its dead letters. Raises CommitError if the table is as it was."""
-        lake, identifier, letters = self.clients.lake, self.spec.identifier, self.spec.dead_letters_identifier
-        base = self._base_state
-        after = state_after(here.state, built.state, base, writer=self.writer, batch_id=self.clients.new_id())
-        head, uuid = built.view.head, here.view.uuid
-        assert head is not None  # noqa: S101 - a table that was created has a snapshot
-        plan = plan_of(here.state, after, identifier=identifier, uuid=uuid, head=head)
-        since, files = 0 if base is None else base.epoch, self._letter_files()
-        prepare_rebuilt(lake, letters, plan=plan, after=after, since=since, writer=self.writer, files=files)
-        receipt = receipt_of(identifier, after, base, built.view.snapshots[head])
-        stored = store(after, receipt)
-        with suppress(CommitUnknownError):
-            self.built.replace(
-                here.view,
-                built.view,
-                tag=CHECKPOINT_TAG,
-                summary=stored.summary,
-                document=stored.document,
-                put=self._properties(here, built, after),
-                remove=LEFT_BEHIND,
-                statistics=None if after.remembered is None else after.remembered.file,
+    def _replaced(self, here: Places, built: Places) -> list[Receipt]:
+        """Make what was built the tables, then their dead letters. Raises CommitError if the tables are as they were.
+
+        Of a group, the ledger decides. The others are ready before it is replaced, and take what is ready after that.
+        """
+        batch_id = self.clients.new_id()
+        first, *others = (
+            Replacement(
+                spec, here[spec.identifier], built[spec.identifier], self._base_state(spec), self.writer, batch_id
             )
-        published = self._snapshot_of(after)
-        reveal(lake, letters, state=after, rows=identifier, rows_uuid=uuid)
-        drop_others(lake, letters, plan=plan)
+            for spec in self._specs
+        )
+        lake, letters, after = self.clients.lake, self.spec.dead_letters_identifier, first.after
+        since, files = 0 if first.base is None else first.base.epoch, self._letter_files()
+        prepare_rebuilt(lake, letters, plan=first.plan, after=after, since=since, writer=self.writer, files=files)
+        for other in others:
+            other.make_ready(self.built)
+        with suppress(CommitUnknownError):
+            first.replace(self.built)
+        check_replaced(loaded(lake, self.spec.identifier), after)
+        now = self._standing()
+        self._reveal(self._ledger(now))
+        drop_others(lake, letters, plan=first.plan)
         self.built.discard(letters)
-        return replace(receipt, snapshot_id=published)
+        return receipts_of(now, after.itself)
+
+    def _reveal(self, ledger: Standing) -> None:
+        if ledger.state.batch_id:
+            lake, letters, view = self.clients.lake, self.spec.dead_letters_identifier, ledger.view
+            reveal(lake, letters, state=ledger.state, rows=self.spec.identifier, rows_uuid=view.uuid)
 
     def _letter_files(self) -> list[WrittenFile]:
         view = self.built.load(self.spec.dead_letters_identifier)
         assert view is not None  # noqa: S101 - the first batch made it
         return [file for each in view.ancestry(view.head) for file in self.built.added_files(view, each.id)]
-
-    def _properties(self, here: Standing, built: Standing, after: TableState) -> dict[str, str]:
-        """Return the properties of the rebuilt table that its branch has otherwise, or not.
-
-        They are of the whole spec, and an operator may have accepted bad records of the table meanwhile.
-        """
-        accepted = here.view.properties.get(ACCEPTED_PROPERTY)
-        kept = {} if accepted is None else {ACCEPTED_PROPERTY: accepted}
-        spec = naming_topics(replace(self._spec_of(here), formats=self.spec.formats), after)
-        spec = ordered_as(spec, built.view.properties)
-        applied = applied_spec_of(built.view.properties, table=spec.identifier)
-        recorded = applied_by(spec, None if self._base is None else applied)
-        recorded = recorded if applied is None else replace(recorded, offsets_first=applied.offsets_first)
-        return {**kept, **spec_property(recorded), **generation_property(after.generation)}
-
-    def _snapshot_of(self, after: TableState) -> int:
-        view = loaded(self.clients.lake, self.spec.identifier)
-        for snapshot in view.ancestry(view.head):
-            if batch_of(snapshot) == after.itself:
-                return snapshot.id
-        raise CommitRejectedError("the commit that replaces the table was not found")

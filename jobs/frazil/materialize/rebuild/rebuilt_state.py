@@ -87,7 +87,15 @@ def receipt_of(identifier: str, after: TableState, base: TableState | None, head
         files=head.figure("total-data-files"),
         truncated_nanos=0,
         complete_through=after.complete_through,
+        group=_of_group(after, base),
     )
+
+
+def _of_group(after: TableState, base: TableState | None) -> Counts | None:
+    if after.group is None:
+        return None
+    before = None if base is None else base.group
+    return after.group.total() if before is None else after.group.total() - before.total()
 
 
 def _range(topic: str, number: int, at: PartitionProgress, before: PartitionProgress | None) -> RangeReceipt:

@@ -21,7 +21,7 @@ from frazil.model.plan import TopicFacts
 from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot
 from frazil.model.spec import StartTimestamp, TableSpec
-from frazil.model.summary import carries_state, state_in
+from frazil.model.summary import batch_of, carries_state, state_in
 from frazil.ports import Topics
 
 
@@ -47,20 +47,42 @@ class ToOffsets:
 Target = ToEarliest | ToTimestamp | ToOffsets
 
 
-def base_of(
-    spec: TableSpec, here: Standing, topics: Topics, facts: Sequence[TopicFacts], target: Target
-) -> tuple[Snapshot, TableState]:
-    """Return the snapshot to begin at. Raises Misuse for offsets that cannot be, RebuildError if there is none."""
+def bases_of(
+    spec: TableSpec,
+    here: Standing,
+    topics: Topics,
+    facts: Sequence[TopicFacts],
+    target: Target,
+    others: Sequence[Standing] = (),
+) -> Mapping[str, Snapshot]:
+    """Return the snapshots to begin at, by table: those of one batch, in a group, of which `here` is the ledger.
+
+    Raises Misuse for offsets that cannot be, and RebuildError if there is none.
+    """
+    there = {each.view.identifier: {batch_of(s): s for s in _carriers(each)} for each in others}
+    states = [found for found in _states(here) if all(batch_of(found[0]) in batches for batches in there.values())]
+    base = _base(spec, here, topics, facts, target, states)
+    return {spec.identifier: base, **{name: batches[batch_of(base)] for name, batches in there.items()}}
+
+
+def _base(
+    spec: TableSpec,
+    here: Standing,
+    topics: Topics,
+    facts: Sequence[TopicFacts],
+    target: Target,
+    states: Sequence[tuple[Snapshot, TableState]],
+) -> Snapshot:
     match target:
         case ToEarliest():
-            kept = takewhile(lambda each: _is_in_kafka(each[1], here.state, facts), _states(here))
+            kept = takewhile(lambda each: _is_in_kafka(each[1], here.state, facts), states)
             found = next(iter(deque(kept, maxlen=1)), None)
         case ToTimestamp(at):
             first = {each.topic: topics.first_offsets(each, StartTimestamp(at)) for each in facts}
-            found = _newest_before(here, first)
+            found = _newest_before(states, first)
         case ToOffsets(offsets):
             _check_offsets(spec, here.state, offsets)
-            found = _newest_before(here, offsets)
+            found = _newest_before(states, offsets)
     if found is None:
         raise RebuildError(
             f"{spec.identifier}: the table has no snapshot from before that any more",
@@ -71,7 +93,7 @@ def base_of(
             f"{spec.identifier}: there is nothing to read again: the table's last batch ends there",
             hint="rewind to an earlier time or offset; `frazil status` shows when the last batch ended",
         )
-    return found
+    return found[0]
 
 
 def check_expired(spec: TableSpec, base: Snapshot, expired: ExpiredLetters, *, rows_uuid: str, now: datetime) -> None:
@@ -91,13 +113,18 @@ def check_expired(spec: TableSpec, base: Snapshot, expired: ExpiredLetters, *, r
 
 def _states(here: Standing) -> Iterator[tuple[Snapshot, TableState]]:
     """Yield the snapshots of the table that carry its state, newest first."""
-    for snapshot in here.view.ancestry(here.view.head):
-        if carries_state(snapshot):
-            yield snapshot, state_in(snapshot)
+    for snapshot in _carriers(here):
+        yield snapshot, state_in(snapshot)
 
 
-def _newest_before(here: Standing, offsets: Offsets) -> tuple[Snapshot, TableState] | None:
-    return next((found for found in _states(here) if _is_before(_nexts(found[1]), offsets)), None)
+def _carriers(here: Standing) -> Iterator[Snapshot]:
+    return (snapshot for snapshot in here.view.ancestry(here.view.head) if carries_state(snapshot))
+
+
+def _newest_before(
+    states: Sequence[tuple[Snapshot, TableState]], offsets: Offsets
+) -> tuple[Snapshot, TableState] | None:
+    return next((found for found in states if _is_before(_nexts(found[1]), offsets)), None)
 
 
 def _is_before(nexts: Mapping[tuple[str, int], int], offsets: Offsets) -> bool:

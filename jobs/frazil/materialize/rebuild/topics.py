@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from frazil.materialize.changed_spec.applied_spec import TEXTS, applied_spec_of
+from frazil.materialize.rebuild.rebuilt_state import ends_of
+from frazil.materialize.state import Standing
 from frazil.model.plan import PartitionFacts, TopicFacts
 from frazil.model.progress import SourceProgress, TableState
-from frazil.model.spec import Start
+from frazil.model.spec import Start, TableSpec
 from frazil.ports import Topics
 
 Offsets = Mapping[str, Mapping[int, int]]
 """Offsets by topic and partition."""
+
+
+def origins_of(spec: TableSpec, here: Standing, topics: Topics, facts: Sequence[TopicFacts]) -> Offsets:
+    """Return where a rebuilt table begins: where the table does, or where a changed `start` points."""
+    own = {s.topic: {n: p.origin for n, p in s.partitions.items()} for s in here.state.sources}
+    applied = applied_spec_of(here.view.properties, table=spec.identifier)
+    if applied is None or applied.keys["start"] == TEXTS["start"](spec):
+        return own
+    return {each.topic: _started_again(spec, here, topics, each, own[each.topic]) for each in facts}
+
+
+def _started_again(
+    spec: TableSpec, here: Standing, topics: Topics, facts: TopicFacts, own: Mapping[int, int]
+) -> dict[int, int]:
+    first, ends = topics.first_offsets(facts, spec.start), ends_of(here.state)
+    return {n: min(first.get(n, origin), ends[facts.topic, n]) for n, origin in own.items()}
 
 
 @dataclass(frozen=True, slots=True)

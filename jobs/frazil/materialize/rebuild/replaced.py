@@ -1,0 +1,31 @@
+"""Tables that were replaced by their rebuild: what their snapshots say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from frazil.materialize.group.complete import Places
+from frazil.materialize.group.rebuilt import is_ready
+from frazil.model.errors import CommitRejectedError
+from frazil.model.progress import BatchRef, TableState
+from frazil.model.receipt import Receipt
+from frazil.model.snapshot import TableView
+from frazil.model.summary import batch_of, receipt_in
+
+
+def check_replaced(view: TableView, after: TableState) -> None:
+    """Raise CommitRejectedError if the commit that replaces the table has not landed."""
+    if all(batch_of(snapshot) != after.itself for snapshot in view.ancestry(view.head)):
+        raise CommitRejectedError("the commit that replaces the table was not found")
+
+
+def was_interrupted(before: Places, batch: BatchRef) -> bool:
+    """Return whether a rebuild had replaced the ledger of a group, with this batch, and not yet all other tables."""
+    return any(is_ready(each, batch.batch_id) for each in before.values())
+
+
+def receipts_of(here: Places, batch: BatchRef) -> list[Receipt]:
+    """Return the receipts of the snapshots of a batch, which the tables have."""
+    found = (next(each for each in at.view.ancestry(at.view.head) if batch_of(each) == batch) for at in here.values())
+    receipts = ((receipt_in(snapshot), snapshot.id) for snapshot in found)
+    return [replace(receipt, snapshot_id=snapshot) for receipt, snapshot in receipts if receipt is not None]

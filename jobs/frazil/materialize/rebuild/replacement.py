@@ -1,0 +1,106 @@
+"""What a rebuild makes of one table: its next state, its properties, and the receipt of the snapshot that has both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from frazil.materialize.changed_spec.applied_spec import (
+    applied_by,
+    applied_spec_of,
+    naming_topics,
+    ordered_as,
+    spec_property,
+)
+from frazil.materialize.epoch_tags import epoch_tag, has_epoch_tags
+from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY
+from frazil.materialize.rebuild.rebuilt_properties import LEFT_BEHIND
+from frazil.materialize.rebuild.rebuilt_state import plan_of, receipt_of, state_after
+from frazil.materialize.state import CHECKPOINT_TAG, Standing, generation_property
+from frazil.model.plan import BatchPlan
+from frazil.model.progress import TableState
+from frazil.model.receipt import Receipt
+from frazil.model.spec import TableSpec
+from frazil.model.summary import REPLACES, store
+from frazil.ports import RebuildLake
+
+
+def read_so_far(spec: TableSpec, here: Standing) -> TableSpec:
+    """Return the spec of the branch: the topics that the table has read, for readers of Iceberg only."""
+    known = {source.topic for source in here.state.sources}
+    return replace(spec, topics=tuple(t for t in spec.topics if t in known), formats=("iceberg",))
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """One table as readers see it, and what was built. `base` is the state that a rewind begins at."""
+
+    spec: TableSpec
+    here: Standing
+    built: Standing
+    base: TableState | None
+    writer: str
+    batch_id: str
+
+    @property
+    def after(self) -> TableState:
+        return state_after(self.here.state, self.built.state, self.base, writer=self.writer, batch_id=self.batch_id)
+
+    @property
+    def plan(self) -> BatchPlan:
+        """The batch that the rebuild is."""
+        uuid, head = self.here.view.uuid, self._head
+        return plan_of(self.here.state, self.after, identifier=self.spec.identifier, uuid=uuid, head=head)
+
+    @property
+    def receipt(self) -> Receipt:
+        snapshots = self.built.view.snapshots
+        return receipt_of(self.spec.identifier, self.after, self.base, snapshots[self._head])
+
+    @property
+    def _head(self) -> int:
+        head = self.built.view.head
+        assert head is not None  # noqa: S101 - a table that was created has a snapshot
+        return head
+
+    def make_ready(self, lake: RebuildLake) -> None:
+        """Leave it beside the table, which takes it once the ledger of its group is replaced. Raises CommitError."""
+        stored = store(self.after, self.receipt)
+        lake.make_ready(
+            self.here.view,
+            self.built.view,
+            summary={**stored.summary, REPLACES: str(self.here.view.head)},
+            document=stored.document,
+            put=self._properties,
+            remove=LEFT_BEHIND,
+        )
+
+    def replace(self, lake: RebuildLake) -> None:
+        """Make it the table that readers see. Raises CommitError."""
+        after = self.after
+        stored = store(after, self.receipt)
+        lake.replace(
+            self.here.view,
+            self.built.view,
+            tags=[CHECKPOINT_TAG, *([epoch_tag(after.epoch)] if has_epoch_tags(self.spec) else [])],
+            summary=stored.summary,
+            document=stored.document,
+            put=self._properties,
+            remove=LEFT_BEHIND,
+            statistics=None if after.remembered is None else after.remembered.file,
+        )
+
+    @property
+    def _properties(self) -> Mapping[str, str]:
+        """The properties of the rebuilt table that its branch has otherwise, or not.
+
+        They are of the whole spec, and an operator may have accepted bad records of the table meanwhile.
+        """
+        accepted = self.here.view.properties.get(ACCEPTED_PROPERTY)
+        kept = {} if accepted is None else {ACCEPTED_PROPERTY: accepted}
+        spec = replace(read_so_far(self.spec, self.here), formats=self.spec.formats)
+        spec = ordered_as(naming_topics(spec, self.after), self.built.view.properties)
+        applied = applied_spec_of(self.built.view.properties, table=spec.identifier)
+        recorded = applied_by(spec, None if self.base is None else applied)
+        recorded = recorded if applied is None else replace(recorded, offsets_first=applied.offsets_first)
+        return {**kept, **spec_property(recorded), **generation_property(self.after.generation)}
