@@ -72,7 +72,7 @@ class Changes:
 class _Parts:
     """Envelopes as arrays. `words` are indexes of `_WORDS`, -1 for any other operation."""
 
-    words: npt.NDArray[np.int32]
+    words: npt.NDArray[np.int8]
     after: Images
     fields: Mapping[str, pa.Array]
 
@@ -86,9 +86,10 @@ class _Parts:
         return pc.struct_field(self.fields[first], rest) if rest else self.fields[first]
 
     def are(self, *words: str) -> Flags:
-        is_one = np.zeros(len(_WORDS) + 1, np.bool_)  # the last one is at -1
-        is_one[[_WORDS.index(word) for word in words]] = True
-        return is_one[self.words]
+        found: Flags = np.zeros(len(self.words), np.bool_)
+        for word in words:
+            found |= self.words == _WORDS.index(word)
+        return found
 
     def __len__(self) -> int:
         return len(self.words)
@@ -200,7 +201,7 @@ class Envelopes:
 
 def _parts(envelopes: pa.RecordBatch, is_tombstone: Flags | None) -> _Parts:
     fields = dict(zip(envelopes.schema.names, envelopes.columns, strict=True))
-    words = pc.index_in(fields["op"], pa.array(OPERATIONS, fields["op"].type)).fill_null(-1).to_numpy()
+    words = pc.index_in(fields["op"], pa.array(OPERATIONS, fields["op"].type)).fill_null(-1).to_numpy().astype(np.int8)
     if is_tombstone is not None:
         words = np.where(is_tombstone, _WORDS.index(TOMBSTONE), words)
     return _Parts(words, images_of(fields["after"]), fields)
@@ -230,12 +231,14 @@ def _without_marked(images: pa.RecordBatch, marks: Mapping[str, Flags]) -> pa.Re
 
 def _source_time(parts: _Parts) -> pa.Array:
     """Return when the database made each change, as exactly as the envelope says it."""
-    wanted = pa.timestamp("us", "UTC")
     source = parts.fields.get("source")
     units = {"ts_us": MICRO, "ts_ms": MILLI}
-    known = [] if source is None else [name for name in units if source.type.get_field_index(name) >= 0]
-    times = [numeric_times.timestamp(units[name])(parts.field(f"source.{name}")).values for name in known]
-    return pc.coalesce(*times).view(wanted) if times else pa.nulls(len(parts), wanted)
+    times = pa.nulls(len(parts), pa.timestamp("us"))
+    for name in () if source is None else [each for each in units if source.type.get_field_index(each) >= 0]:
+        if times.null_count:
+            found = numeric_times.timestamp(units[name])(parts.field(f"source.{name}")).values
+            times = pc.coalesce(times, found) if times.null_count < len(times) else found
+    return times.view(pa.timestamp("us", "UTC"))
 
 
 def no_envelopes(records: int) -> tuple[Reject, ...]:

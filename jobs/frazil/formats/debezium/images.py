@@ -45,6 +45,12 @@ def images_of(field: pa.Array) -> Images:
     has = flags(field.is_valid())
     at = np.where(has, np.cumsum(has) - 1, -1)
     if pa.types.is_large_list(field.type):
-        return Images(tuple(field.flatten().flatten()), at)
+        return Images(tuple(_elements(field, int(has.sum())).flatten()), at)
     present = field if field.null_count == 0 else field.filter(pa.array(has))
     return Images(tuple(present.flatten()) if pa.types.is_struct(field.type) else (present,), at)
+
+
+def _elements(lists: pa.LargeListArray, count: int) -> pa.Array:
+    """Return the elements of lists, `count` of which are not null. Arrow's own `flatten` copies each run of these."""
+    first, last = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
+    return lists.values.slice(first, count) if last - first == count else lists.flatten()

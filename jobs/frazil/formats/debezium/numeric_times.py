@@ -48,6 +48,8 @@ def _time_of_day(given: pa.Array, *, unit_nanos: int) -> Converted:
 
 
 def _timestamp(given: pa.Array, *, unit_nanos: int) -> Converted:
+    if unit_nanos == 1000 and pa.types.is_int64(given.type):
+        return Converted(given.view(pa.timestamp("us")))
     numbers, is_there = _longs(given)
     most = _LONGS.max // max(1, unit_nanos // 1000)
     is_bad = is_there & ((numbers > most) | (numbers < -most))

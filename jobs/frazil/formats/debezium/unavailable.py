@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from frazil.formats.debezium.converted import Flags, flags
 from frazil.formats.families import is_list
+from frazil.records import value_ends
 
 
 def unavailable(values: pa.Array, placeholder: bytes) -> Flags:
@@ -30,9 +31,15 @@ def unavailable(values: pa.Array, placeholder: bytes) -> Flags:
 
 
 def _equal(values: pa.Array, wanted: bytes) -> Flags:
-    text = pa.types.is_large_string(values.type)
-    found = pc.equal(values, pa.scalar(wanted.decode(errors="replace") if text else wanted, values.type))
-    return flags(found) if pc.any(found).as_py() else np.zeros(len(values), np.bool_)
+    text = wanted.decode(errors="replace") if pa.types.is_large_string(values.type) else None
+    if not _have_length(values, len(wanted if text is None else text.encode())):
+        return np.zeros(len(values), np.bool_)
+    return flags(pc.equal(values, pa.scalar(wanted if text is None else text, values.type)))
+
+
+def _have_length(values: pa.Array, length: int) -> bool:
+    """Return whether any of the texts or bytes has this length in bytes. Few columns without the placeholder do."""
+    return bool((np.diff(value_ends(values)) == length).any())
 
 
 def _lists(lists: pa.LargeListArray, placeholder: bytes) -> Flags:
