@@ -1,13 +1,13 @@
 """All stacks of one environment, wired: `python -m infra.app --environment NAME --out FOLDER` writes them.
 
     network ─────────────────────────────┐
-    confluent ─► lake ─► secrets ────────┴─► jobs
+    confluent ─► lake ─► secrets ────────┴─► jobs ─► exports
         │          │        └─► connectors
         └──────────┼──────────────┘
                    └───► snowflake
 
 Without `kafka.confluent` the stacks confluent and connectors are absent; without packed artefacts the stack jobs is;
-without `snowflake` that of its name. It comes last: the tables that it attaches to must be there.
+without `exports` or `snowflake` that of its name. Snowflake comes last: the tables that it attaches to must be there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +23,7 @@ from frazil.model.errors import SettingError
 from frazil.model.spec import TableSpec
 from frazil.specs.load import load_tables
 from frazil.specs.policies import missing_keys
-from infra.artefacts.artefact import Artefacts, read_manifest
+from infra.artefacts.artefact import NOTHING, Artefacts, read_manifest
 from infra.cdk import App, Stack
 from infra.components.kafka import Kafka, external
 from infra.components.key_rotation import NOT_PACKED, Code
@@ -32,17 +33,26 @@ from infra.settings.file import load_environment
 from infra.settings.model import ConfluentKafka, EnvironmentSettings
 from infra.stacks.confluent import ConfluentStack
 from infra.stacks.connectors import ConnectorsStack
+from infra.stacks.exports import ExportsStack
 from infra.stacks.jobs import JobsStack
 from infra.stacks.lake import LakeStack
 from infra.stacks.network import NetworkStack
 from infra.stacks.secrets import SecretsStack
 from infra.stacks.snowflake import AbandonedSnowflakeStack, SnowflakeStack
+from infra.wanted.exports import OF_THE_ENVIRONMENT, WantedExport, have_links, wanted_exports
 
 TABLES = Path(__file__).parents[1] / "tables"
+EXPORTS = Path(__file__).parents[1] / "exports"
 Purpose = Literal["apply", "destroy", "abandon-snowflake"]
 """`abandon-snowflake` is only the stack of that name, without resources: an apply destroys what its state has."""
-OF_THE_ENVIRONMENT = "of_the_environment"
-"""Placeholder for the environment's database, whose name may be known to Terraform only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The specs of an environment."""
+
+    tables: tuple[TableSpec, ...]
+    exports: tuple[WantedExport, ...]
 
 
 def build(
@@ -51,6 +61,7 @@ def build(
     artefacts: Artefacts | None,
     *,
     tables: Path = TABLES,
+    exports: Path = EXPORTS,
     listed: Collection[str] | None = None,
     code: Code = NOT_PACKED,
     purpose: Purpose = "apply",
@@ -59,13 +70,14 @@ def build(
 
     `listed` are the tables that are in Glue, where that is known: Snowflake attaches to no other. `code` is that of
     the function that rotates keys. Stacks that are destroyed ask no service for anything: it may be gone.
-    Raises SettingError or SpecError where settings or table specs are wrong, or where a stack breaks a rule.
+    Raises SettingError or SpecError where settings or specs are wrong, or where a stack breaks a rule.
     """
     app = App(outdir=str(out))
     if purpose == "abandon-snowflake":
         AbandonedSnowflakeStack(app, settings)
     else:
-        _all_stacks(app, settings, artefacts, read_tables(tables), listed=listed, code=code, purpose=purpose)
+        wanted = Wanted(read_tables(tables), wanted_exports(settings, exports, os.environ))
+        _all_stacks(app, settings, artefacts, wanted, listed=listed, code=code, purpose=purpose)
     if settings.permissions_boundary is not None:
         _bound_roles(app, settings.permissions_boundary)
     synthesize(app, production=settings.production)
@@ -76,22 +88,23 @@ def _all_stacks(
     app: App,
     settings: EnvironmentSettings,
     artefacts: Artefacts | None,
-    specs: Sequence[TableSpec],
+    wanted: Wanted,
     *,
     listed: Collection[str] | None,
     code: Code,
     purpose: Purpose,
 ) -> None:
+    specs = wanted.tables
     if purpose == "apply":
         _check_policy_keys(settings, specs)
     network = NetworkStack(app, settings)
     confluent, kafka = _kafka(app, settings, specs)
-    lake = LakeStack(app, settings, kafka=kafka)
+    lake = LakeStack(app, settings, kafka=kafka, links=have_links(wanted.exports))
     secrets = SecretsStack(app, settings, lake=lake, kafka=kafka, code=code)
     if confluent is not None and isinstance(settings.kafka, ConfluentKafka):
         ConnectorsStack(app, settings, kafka=settings.kafka, confluent=confluent, lake=lake, secrets=secrets)
     if artefacts is not None:
-        JobsStack(
+        jobs = JobsStack(
             app,
             settings,
             network=network,
@@ -101,6 +114,15 @@ def _all_stacks(
             artefacts=artefacts,
             tables=specs,
         )
+        if wanted.exports:
+            ExportsStack(
+                app,
+                settings,
+                lake=lake,
+                alarms_topic_arn=jobs.alarms_topic_arn,
+                exports=wanted.exports,
+                packed=artefacts.exports or NOTHING,
+            )
     if settings.snowflake is not None:
         there = [spec for spec in specs if listed is None or spec.table in listed]
         user_keys = secrets.user_keys if purpose == "apply" else {}

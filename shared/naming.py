@@ -58,6 +58,11 @@ def cloud_secret_name(environment: str) -> str:
     return _path(environment, "cloud")
 
 
+def link_key_secret_name(environment: str) -> str:
+    """The secret that holds the key that signs links to exported files."""
+    return _path(environment, "link-key")
+
+
 def snowflake_secret_name(environment: str, word: str) -> str:
     """The secret that holds the key pair of a user of Snowflake."""
     return _path(environment, "snowflake", word)

@@ -28,18 +28,24 @@ class Artefact:
         return f"{PREFIX}/{self.sha256}/{self.file}"
 
 
+NOTHING = Artefact("none", "0" * 64, 0)
+"""In the place of what is not packed on this machine: enough to read the outputs of a stack, or to destroy it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Artefacts:
-    """All that a job run fetches, beside its configuration."""
+    """All that a job run fetches, beside its configuration, and the export function if the environment has exports."""
 
     environment: Artefact
     frazil: Artefact
     start: Artefact
     tables: Artefact
+    exports: Artefact | None = None
 
     @property
     def all(self) -> tuple[Artefact, ...]:
-        return (self.environment, self.frazil, self.start, self.tables)
+        exports = () if self.exports is None else (self.exports,)
+        return (self.environment, self.frazil, self.start, self.tables, *exports)
 
 
 def artefact_of(file: Path) -> Artefact:
@@ -63,4 +69,4 @@ def read_manifest(path: Path) -> Artefacts:
             f"there is no manifest of artefacts: {path}",
             hint="run `scripts/deploy.sh plan`, which packs them",
         ) from error
-    return Artefacts(**{kind: Artefact(**fields) for kind, fields in kinds.items()})
+    return Artefacts(**{kind: Artefact(**fields) for kind, fields in kinds.items() if fields is not None})

@@ -90,20 +90,24 @@ class Alarms(Construct):
 
     def add(self, spec: AlarmSpec) -> None:
         """Create the alarm, which notifies the topic when it begins and when it ends."""
-        alarm = aws.CloudwatchMetricAlarm(
-            self,
-            spec.word,
-            alarm_name=naming.resource_name(self._environment, spec.word),
-            alarm_description=spec.meaning,
-            comparison_operator="GreaterThanThreshold" if spec.at_least is None else "LessThanThreshold",
-            threshold=spec.threshold,
-            evaluation_periods=spec.times,
-            treat_missing_data="breaching" if spec.is_without_data else "notBreaching",
-            metric_query=_watched(spec),
-            alarm_actions=[self.topic_arn],
-            ok_actions=[self.topic_arn],
-        )
-        self.arns.append(alarm.arn)
+        self.arns.append(add_alarm(self, spec, environment=self._environment, topic_arn=self.topic_arn).arn)
+
+
+def add_alarm(scope: Construct, spec: AlarmSpec, *, environment: str, topic_arn: str) -> aws.CloudwatchMetricAlarm:
+    """Create an alarm that notifies a topic."""
+    return aws.CloudwatchMetricAlarm(
+        scope,
+        spec.word,
+        alarm_name=naming.resource_name(environment, spec.word),
+        alarm_description=spec.meaning,
+        comparison_operator="GreaterThanThreshold" if spec.at_least is None else "LessThanThreshold",
+        threshold=spec.threshold,
+        evaluation_periods=spec.times,
+        treat_missing_data="breaching" if spec.is_without_data else "notBreaching",
+        metric_query=_watched(spec),
+        alarm_actions=[topic_arn],
+        ok_actions=[topic_arn],
+    )
 
 
 def _watched(spec: AlarmSpec) -> aws.CloudwatchMetricAlarm_MetricQuery:

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from infra.cdk import Construct
-from infra.permissions.iam import EVERYBODY, Conditions, Policy, Statement, tls_only
+from infra.permissions.iam import EVERYBODY, Conditions, Policy, Principal, Statement, tls_only
 from infra.resources import aws
+
+CLOUDFRONT = Principal(services=("cloudfront.amazonaws.com",))
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A folder that CloudFront may read, for the distributions with these ARNs."""
+
+    folder: str
+    distributions: str
 
 
 class Bucket(Construct):
     """A private, versioned bucket, encrypted with one key. Its account owns all objects; access requires TLS.
 
-    `lifecycle` says what leaves it by itself. Outside production Terraform may destroy it with all that is in it.
+    `lifecycle` says what leaves it by itself, `served` what CloudFront may read. Outside production Terraform may
+    destroy it with all that is in it.
     """
 
     def __init__(
@@ -25,6 +37,7 @@ class Bucket(Construct):
         key_arn: str,
         production: bool,
         lifecycle: Sequence[aws.S3BucketLifecycleConfiguration_Rule],
+        served: Served | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.bucket = aws.S3Bucket(
@@ -35,7 +48,8 @@ class Bucket(Construct):
         private = self._keep_private()
         self._encrypt(key_arn)
         versions = self._keep_versions()
-        policy = Policy((tls_only(self.arn), _recent_tls_only(self.arn), *_this_encryption_only(self.arn, key_arn)))
+        denied = (tls_only(self.arn), _recent_tls_only(self.arn), *_this_encryption_only(self.arn, key_arn))
+        policy = Policy((*denied, *(() if served is None else (_may_serve(self.arn, served),))))
         aws.S3BucketPolicy(self, "policy", bucket=self.name, policy=policy.json, depends_on=[private])
         aws.S3BucketLifecycleConfiguration(
             self, "lifecycle", bucket=self.name, rule=list(lifecycle), depends_on=[versions]
@@ -67,6 +81,16 @@ class Bucket(Construct):
     def _keep_versions(self) -> aws.S3BucketVersioning:
         enabled = aws.S3BucketVersioning_VersioningConfiguration(status="Enabled")
         return aws.S3BucketVersioning(self, "versioning", bucket=self.name, versioning_configuration=enabled)
+
+
+def _may_serve(bucket_arn: str, served: Served) -> Statement:
+    return Statement(
+        sid="LinksOfOurs",
+        principal=CLOUDFRONT,
+        actions=("s3:GetObject",),
+        resources=(f"{bucket_arn}/{served.folder}/*",),
+        conditions={"ArnLike": {"aws:SourceArn": served.distributions}},
+    )
 
 
 def _recent_tls_only(bucket_arn: str) -> Statement:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from infra.cdk import Construct
+from infra.cdk import Construct, Resource
 from infra.components.region import Region
 from infra.components.role import Role
 from infra.permissions.iam import Policy, Statement, trust_service
@@ -23,17 +23,21 @@ TRIES_AGAIN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A schedule named `word`, which calls the ARN `target` with the input `asked`."""
+    """A schedule named `word`, which calls the ARN `target` with the input `asked`.
+
+    `time_zone` None: UTC.
+    """
 
     word: str
     description: str
     expression: str
     target: str
     asked: Mapping[str, Any]
+    time_zone: str | None = None
 
 
 class JobSchedules(Construct):
-    """Schedules of one group, with one role that may make all of their calls."""
+    """Schedules of one group, with one role that may make all of their calls. Both are named after words."""
 
     def __init__(
         self,
@@ -43,28 +47,31 @@ class JobSchedules(Construct):
         *,
         environment: str,
         region: Region,
+        group: str = "jobs",
+        role: str = "schedules",
     ) -> None:
         super().__init__(scope, construct_id)
         self._environment = environment
         self._region = region
-        self.group = aws.SchedulerScheduleGroup(self, "group", name=naming.resource_name(environment, "jobs"))
+        self.group = aws.SchedulerScheduleGroup(self, "group", name=naming.resource_name(environment, group))
+        self._role_word = role
 
-    def keep(self, schedules: tuple[Schedule, ...], *, may: tuple[Statement, ...], after: aws.LambdaInvocation) -> None:
-        """Create the schedules after the keeper's first run starts, and delete them before its last one stops."""
+    def keep(self, schedules: tuple[Schedule, ...], *, may: tuple[Statement, ...], after: Sequence[Resource]) -> None:
+        """Create the schedules after some resources, and delete them before these."""
         if not schedules:
             return
         role = Role(
             self,
             "acts-as",
-            name=naming.resource_name(self._environment, "schedules"),
-            description="Schedules of Frazil start job runs",
+            name=naming.resource_name(self._environment, self._role_word),
+            description="Schedules of Frazil start what is due",
             trust=trust_service(SERVICE, account_id=self._region.account_id, source_arn=self.group.arn),
             policy=Policy(may),
         )
         for schedule in schedules:
             self._schedule(schedule, role, after)
 
-    def _schedule(self, schedule: Schedule, role: Role, after: aws.LambdaInvocation) -> None:
+    def _schedule(self, schedule: Schedule, role: Role, after: Sequence[Resource]) -> None:
         aws.SchedulerSchedule(
             self,
             schedule.word,
@@ -72,6 +79,7 @@ class JobSchedules(Construct):
             description=schedule.description,
             group_name=self.group.name,
             schedule_expression=schedule.expression,
+            schedule_expression_timezone=schedule.time_zone,
             flexible_time_window=aws.SchedulerSchedule_FlexibleTimeWindow(mode="OFF"),
             target=aws.SchedulerSchedule_Target(
                 arn=schedule.target,
@@ -81,7 +89,7 @@ class JobSchedules(Construct):
                     maximum_event_age_in_seconds=TRIED_SECONDS, maximum_retry_attempts=TRIES_AGAIN
                 ),
             ),
-            depends_on=[role.policy, after],
+            depends_on=[role.policy, *after],
         )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from infra.artefacts.archive import files_under, zip_of
+from infra.artefacts.artefact import Artefact
 from infra.cdk import App, Construct, Stack
 from infra.components.log_group import LogGroup
 from infra.components.role import Role
@@ -21,21 +22,31 @@ ARCHITECTURE = "arm64"
 ASSETS = "assets"
 
 
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """A zip in the lake's bucket: one of more than 50 MB cannot be a part of the request that makes a function."""
+
+    artefact: Artefact
+    bucket: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
     """A function. `code` is a finished zip, or a folder that needs only what Lambda provides, such as boto3.
 
     Either has `handler.py` at its top, with a function `handler`.
 
-    `at_once`: how many may run at the same time, as many as asked where None.
+    `at_once`: how many may run at the same time, as many as asked where None. `dead_letters`: the ARN of the queue that
+    gets the event of an asynchronous invocation that failed each time.
     """
 
     name: str
     description: str
-    code: Path
+    code: Path | Uploaded
     timeout_seconds: int
     memory_mb: int = 256
     at_once: int | None = None
+    dead_letters: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -75,6 +86,7 @@ class PythonLambda(Construct):
 
     def _function(self, function: Function, packed: _Packed) -> aws.LambdaFunction:
         variables = aws.LambdaFunction_Environment(variables=function.environment) if function.environment else None
+        queue = function.dead_letters
         return aws.LambdaFunction(
             self,
             "function",
@@ -85,11 +97,14 @@ class PythonLambda(Construct):
             architectures=[ARCHITECTURE],
             handler="handler.handler",
             filename=packed.path,
+            s3_bucket=packed.bucket,
+            s3_key=packed.key,
             source_code_hash=packed.hash,
             timeout=function.timeout_seconds,
             memory_size=function.memory_mb,
             reserved_concurrent_executions=function.at_once,
             environment=variables,
+            dead_letter_config=None if queue is None else aws.LambdaFunction_DeadLetterConfig(target_arn=queue),
             logging_config=aws.LambdaFunction_LoggingConfig(log_format="JSON", log_group=self.log_group.name),
             depends_on=[self.role.policy],
         )
@@ -97,13 +112,21 @@ class PythonLambda(Construct):
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """A zip in the folder of its stack, because a remote run gets nothing else; `hash` is in Lambda's format."""
+    """A zip in the folder of its stack, because a remote run gets nothing else, or in a bucket.
 
-    path: str
+    `hash` is in Lambda's format.
+    """
+
     hash: str
+    path: str | None = None
+    bucket: str | None = None
+    key: str | None = None
 
 
 def _pack(scope: Construct, function: Function) -> _Packed:
+    if isinstance(function.code, Uploaded):
+        artefact = function.code.artefact
+        return _Packed(_as_lambda_writes(bytes.fromhex(artefact.sha256)), None, function.code.bucket, artefact.key)
     path = f"{ASSETS}/{function.name}.zip"
     target = Path(App.of(scope).outdir, "stacks", Stack.of(scope).node.id, path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -112,4 +135,8 @@ def _pack(scope: Construct, function: Function) -> _Packed:
         zip_of(((name, file.read_bytes()) for name, file in files), target)
     else:
         shutil.copyfile(function.code, target)
-    return _Packed(path, base64.b64encode(hashlib.sha256(target.read_bytes()).digest()).decode())
+    return _Packed(_as_lambda_writes(hashlib.sha256(target.read_bytes()).digest()), path)
+
+
+def _as_lambda_writes(digest: bytes) -> str:
+    return base64.b64encode(digest).decode()

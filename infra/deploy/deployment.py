@@ -23,7 +23,7 @@ from infra.settings.model import ConfluentKafka, EnvironmentSettings, Rotation
 from shared.naming import APPLICATION, log_group_name, resource_name
 
 NO_FLAGS = AccountFlags()
-STACKS = ("network", "confluent", "lake", "secrets", "connectors", "jobs", "snowflake")
+STACKS = ("network", "confluent", "lake", "secrets", "connectors", "jobs", "exports", "snowflake")
 """In order of dependency."""
 
 

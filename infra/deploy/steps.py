@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from frazil.model.errors import SettingError
 from infra.app import read_tables
-from infra.artefacts.artefact import Artefact, read_manifest, write_manifest
+from infra.artefacts.artefact import Artefact, artefact_of, read_manifest, write_manifest
 from infra.artefacts.lambda_zip import lambda_zip
 from infra.artefacts.pack import pack
 from infra.artefacts.upload import sweep
@@ -43,6 +44,8 @@ from infra.deploy.tables.listed_tables import tables_in_glue, waiting
 from infra.permissions.deployer_limits import limits_of
 from infra.permissions.deployer_policy import policy_documents
 
+EXPORT_CSV = CHECKOUT / "lambdas" / "export_csv"
+
 
 def check(deployment: Deployment, asked: Asked) -> None:
     findings = findings_of(deployment, asked.session)
@@ -72,6 +75,9 @@ def artefacts(deployment: Deployment, _: Asked) -> None:
         _made(deployment.packed),
         native_required=deployment.cloud.native_required,
     )
+    if deployment.settings.exports:
+        function = lambda_zip(CHECKOUT, EXPORT_CSV, deployment.cloud.function_target, deployment.packed)
+        packed = replace(packed, exports=artefact_of(function))
     write_manifest(packed, _made(deployment.folder) / deployment.manifest.name)
     for artefact in packed.all:
         tell(f"packed {artefact.file}: {artefact.size_bytes / 1e6:.1f} MB, {artefact.sha256[:12]}")
@@ -145,9 +151,14 @@ def plan(deployment: Deployment, asked: Asked) -> None:
 
 
 def _refuse_unpacked(deployment: Deployment, stacks: Sequence[str]) -> None:
-    """Raise SettingError if the artefacts of the job or of the rotation function are not packed."""
+    """Raise SettingError if the artefacts of the job, the exports or the rotation function are not packed."""
     if "jobs" in stacks:
         read_manifest(deployment.manifest)
+    if "exports" in stacks and deployment.settings.exports and read_manifest(deployment.manifest).exports is None:
+        raise SettingError(
+            f"the export function is not packed: {deployment.manifest} does not name it",
+            hint="run `scripts/deploy.sh plan`, which packs it",
+        )
     if "secrets" in stacks and deployment.has_keys and not deployment.rotation_zip.exists():
         raise SettingError(
             f"the rotation function is not packed: expected {deployment.rotation_zip}",

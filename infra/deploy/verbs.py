@@ -33,13 +33,13 @@ CREATE = (
     Call("upload"),
     Call("apply", ("jobs",)),
     Call("tables"),
-    Call("apply", ("snowflake",)),
+    Call("apply", ("exports", "snowflake")),
     Call("summary"),
 )
 DELETE = (
     Call("services-up"),
     Call("confirm-delete"),
-    Call("destroy", ("snowflake", "jobs", "connectors")),
+    Call("destroy", ("snowflake", "exports", "jobs", "connectors")),
     Call("delete-keys"),
     Call("empty"),
     Call("destroy", ("secrets", "lake", "confluent", "network")),

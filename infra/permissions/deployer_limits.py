@@ -32,6 +32,7 @@ IN_ANY_RESOURCE = frozenset(
 
 BY_TAG = frozenset(
     {
+        *(f"cloudfront:{verb}" for verb in ("DeleteDistribution", "UntagResource", "UpdateDistribution")),
         *(f"ec2:Delete{what}" for what in ("InternetGateway", "NatGateway", "Route", "RouteTable", "SecurityGroup")),
         *(f"ec2:Delete{what}" for what in ("Subnet", "Tags", "Vpc", "VpcEndpoints")),
         *(f"ec2:{verb}Instances" for verb in ("Start", "Stop", "Terminate")),

@@ -15,6 +15,7 @@ from infra.permissions.deployer_limits import Limits, Scope
 
 READS = {
     "athena": ("athena:GetWorkGroup", "athena:ListTagsForResource", "athena:ListWorkGroups"),
+    "cloudfront": ("cloudfront:Get*", "cloudfront:List*"),
     "cloudwatch": ("cloudwatch:DescribeAlarms", "cloudwatch:GetDashboard", "cloudwatch:List*"),
     "ec2": ("ec2:Describe*",),
     "emr-serverless": ("emr-serverless:Get*", "emr-serverless:List*"),
@@ -49,6 +50,14 @@ def _of(service: str, words: str) -> tuple[str, ...]:
 
 OF_TYPES: Mapping[str, tuple[str, ...]] = {
     "aws_athena_workgroup": _of("athena", "CreateWorkGroup UpdateWorkGroup DeleteWorkGroup TagResource UntagResource"),
+    "aws_cloudfront_distribution": _of(
+        "cloudfront", "CreateDistribution UpdateDistribution DeleteDistribution TagResource UntagResource"
+    ),
+    "aws_cloudfront_key_group": _of("cloudfront", "CreateKeyGroup UpdateKeyGroup DeleteKeyGroup"),
+    "aws_cloudfront_origin_access_control": _of(
+        "cloudfront", "CreateOriginAccessControl UpdateOriginAccessControl DeleteOriginAccessControl"
+    ),
+    "aws_cloudfront_public_key": _of("cloudfront", "CreatePublicKey UpdatePublicKey DeletePublicKey"),
     "aws_cloudwatch_dashboard": _of("cloudwatch", "PutDashboard DeleteDashboards"),
     "aws_cloudwatch_log_group": _of(
         "logs",
@@ -92,6 +101,9 @@ OF_TYPES: Mapping[str, tuple[str, ...]] = {
     "aws_lambda_function": _of(
         "lambda",
         "CreateFunction UpdateFunctionCode UpdateFunctionConfiguration DeleteFunction TagResource UntagResource",
+    ),
+    "aws_lambda_function_event_invoke_config": _of(
+        "lambda", "PutFunctionEventInvokeConfig UpdateFunctionEventInvokeConfig DeleteFunctionEventInvokeConfig"
     ),
     "aws_lambda_invocation": _of("lambda", "InvokeFunction"),
     "aws_lambda_permission": _of("lambda", "AddPermission RemovePermission"),

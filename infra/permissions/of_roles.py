@@ -42,6 +42,12 @@ class PolicyTarget(Enum):
     JOB_RUNS = "JobRuns"
     JOB_ROLE = "JobRole"
     FUNCTION = "Function"
+    EXPORT_FILES = "ExportFiles"
+    EXPORT_SETTINGS = "ExportSettings"
+    EXPORT_TOPICS = "ExportTopics"
+    KEY_UNDER_SNS = "KeyUnderSns"
+    DEAD_LETTERS = "DeadLetters"
+    LINK_KEY = "LinkKey"
 
 
 class Known(Enum):
@@ -196,6 +202,14 @@ RULES: Mapping[str, Rule] = {
         PASS_ROLE,
         reason="a run is tagged as it is made, and is handed the role of the job",
     ),
+    "sns:Publish": _itself(
+        "sns:Publish",
+        Asked("kms:GenerateDataKey", PolicyTarget.KEY_UNDER_SNS),
+        Asked("kms:Decrypt", PolicyTarget.KEY_UNDER_SNS),
+        reason="SNS encrypts the message with the topic's key in our name; its documentation asks for both",
+    ),
+    "sns:ListSubscriptionsByTopic": _itself("sns:ListSubscriptionsByTopic", reason=OWN_ACTION),
+    "sqs:SendMessage": _itself("sqs:SendMessage", reason="Lambda writes a failed event to the queue in our name"),
     "lambda:Invoke": Rule((Asked("lambda:InvokeFunction"),), "the action has another name than the call"),
 }
 """Every call that our roles make. A call that is missing here was overlooked."""
@@ -306,6 +320,43 @@ KEEPS_STREAMING = frozenset({Call("lambda:Invoke", PolicyTarget.FUNCTION)})
 
 STARTS_RUNS = frozenset({Call("emr-serverless:StartJobRun", PolicyTarget.APPLICATION)})
 """The schedules of tables with a run of their own."""
+
+
+EXPORT = frozenset(
+    {
+        *(
+            Call(f"s3:{operation}", PolicyTarget.EXPORT_FILES)
+            for operation in (
+                "GetObject",
+                "HeadObject",
+                "PutObject",
+                "CreateMultipartUpload",
+                "UploadPart",
+                "CompleteMultipartUpload",
+                "DeleteObject",
+                "ListObjectsV2",
+            )
+        ),
+        *(Call(f"s3:{operation}", PolicyTarget.TABLE_FILES) for operation in ("GetObject", "HeadObject", "PutObject")),
+        Call("s3:GetObject", PolicyTarget.EXPORT_SETTINGS),
+        Call("glue:GetDatabase", PolicyTarget.DATABASE),
+        *(Call(f"glue:{operation}Table", PolicyTarget.TABLES) for operation in ("Get", "Update")),
+        *(
+            Call(f"sns:{operation}", PolicyTarget.EXPORT_TOPICS)
+            for operation in ("Publish", "ListSubscriptionsByTopic")
+        ),
+        Call("sqs:SendMessage", PolicyTarget.DEAD_LETTERS, Known.DOCUMENTED),
+    }
+)
+"""The calls of lambdas/export_csv, except for writing its log. It writes a table's metadata: a tag pins a snapshot."""
+
+WITH_LINKS = frozenset(
+    Call(f"secretsmanager:{operation}", PolicyTarget.LINK_KEY) for operation in ("GetSecretValue", "PutSecretValue")
+)
+"""The further calls of lambdas/export_csv if announcements have links: it makes the key, and signs with it."""
+
+RUNS_EXPORTS = frozenset({Call("lambda:Invoke", PolicyTarget.FUNCTION)})
+"""The schedules of exports."""
 
 
 def image(calls: Iterable[Call]) -> frozenset[Allowed]:

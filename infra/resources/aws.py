@@ -120,6 +120,252 @@ class AthenaWorkgroup(Resource):
         super().__init__(scope, construct_id, {"description": description, "force_destroy": force_destroy, "name": name,
             "state": state, "tags": tags, "configuration": configuration}, **meta)
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_CustomErrorResponse(Block):
+    error_caching_min_ttl: Number | None = None
+    error_code: Number
+    response_code: Number | None = None
+    response_page_path: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_DefaultCacheBehavior_ForwardedValues_Cookies(Block):
+    forward: str
+    whitelisted_names: Strings | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_DefaultCacheBehavior_ForwardedValues(Block):
+    headers: Strings | None = None
+    query_string: Flag
+    query_string_cache_keys: Strings | None = None
+    cookies: CloudfrontDistribution_DefaultCacheBehavior_ForwardedValues_Cookies
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_DefaultCacheBehavior_FunctionAssociation(Block):
+    event_type: str
+    function_arn: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_DefaultCacheBehavior_GrpcConfig(Block):
+    enabled: Flag | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_DefaultCacheBehavior_LambdaFunctionAssociation(Block):
+    event_type: str
+    include_body: Flag | None = None
+    lambda_arn: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_DefaultCacheBehavior(Block):
+    allowed_methods: Strings
+    cache_policy_id: str | None = None
+    cached_methods: Strings
+    compress: Flag | None = None
+    default_ttl: Number | None = None
+    field_level_encryption_id: str | None = None
+    max_ttl: Number | None = None
+    min_ttl: Number | None = None
+    origin_request_policy_id: str | None = None
+    realtime_log_config_arn: str | None = None
+    response_headers_policy_id: str | None = None
+    smooth_streaming: Flag | None = None
+    target_origin_id: str
+    trusted_key_groups: Strings | None = None
+    trusted_signers: Strings | None = None
+    viewer_protocol_policy: str
+    forwarded_values: CloudfrontDistribution_DefaultCacheBehavior_ForwardedValues | None = None
+    function_association: CloudfrontDistribution_DefaultCacheBehavior_FunctionAssociation | Sequence[CloudfrontDistribution_DefaultCacheBehavior_FunctionAssociation] | None = None
+    grpc_config: CloudfrontDistribution_DefaultCacheBehavior_GrpcConfig | None = None
+    lambda_function_association: CloudfrontDistribution_DefaultCacheBehavior_LambdaFunctionAssociation | Sequence[CloudfrontDistribution_DefaultCacheBehavior_LambdaFunctionAssociation] | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_LoggingConfig(Block):
+    bucket: str
+    include_cookies: Flag | None = None
+    prefix: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_OrderedCacheBehavior_ForwardedValues_Cookies(Block):
+    forward: str
+    whitelisted_names: Strings | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_OrderedCacheBehavior_ForwardedValues(Block):
+    headers: Strings | None = None
+    query_string: Flag
+    query_string_cache_keys: Strings | None = None
+    cookies: CloudfrontDistribution_OrderedCacheBehavior_ForwardedValues_Cookies
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_OrderedCacheBehavior_FunctionAssociation(Block):
+    event_type: str
+    function_arn: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_OrderedCacheBehavior_GrpcConfig(Block):
+    enabled: Flag | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_OrderedCacheBehavior_LambdaFunctionAssociation(Block):
+    event_type: str
+    include_body: Flag | None = None
+    lambda_arn: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_OrderedCacheBehavior(Block):
+    allowed_methods: Strings
+    cache_policy_id: str | None = None
+    cached_methods: Strings
+    compress: Flag | None = None
+    default_ttl: Number | None = None
+    field_level_encryption_id: str | None = None
+    max_ttl: Number | None = None
+    min_ttl: Number | None = None
+    origin_request_policy_id: str | None = None
+    path_pattern: str
+    realtime_log_config_arn: str | None = None
+    response_headers_policy_id: str | None = None
+    smooth_streaming: Flag | None = None
+    target_origin_id: str
+    trusted_key_groups: Strings | None = None
+    trusted_signers: Strings | None = None
+    viewer_protocol_policy: str
+    forwarded_values: CloudfrontDistribution_OrderedCacheBehavior_ForwardedValues | None = None
+    function_association: CloudfrontDistribution_OrderedCacheBehavior_FunctionAssociation | Sequence[CloudfrontDistribution_OrderedCacheBehavior_FunctionAssociation] | None = None
+    grpc_config: CloudfrontDistribution_OrderedCacheBehavior_GrpcConfig | None = None
+    lambda_function_association: CloudfrontDistribution_OrderedCacheBehavior_LambdaFunctionAssociation | Sequence[CloudfrontDistribution_OrderedCacheBehavior_LambdaFunctionAssociation] | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_Origin_CustomHeader(Block):
+    name: str
+    value: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_Origin_CustomOriginConfig(Block):
+    http_port: Number
+    https_port: Number
+    origin_keepalive_timeout: Number | None = None
+    origin_protocol_policy: str
+    origin_read_timeout: Number | None = None
+    origin_ssl_protocols: Strings
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_Origin_OriginShield(Block):
+    enabled: Flag
+    origin_shield_region: str | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_Origin_S3OriginConfig(Block):
+    origin_access_identity: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_Origin_VpcOriginConfig(Block):
+    origin_keepalive_timeout: Number | None = None
+    origin_read_timeout: Number | None = None
+    vpc_origin_id: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_Origin(Block):
+    connection_attempts: Number | None = None
+    connection_timeout: Number | None = None
+    domain_name: str
+    origin_access_control_id: str | None = None
+    origin_id: str
+    origin_path: str | None = None
+    custom_header: CloudfrontDistribution_Origin_CustomHeader | Sequence[CloudfrontDistribution_Origin_CustomHeader] | None = None
+    custom_origin_config: CloudfrontDistribution_Origin_CustomOriginConfig | None = None
+    origin_shield: CloudfrontDistribution_Origin_OriginShield | None = None
+    s3_origin_config: CloudfrontDistribution_Origin_S3OriginConfig | None = None
+    vpc_origin_config: CloudfrontDistribution_Origin_VpcOriginConfig | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_OriginGroup_FailoverCriteria(Block):
+    status_codes: Sequence[Number]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_OriginGroup_Member(Block):
+    origin_id: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_OriginGroup(Block):
+    origin_id: str
+    failover_criteria: CloudfrontDistribution_OriginGroup_FailoverCriteria
+    member: CloudfrontDistribution_OriginGroup_Member | Sequence[CloudfrontDistribution_OriginGroup_Member]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_Restrictions_GeoRestriction(Block):
+    locations: Strings | None = None
+    restriction_type: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_Restrictions(Block):
+    geo_restriction: CloudfrontDistribution_Restrictions_GeoRestriction
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudfrontDistribution_ViewerCertificate(Block):
+    acm_certificate_arn: str | None = None
+    cloudfront_default_certificate: Flag | None = None
+    iam_certificate_id: str | None = None
+    minimum_protocol_version: str | None = None
+    ssl_support_method: str | None = None
+
+class CloudfrontDistribution(Resource):
+    TYPE = "aws_cloudfront_distribution"
+    aliases: list[str]; arn: str; caller_reference: str; comment: str; continuous_deployment_policy_id: str
+    default_root_object: str; domain_name: str; enabled: str; etag: str; hosted_zone_id: str; http_version: str
+    id: str; in_progress_validation_batches: str; is_ipv6_enabled: str; last_modified_time: str; price_class: str
+    retain_on_delete: str; staging: str; status: str; wait_for_deployment: str; web_acl_id: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, enabled: Flag,
+        default_cache_behavior: CloudfrontDistribution_DefaultCacheBehavior,
+        origin: CloudfrontDistribution_Origin | Sequence[CloudfrontDistribution_Origin],
+        restrictions: CloudfrontDistribution_Restrictions, viewer_certificate: CloudfrontDistribution_ViewerCertificate,
+        aliases: Strings | None = None, comment: str | None = None, continuous_deployment_policy_id: str | None = None,
+        default_root_object: str | None = None, http_version: str | None = None, is_ipv6_enabled: Flag | None = None,
+        price_class: str | None = None, retain_on_delete: Flag | None = None, staging: Flag | None = None,
+        tags: Mapping[str, str] | None = None, wait_for_deployment: Flag | None = None, web_acl_id: str | None = None,
+        custom_error_response: CloudfrontDistribution_CustomErrorResponse | Sequence[CloudfrontDistribution_CustomErrorResponse] | None = None,
+        logging_config: CloudfrontDistribution_LoggingConfig | None = None,
+        ordered_cache_behavior: CloudfrontDistribution_OrderedCacheBehavior | Sequence[CloudfrontDistribution_OrderedCacheBehavior] | None = None,
+        origin_group: CloudfrontDistribution_OriginGroup | Sequence[CloudfrontDistribution_OriginGroup] | None = None,
+        **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"aliases": aliases, "comment": comment,
+            "continuous_deployment_policy_id": continuous_deployment_policy_id,
+            "default_root_object": default_root_object, "enabled": enabled, "http_version": http_version,
+            "is_ipv6_enabled": is_ipv6_enabled, "price_class": price_class, "retain_on_delete": retain_on_delete,
+            "staging": staging, "tags": tags, "wait_for_deployment": wait_for_deployment, "web_acl_id": web_acl_id,
+            "custom_error_response": custom_error_response, "default_cache_behavior": default_cache_behavior,
+            "logging_config": logging_config, "ordered_cache_behavior": ordered_cache_behavior, "origin": origin,
+            "origin_group": origin_group, "restrictions": restrictions,
+            "viewer_certificate": viewer_certificate}, **meta)
+
+class CloudfrontKeyGroup(Resource):
+    TYPE = "aws_cloudfront_key_group"
+    comment: str; etag: str; id: str; items: list[str]; name: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, items: Strings, name: str, comment: str | None = None,
+        **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"comment": comment, "items": items, "name": name}, **meta)
+
+class CloudfrontOriginAccessControl(Resource):
+    TYPE = "aws_cloudfront_origin_access_control"
+    arn: str; description: str; etag: str; id: str; name: str; origin_access_control_origin_type: str
+    signing_behavior: str; signing_protocol: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, name: str, origin_access_control_origin_type: str,
+        signing_behavior: str, signing_protocol: str, description: str | None = None, **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"description": description, "name": name,
+            "origin_access_control_origin_type": origin_access_control_origin_type,
+            "signing_behavior": signing_behavior, "signing_protocol": signing_protocol}, **meta)
+
+class CloudfrontPublicKey(Resource):
+    TYPE = "aws_cloudfront_public_key"
+    caller_reference: str; comment: str; encoded_key: str; etag: str; id: str; name: str; name_prefix: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, encoded_key: str, comment: str | None = None,
+        name: str | None = None, name_prefix: str | None = None, **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"comment": comment, "encoded_key": encoded_key, "name": name,
+            "name_prefix": name_prefix}, **meta)
+
 class CloudwatchDashboard(Resource):
     TYPE = "aws_cloudwatch_dashboard"
     dashboard_arn: str; dashboard_body: str; dashboard_name: str; id: str
@@ -725,6 +971,33 @@ class LambdaFunction(Resource):
             "ephemeral_storage": ephemeral_storage, "file_system_config": file_system_config,
             "image_config": image_config, "logging_config": logging_config, "snap_start": snap_start,
             "tracing_config": tracing_config, "vpc_config": vpc_config}, **meta)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LambdaFunctionEventInvokeConfig_DestinationConfig_OnFailure(Block):
+    destination: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LambdaFunctionEventInvokeConfig_DestinationConfig_OnSuccess(Block):
+    destination: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LambdaFunctionEventInvokeConfig_DestinationConfig(Block):
+    on_failure: LambdaFunctionEventInvokeConfig_DestinationConfig_OnFailure | None = None
+    on_success: LambdaFunctionEventInvokeConfig_DestinationConfig_OnSuccess | None = None
+
+class LambdaFunctionEventInvokeConfig(Resource):
+    TYPE = "aws_lambda_function_event_invoke_config"
+    function_name: str; id: str; maximum_event_age_in_seconds: str; maximum_retry_attempts: str; qualifier: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, function_name: str,
+        maximum_event_age_in_seconds: Number | None = None, maximum_retry_attempts: Number | None = None,
+        qualifier: str | None = None,
+        destination_config: LambdaFunctionEventInvokeConfig_DestinationConfig | None = None,
+        **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"function_name": function_name,
+            "maximum_event_age_in_seconds": maximum_event_age_in_seconds,
+            "maximum_retry_attempts": maximum_retry_attempts, "qualifier": qualifier,
+            "destination_config": destination_config}, **meta)
 
 class LambdaInvocation(Resource):
     TYPE = "aws_lambda_invocation"

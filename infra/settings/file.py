@@ -17,7 +17,7 @@ from frazil.specs.placeholders import PlaceholderSources
 from frazil.specs.problems import Problem, Problems, suggest
 from frazil.specs.settings_keys import REGISTRY_NAME
 from frazil.specs.shapes import At, Rejected
-from infra.settings import keys, policy_keys, snowflake_keys
+from infra.settings import export_keys, keys, policy_keys, snowflake_keys
 from infra.settings.model import (
     Architecture,
     Availability,
@@ -266,6 +266,7 @@ def _environment(name: str, source_file: str, values: Values) -> EnvironmentSett
         rotation=Rotation(rotation[keys.ROTATION_DAYS], rotation[keys.KEYS_TO_RETAIN]),
         snowflake=_snowflake(values[snowflake_keys.SNOWFLAKE]) if values.is_given(snowflake_keys.SNOWFLAKE) else None,
         policies=values.get(policy_keys.POLICIES) or {},
+        exports=values[export_keys.EXPORTS],
         permissions_boundary=values[keys.IAM].get(keys.PERMISSIONS_BOUNDARY),
     )
 

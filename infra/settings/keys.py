@@ -6,6 +6,7 @@ from frazil.specs.keys import Built, Derived, Key, Refused, Required, Section, V
 from frazil.specs.scalars import COUNT, DURATION, TABLE_NAME, TEXT, TOPIC_NAME, URL
 from frazil.specs.settings_keys import REGISTRY_NAME
 from frazil.specs.shapes import Choice, ListOf, MapOf
+from infra.settings.export_keys import EXPORTS
 from infra.settings.model import PrivateLink, Reader, Topic
 from infra.settings.policy_keys import POLICIES
 from infra.settings.scalars import (
@@ -367,5 +368,20 @@ PRODUCTION = Key("production", BOOLEAN, "Whether resources that hold data are pr
 TAGS = Key("tags", MapOf(TAG_NAME, TAG_VALUE), "Tags for all resources, in addition to Frazil's own.", "{}")
 LOG_RETENTION = Key("log_retention", LOG_DAYS, "How long CloudWatch keeps logs.", "30d")
 ENVIRONMENT = Section(
-    (REGION, PRODUCTION, BACKEND, TAGS, IAM, LOG_RETENTION, NETWORK, LAKE, KAFKA, JOBS, POLICIES, ROTATION, SNOWFLAKE)
+    (
+        REGION,
+        PRODUCTION,
+        BACKEND,
+        TAGS,
+        IAM,
+        LOG_RETENTION,
+        NETWORK,
+        LAKE,
+        KAFKA,
+        JOBS,
+        EXPORTS,
+        POLICIES,
+        ROTATION,
+        SNOWFLAKE,
+    )
 )

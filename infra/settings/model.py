@@ -225,6 +225,18 @@ class PolicyKey:
 
 
 @dataclass(frozen=True, slots=True)
+class CloudExport:
+    """An export in the cloud. `schedule`: an expression of EventBridge Scheduler, None if it is only run by hand.
+
+    `time_zone`: that of the schedule, None for that of the export's window. `mail`: who gets its announcements.
+    """
+
+    schedule: str | None
+    time_zone: str | None
+    mail: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Rotation:
     days: int
     keys_to_retain: int
@@ -293,6 +305,7 @@ class EnvironmentSettings:
     snowflake: Snowflake | None = None
     policies: Mapping[str, PolicyKey] = field(default_factory=dict)
     """The keys of column policies, by their names in `frazil.yaml`."""
+    exports: Mapping[str, CloudExport] = field(default_factory=dict)
     permissions_boundary: str | None = None
     """The ARN of the policy that bounds every role."""
     account_id: str | None = None

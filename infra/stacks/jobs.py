@@ -73,6 +73,10 @@ class JobsStack(Stack):
         self._dashboard = self._make_dashboard()
         self._outputs()
 
+    @property
+    def alarms_topic_arn(self) -> str:
+        return self._alarms.topic_arn
+
     def _name(self, word: str) -> str:
         return naming.resource_name(self._settings.environment, word)
 
@@ -194,7 +198,7 @@ class JobsStack(Stack):
         started = tuple(self._starting(*each) for each in self._triggers.scheduled.items())
         calls = (KEEPS_STREAMING if kept else frozenset()) | (STARTS_RUNS if started else frozenset())
         schedules = JobSchedules(self, "schedules", environment=self._settings.environment, region=self._region)
-        schedules.keep((*kept, *started), may=statements(calls, scopes), after=self._keeper.kept)
+        schedules.keep((*kept, *started), may=statements(calls, scopes), after=[self._keeper.kept])
         return schedules
 
     def _keeping(self) -> tuple[Schedule, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from infra.cdk import App, Construct, Fn, Output, Stack, Token
 from infra.components.backends import keep_state
-from infra.components.bucket import Bucket
+from infra.components.bucket import CLOUDFRONT, Bucket, Served
 from infra.components.kafka import Kafka
 from infra.components.lake_formation import Use, grant_tables
 from infra.components.region import enter_region
@@ -23,10 +23,14 @@ LONGEST_KEY_DELETION_DAYS = 30
 
 
 class LakeStack(Stack):
-    """The stack of the lake. In production, Terraform refuses to destroy resources that hold data."""
+    """The stack of the lake. In production, Terraform refuses to destroy resources that hold data.
 
-    def __init__(self, app: App, settings: EnvironmentSettings, *, kafka: Kafka) -> None:
+    `links`: whether CloudFront serves exported files to those who have a link.
+    """
+
+    def __init__(self, app: App, settings: EnvironmentSettings, *, kafka: Kafka, links: bool = False) -> None:
         super().__init__(app, "lake")
+        self._links = links
         keep_state(self, settings)
         self._settings = settings
         self._kafka = kafka
@@ -35,6 +39,7 @@ class LakeStack(Stack):
         bucket = self._bucket()
         self.bucket_name = bucket.name
         self.bucket_arn = bucket.arn
+        self.bucket_domain = bucket.bucket.bucket_regional_domain_name
         self.warehouse = naming.table_location(self.bucket_name, kafka.name)
         self.database_name = self._database()
         self.workgroup_name = self._workgroup()
@@ -156,6 +161,7 @@ class LakeStack(Stack):
                     resources=("*",),
                     conditions={"StringEquals": {"aws:SourceAccount": self._region.account_id}},
                 ),
+                *self._may_be_served(),
             )
         )
 
@@ -169,7 +175,21 @@ class LakeStack(Stack):
             key_arn=self.key_arn,
             production=settings.production,
             lifecycle=_lifecycle(settings.lake.version_retention_days),
+            served=Served(EXPORTS, self._distributions) if self._links else None,
         )
+
+    @property
+    def _distributions(self) -> str:
+        """The ARNs of all distributions of this account: that of the exports is made after the lake."""
+        return f"arn:{self._region.partition}:cloudfront::{self._region.account_id}:distribution/*"
+
+    def _may_be_served(self) -> tuple[Statement, ...]:
+        """Let CloudFront open the exported files that it serves."""
+        served = {"ArnLike": {"aws:SourceArn": self._distributions}}
+        serving = Statement(
+            sid="LinksOfOurs", principal=CLOUDFRONT, actions=("kms:Decrypt",), resources=("*",), conditions=served
+        )
+        return (serving,) if self._links else ()
 
     def _database(self) -> str:
         database = aws.GlueCatalogDatabase(

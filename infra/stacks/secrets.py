@@ -12,8 +12,8 @@ from infra.cdk import App, Output, Stack
 from infra.components.backends import keep_state
 from infra.components.kafka import Kafka, KeyHolders
 from infra.components.key_rotation import NOT_PACKED, Code, Kept, KeyRotation, UserKeys, rotate_by_calendar
-from infra.components.region import Region, enter_region
-from infra.permissions.iam import EVERYBODY, Policy, Statement
+from infra.components.region import enter_region
+from infra.components.secret import protected_secret
 from infra.resources import aws
 from infra.settings.model import EnvironmentSettings, ExistingWarehouse, Snowflake
 from infra.stacks.lake import LakeStack
@@ -23,7 +23,6 @@ from shared.doubles import SNOWFLAKE_URL
 from shared.naming import Account
 from shared.secret_tags import ACCOUNT_TAG, KIND_TAG, OWNER_TAG, ROTATOR_TAG, USER_TAG
 
-RECOVERY_DAYS = 30
 ROTATOR: Word = "rotator"
 
 
@@ -134,18 +133,15 @@ class SecretsStack(Stack):
 
     def _secret(self, word: str, *, name: str, description: str, tags: Mapping[str, str] | None = None) -> Made:
         construct = word.replace("/", "-")
-        secret = aws.SecretsmanagerSecret(
+        secret = protected_secret(
             self,
             construct,
             name=name,
             description=description,
-            kms_key_id=self._key_arn,
-            recovery_window_in_days=RECOVERY_DAYS if self._settings.production else 0,
+            key_arn=self._key_arn,
+            region=self._region,
+            production=self._settings.production,
             tags=tags,
-        )
-        policy = Policy((_tls_only(secret.arn), _own_account_only(secret.arn, self._region)))
-        aws.SecretsmanagerSecretPolicy(
-            self, f"{construct}-policy", secret_arn=secret.arn, policy=policy.json, block_public_policy=True
         )
         return Made(word, KeySecret(name, secret.arn), secret)
 
@@ -205,29 +201,3 @@ def _account(snowflake: Snowflake) -> dict[str, str]:
     """Return the account for the outputs, for a machine whose settings file does not name it."""
     warehouse = snowflake.warehouse.name if isinstance(snowflake.warehouse, ExistingWarehouse) else ""
     return {"organization": snowflake.organization, "account": snowflake.account, "warehouse": warehouse}
-
-
-def _tls_only(secret_arn: str) -> Statement:
-    return Statement(
-        sid="TlsOnly",
-        effect="Deny",
-        principal=EVERYBODY,
-        actions=("secretsmanager:*",),
-        resources=(secret_arn,),
-        conditions={"Bool": {"aws:SecureTransport": "false"}},
-    )
-
-
-def _own_account_only(secret_arn: str, region: Region) -> Statement:
-    """Deny all access from other accounts, even if another policy allows it."""
-    return Statement(
-        sid="OwnAccountOnly",
-        effect="Deny",
-        principal=EVERYBODY,
-        actions=("secretsmanager:*",),
-        resources=(secret_arn,),
-        conditions={
-            "StringNotEquals": {"aws:PrincipalAccount": region.account_id},
-            "BoolIfExists": {"aws:PrincipalIsAWSService": "false"},
-        },
-    )

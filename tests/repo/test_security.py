@@ -15,7 +15,7 @@ from pages import ROOT, fences, section, table, text_of
 from infra.app import TABLES, build, read_tables
 from infra.guards.rules import ALLOWED_WILDCARDS, RULES
 from infra.reports.costs import Document, read_stacks
-from infra.reports.picture import NOTHING_PACKED
+from infra.reports.picture import NOTHING_PACKED, WEEKLY
 from infra.settings.file import load_environment
 from infra.settings.model import ConfluentKafka, EnvironmentSettings, Reader, Scheduled
 from infra.wanted.grants import grants
@@ -40,7 +40,7 @@ def _with_everything() -> EnvironmentSettings:
     dev = load_environment("dev", {})
     assert isinstance(dev.kafka, ConfluentKafka)
     lake = replace(dev.lake, readers={"NAME": READER}, catalog_key="arn:aws:kms:us-east-1:111122223333:key/catalog")
-    return replace(dev, kafka=replace(dev.kafka, tableflow=("stock_trades",)), lake=lake)
+    return replace(dev, kafka=replace(dev.kafka, tableflow=("stock_trades",)), lake=lake, exports=WEEKLY)
 
 
 def _with_a_schedule() -> EnvironmentSettings:

@@ -19,7 +19,7 @@ from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts, write_manifest
 from infra.guards import rules
 from infra.settings.file import environments, load_environment
-from infra.settings.model import ConfluentKafka, EnvironmentSettings, ExternalKafka, Reader
+from infra.settings.model import CloudExport, ConfluentKafka, EnvironmentSettings, ExternalKafka, Reader
 from tests.sampling import in_long_runs, sampled
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +37,8 @@ def everything(settings: EnvironmentSettings) -> EnvironmentSettings:
     kafka = settings.kafka
     if isinstance(kafka, ConfluentKafka):
         kafka = replace(kafka, tableflow=("stock_trades",))
-    return replace(settings, kafka=kafka, snowflake=SNOWFLAKE)
+    weekly = CloudExport("cron(0 7 ? * MON *)", "Europe/Berlin", ("finance@example.com",))
+    return replace(settings, kafka=kafka, snowflake=SNOWFLAKE, exports={"stock_trades_weekly": weekly})
 
 
 def with_schemas_in_glue(settings: EnvironmentSettings) -> EnvironmentSettings:
@@ -153,6 +154,7 @@ def test_a_key_of_the_catalog_is_used_through_glue_by_whoever_calls_glue(tmp_pat
                     assert each["Condition"] == {"StringEquals": {"kms:ViaService": "glue.us-east-1.amazonaws.com"}}
                     found[policy["name"]] = "kms:Encrypt" in each["Action"]
     assert found == {
+        "frazil-dev-exports": True,
         "frazil-dev-job": True,
         "frazil-dev-tableflow": True,
         "frazil-dev-reader-bi": False,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from infra.wanted.exports import WITHOUT_CLOUDFRONT
 from shared.confluent_api import ConfluentCloud
 
 
@@ -121,6 +122,29 @@ def _keys(session: Any, names: Names) -> Iterator[Resource]:
             yield Resource("KMS key", key["KeyId"], deletion.date() if deletion else None)
 
 
+def _served(kind: str, operation: str, *, listed: str, name: Callable[[Any], str]) -> Lookup:
+    """Return a lookup for what CloudFront has, which is named by ids of AWS: its name or comment is ours."""
+
+    def served(session: Any, names: Names) -> Iterator[Resource]:
+        if str(session.region_name).startswith(WITHOUT_CLOUDFRONT):
+            return
+        for page in _all_of(getattr(session.client("cloudfront"), operation), listed):
+            yield from (Resource(kind, name(each)) for each in page if _is_ours(name(each), names))
+
+    return served
+
+
+def _all_of(call: Callable[..., Any], listed: str) -> Iterator[Sequence[Any]]:
+    """Yield the pages of a list of CloudFront, some of which boto3 has no paginator for."""
+    after = dict[str, str]()
+    while True:
+        page = call(**after)[listed]
+        yield page.get("Items") or ()
+        if not page.get("NextMarker"):
+            return
+        after = {"Marker": page["NextMarker"]}
+
+
 def _is_tagged(kms: Any, key: str, name: str) -> bool:
     """Return whether the key has this `Name` tag; False if its key policy denies access, which Frazil's never does."""
     from botocore.exceptions import ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
@@ -218,6 +242,24 @@ def _pages(client: Any, operation: str, listed: str, **asked: object) -> Iterato
 
 OF_TYPES: Mapping[str, Lookup] = {
     "aws_athena_workgroup": _named("Athena workgroup", "athena", "list_work_groups", listed="WorkGroups", name="Name"),
+    "aws_cloudfront_distribution": _served(
+        "CloudFront distribution", "list_distributions", listed="DistributionList", name=lambda each: each["Comment"]
+    ),
+    "aws_cloudfront_key_group": _served(
+        "CloudFront key group",
+        "list_key_groups",
+        listed="KeyGroupList",
+        name=lambda each: each["KeyGroup"]["KeyGroupConfig"]["Name"],
+    ),
+    "aws_cloudfront_origin_access_control": _served(
+        "CloudFront access control",
+        "list_origin_access_controls",
+        listed="OriginAccessControlList",
+        name=lambda each: each["Name"],
+    ),
+    "aws_cloudfront_public_key": _served(
+        "CloudFront public key", "list_public_keys", listed="PublicKeyList", name=lambda each: each["Name"]
+    ),
     "aws_cloudwatch_dashboard": _named(
         "dashboard", "cloudwatch", "list_dashboards", listed="DashboardEntries", name="DashboardName"
     ),
@@ -265,6 +307,7 @@ DELETED_WITH: Mapping[str, str] = {
     "aws_iam_role_policy": "aws_iam_role",
     "aws_kms_alias": "aws_kms_key",
     "aws_lakeformation_permissions": "aws_glue_catalog_database",
+    "aws_lambda_function_event_invoke_config": "aws_lambda_function",
     "aws_lambda_invocation": "aws_lambda_function",
     "aws_lambda_permission": "aws_lambda_function",
     "aws_route": "aws_route_table",

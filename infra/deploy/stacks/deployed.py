@@ -15,7 +15,7 @@ from typing import Any
 from frazil.model.errors import SettingError
 from frazil.model.secret import revealed
 from infra.app import Purpose, build
-from infra.artefacts.artefact import Artefact, Artefacts, read_manifest
+from infra.artefacts.artefact import NOTHING, Artefacts, read_manifest
 from infra.components.key_rotation import Code
 from infra.deploy.deployment import STACKS, Deployment
 from infra.deploy.keys.making import tableflow_variables
@@ -27,7 +27,6 @@ from infra.terraform.process import inherited, is_logging
 from infra.terraform.runner import Tell, Terraform, TerraformError
 from infra.terraform.states import States, write_reader
 
-NOTHING = Artefact("none", "0" * 64, 0)
 NONE_PACKED = Artefacts(NOTHING, NOTHING, NOTHING, NOTHING)
 
 RARE_COLLECTION = {"GOGC": os.environ.get("GOGC", "400")}
@@ -239,7 +238,8 @@ class Stacks:
         return [name for name in wanted if name in self.names]
 
     def _before(self, name: str) -> list[str]:
-        return [each for each in STACKS[: STACKS.index(name)] if each in self.names and each != "connectors"]
+        unused = ("connectors", "exports")
+        return [each for each in STACKS[: STACKS.index(name)] if each in self.names and each not in unused]
 
 
 def code_of(deployment: Deployment) -> Code:

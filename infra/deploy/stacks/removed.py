@@ -30,6 +30,9 @@ def refuse_removed_stacks(deployment: Deployment, names: Collection[str], sessio
 
 def _hint(deployment: Deployment, left: list[str]) -> str:
     file = deployment.settings.source_file
+    if left == ["exports"]:
+        destroy = deployment.step("destroy exports")
+        return f"restore `exports` in {file} and run `{destroy}`; then remove `exports` again. Files and manifests stay"
     if left != ["snowflake"]:
         delete = f"scripts/deploy.sh delete {deployment.options}"
         return f"restore `kafka.confluent` in {file}; to change to another Kafka, first run `{delete}`"

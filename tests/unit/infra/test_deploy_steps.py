@@ -690,6 +690,11 @@ class States:
             ("network", "lake"),
             "`kafka.confluent` in .*deploy.sh delete --profile",
         ),
+        (
+            {"exports": WITH_RESOURCES},
+            tuple(name for name in STACKS if name != "exports"),
+            "restore `exports` in .*infra.deploy destroy exports --profile.*then remove `exports` again",
+        ),
         ({"snowflake": WITHOUT}, STACKS[:-1], None),
         ({"snowflake": WITH_RESOURCES}, STACKS, None),
         ({}, STACKS[:-1], None),

@@ -28,7 +28,7 @@ from infra.settings.file import load_environment
 from infra.settings.model import EnvironmentSettings, ExternalKafka, ExternalRegistry
 from infra.terraform.run_lock import alone
 
-ALL_STACKS = "network confluent lake secrets connectors jobs snowflake"
+ALL_STACKS = "network confluent lake secrets connectors jobs exports snowflake"
 CREATE = [
     "check",
     "services-up",
@@ -42,13 +42,13 @@ CREATE = [
     "upload",
     "apply jobs",
     "tables",
-    "apply snowflake",
+    "apply exports snowflake",
     "summary",
 ]
 DELETE = [
     "services-up",
     "confirm-delete",
-    "destroy snowflake jobs connectors",
+    "destroy snowflake exports jobs connectors",
     "delete-keys",
     "empty",
     "destroy secrets lake confluent network",

@@ -173,11 +173,16 @@ def test_subscriptions_are_allowed_on_everything_because_sns_checks_them_on_noth
 
 
 def test_only_known_services_are_allowed_to_destroy_without_limits(every_type: set[str]) -> None:
-    """Route 53 and Lake Formation know neither names nor tags of these; associations end with what they connect."""
+    """Neither names nor tags of these are known to IAM; associations end with what they connect."""
     limits = Limits("dev", databases=("orders",))
     destroys = {each for each in actions(every_type) if any(verb in each for verb in (":Delete", ":Terminate"))}
 
-    assert {each for each in destroys if ANYWHERE in limits.scopes(each)} == {"route53:DeleteHostedZone"}
+    assert {each for each in destroys if ANYWHERE in limits.scopes(each)} == {
+        "cloudfront:DeleteKeyGroup",
+        "cloudfront:DeleteOriginAccessControl",
+        "cloudfront:DeletePublicKey",
+        "route53:DeleteHostedZone",
+    }
 
 
 def test_the_secrets_of_an_external_kafka_can_be_read_by_the_step_that_makes_tables() -> None:

@@ -45,6 +45,7 @@ def make_one_of_each(session: Any, *, name: str) -> None:
     session.client("kms").create_key(Tags=[{"TagKey": "Name", "TagValue": f"{name}-lake"}])
     session.client("sns").create_topic(Name=f"{name}-alarms")
     session.client("sqs").create_queue(QueueName=f"{name}-missed")
+    make_served(session.client("cloudfront"), name=f"{name}-exports")
     ec2, route53 = session.client("ec2"), session.client("route53")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
@@ -55,6 +56,24 @@ def make_one_of_each(session: Any, *, name: str) -> None:
     route53.change_tags_for_resource(ResourceType="hostedzone", ResourceId=zone.rsplit("/", 1)[-1], AddTags=[tag])
 
 
+def make_served(cloudfront: Any, *, name: str) -> None:
+    key = {"CallerReference": name, "Name": f"{name}-1", "EncodedKey": "-----BEGIN PUBLIC KEY-----\n"}
+    made = cloudfront.create_public_key(PublicKeyConfig=key)["PublicKey"]["Id"]
+    cloudfront.create_key_group(KeyGroupConfig={"Name": name, "Items": [made]})
+    access = {"Name": name, "SigningProtocol": "sigv4", "SigningBehavior": "always"}
+    cloudfront.create_origin_access_control(OriginAccessControlConfig={**access, "OriginAccessControlOriginType": "s3"})
+    origin = {"Id": "lake", "DomainName": "lake.s3.amazonaws.com", "S3OriginConfig": {"OriginAccessIdentity": ""}}
+    cloudfront.create_distribution(
+        DistributionConfig={
+            "CallerReference": name,
+            "Comment": name,
+            "Enabled": True,
+            "Origins": {"Quantity": 1, "Items": [origin]},
+            "DefaultCacheBehavior": {"TargetOriginId": "lake", "ViewerProtocolPolicy": "https-only"},
+        }
+    )
+
+
 def test_only_what_is_of_the_environment_is_found(session: Any) -> None:
     make_one_of_each(session, name="frazil-dev")
     make_one_of_each(session, name="other-dev")
@@ -63,6 +82,10 @@ def test_only_what_is_of_the_environment_is_found(session: Any) -> None:
     kinds = [resource.kind for resource in look(session, NAMES)]
 
     assert kinds == [
+        "CloudFront access control",
+        "CloudFront distribution",
+        "CloudFront key group",
+        "CloudFront public key",
         "IAM role",
         "KMS key",
         "Route 53 zone",

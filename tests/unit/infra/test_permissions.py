@@ -7,15 +7,18 @@ import pytest
 
 from infra.permissions.iam import Statement
 from infra.permissions.of_roles import (
+    EXPORT,
     JOB,
     KEEPER,
     KEEPS_STREAMING,
     NOT_OF_OUR_ROLES,
     ROTATION,
     RULES,
+    RUNS_EXPORTS,
     STARTS_RUNS,
     WITH_CLOUD_KEY,
     WITH_GLUE_REGISTRY,
+    WITH_LINKS,
     WITH_MSK_IAM,
     WITH_MSK_OUTPUTS,
     WITH_SECRETS,
@@ -28,7 +31,8 @@ from infra.permissions.of_roles import (
 )
 
 OF_JOBS = JOB | WITH_SECRETS | WITH_GLUE_REGISTRY | WITH_MSK_IAM | WITH_MSK_OUTPUTS
-EVERY_CALL = OF_JOBS | KEEPER | KEEPS_STREAMING | STARTS_RUNS | ROTATION | WITH_CLOUD_KEY
+OF_EXPORTS = EXPORT | WITH_LINKS | RUNS_EXPORTS
+EVERY_CALL = OF_JOBS | KEEPER | KEEPS_STREAMING | STARTS_RUNS | ROTATION | WITH_CLOUD_KEY | OF_EXPORTS
 
 
 def by_place(calls: Iterable[Call]) -> dict[str, list[str]]:
@@ -50,6 +54,24 @@ def test_a_job_run_may_do_this_and_no_more() -> None:
         "KeyUnderS3": ["kms:Decrypt", "kms:GenerateDataKey"],
         "Logs": ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
         "TableFiles": ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+        "Tables": in_glue,
+    }
+
+
+def test_an_export_reads_tables_tags_them_and_writes_only_exports() -> None:
+    in_glue = ["glue:GetTable", "glue:UpdateTable"]
+
+    assert by_place(EXPORT) == {
+        "Bucket": ["s3:ListBucket"],
+        "Catalog": in_glue,
+        "Database": in_glue,
+        "DeadLetters": ["sqs:SendMessage"],
+        "ExportFiles": ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+        "ExportSettings": ["s3:GetObject"],
+        "ExportTopics": ["sns:ListSubscriptionsByTopic", "sns:Publish"],
+        "KeyUnderS3": ["kms:Decrypt", "kms:GenerateDataKey"],
+        "KeyUnderSns": ["kms:Decrypt", "kms:GenerateDataKey"],
+        "TableFiles": ["s3:GetObject", "s3:PutObject"],
         "Tables": in_glue,
     }
 
@@ -136,7 +158,7 @@ def test_no_action_is_a_wildcard_and_none_is_somebody_elses() -> None:
 def test_what_aws_does_by_itself_in_a_roles_name_is_known_from_its_documentation_alone() -> None:
     services = {call.api.partition(":")[0] for call in EVERY_CALL if call.known is Known.DOCUMENTED}
 
-    assert services == {"logs", "kafka-cluster"}
+    assert services == {"logs", "kafka-cluster", "sqs"}
 
 
 def test_a_call_that_nobody_reviewed_has_no_image() -> None:
