@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from frazil.model.errors import BrokerError, FencedError, OutputSchemaError, TopicMissingError
@@ -57,27 +57,32 @@ class OutputTopicsInMemory:
 class ProducerInMemory:
     cluster: OutputTopicsInMemory
     place: ShardPlace
+    pending: list[Record] = field(default_factory=list)
 
     def marker(self) -> Marker | None:
         self.cluster.reach("marker")
         return self.cluster.markers([self.place])[0]
 
-    def send(self, records: Iterable[Encoded], marker: Marker) -> int:
+    def begin(self) -> None:
         self._reach("begin")
-        pending = list(self._pending(records))
+        self.pending = []
+
+    def add(self, records: Encoded) -> None:
+        values = records.values.to_pylist()
+        keys = [None] * len(values) if records.keys is None else records.keys.to_pylist()
+        self.pending += zip(keys, values, strict=True)
+        self._reach("produced")
+
+    def commit(self, marker: Marker) -> None:
         self._reach("marked")
         self._reach("commit")
-        self.cluster.committed.setdefault(self.place.topic, []).extend(pending)
+        self.cluster.committed.setdefault(self.place.topic, []).extend(self.pending)
         self.cluster.offsets[self.place.group, self.place.shard] = marker
-        self.cluster.transactions.append(len(pending))
+        self.cluster.transactions.append(len(self.pending))
         self.cluster.reach("committed")
-        return len(pending)
 
-    def _pending(self, records: Iterable[Encoded]) -> Iterator[Record]:
-        for each in records:
-            values = each.values.to_pylist()
-            yield from zip([None] * len(values) if each.keys is None else each.keys.to_pylist(), values, strict=True)
-            self._reach("produced")
+    def abort(self) -> None:
+        self.pending = []
 
     def _reach(self, moment: str) -> None:
         self.cluster.reach(moment)

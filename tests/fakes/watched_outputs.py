@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from frazil.adapters.iceberg.snapshot_rows import SnapshotRows
@@ -48,25 +48,30 @@ class WatchedProducer:
 
     producer: ShardProducer
     reach: Reach
+    records: int = 0
 
     def marker(self) -> Marker | None:
         return self.producer.marker()
 
-    def send(self, records: Iterable[Encoded], marker: Marker) -> int:
-        sent = self.producer.send(self._watched(records), marker)
-        if sent:
-            self.reach("sent")
-        return sent
+    def begin(self) -> None:
+        self.records = 0
+        self.producer.begin()
 
-    def _watched(self, records: Iterable[Encoded]) -> Iterator[Encoded]:
-        some = False
-        for each in records:
-            some = True
-            yield each
-            self.producer._producer.flush(30)  # type: ignore[attr-defined]
-            self.reach("in transaction")
-        if some:
+    def add(self, records: Encoded) -> None:
+        self.producer.add(records)
+        self.records += len(records)
+        self.producer._producer.flush(30)  # type: ignore[attr-defined]
+        self.reach("in transaction")
+
+    def commit(self, marker: Marker) -> None:
+        if self.records:
             self.reach("before commit")
+        self.producer.commit(marker)
+        if self.records:
+            self.reach("sent")
+
+    def abort(self) -> None:
+        self.producer.abort()
 
     def close(self) -> None:
         self.producer.close()

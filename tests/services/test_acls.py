@@ -26,7 +26,7 @@ from frazil.adapters.kafka.output_topics import KafkaOutputTopics
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.model.errors import BrokerError
-from frazil.model.outputs import OUTPUT_GROUP, Marker, OutputSpec, ShardPlace
+from frazil.model.outputs import OUTPUT_GROUP, Marker, OutputSpec, Part, ShardPlace
 from frazil.model.plan import OffsetRange
 from frazil.model.secret import SettingValue
 from frazil.outputs.ports import Encoded
@@ -141,9 +141,11 @@ class Enforcing:
         topics.markers([OF_CLEAN])
         producer = topics.open(OF_CLEAN)
         try:
-            records = [Encoded(None, pa.array([b"row"]), pa.array([0], pa.int32()))]
-            assert producer.send(records, Marker(1, 7)) == 1
-            assert producer.marker() == Marker(1, 7)
+            marker = Marker(1, 7, part=Part(8, 9))
+            producer.begin()
+            producer.add(Encoded(None, pa.array([b"row"]), pa.array([0], pa.int32())))
+            producer.commit(marker)
+            assert producer.marker() == marker
         finally:
             producer.close()
 

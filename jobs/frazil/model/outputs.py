@@ -46,15 +46,28 @@ class OutputSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """The first records of an epoch that takes too long for one transaction: how many a shard has sent."""
+
+    snapshot_id: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class Marker:
-    """How far a shard has come: the last epoch that it sent, the epoch's snapshot, and when it was sent."""
+    """How far a shard has come: the last epoch that it sent, the epoch's snapshot, and when it was sent.
+
+    `part` is what it has sent of the next epoch, if that takes several transactions.
+    """
 
     epoch: int
     snapshot_id: int
     at: datetime | None = field(default=None, compare=False)
+    part: Part | None = None
 
     def __str__(self) -> str:
-        return f"epoch {self.epoch}, snapshot {self.snapshot_id}"
+        part = "" if self.part is None else f" and {self.part.records:,} records of snapshot {self.part.snapshot_id}"
+        return f"epoch {self.epoch}, snapshot {self.snapshot_id}{part}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -16,6 +17,7 @@ from frazil.outputs.epoch_records import KeysAndValues, changes_of, rows_of
 from frazil.outputs.placing import Placing
 from frazil.outputs.ports import OutputClients, OutputRows, ShardProducer
 from frazil.outputs.records import RecordEncoder, registered_encoder, shape_of
+from frazil.outputs.transactions import ShardSending, send_epoch, send_marker
 from frazil.outputs.unsent import Epoch, check_marker, check_parent, head_epoch, unsent_epochs
 from frazil.ports import Lake
 
@@ -36,6 +38,7 @@ class FollowedOutput:
     spec: TableSpec
     output: OutputSpec
     producers: list[ShardProducer] = field(default_factory=list)
+    clock: Callable[[], float] = time.monotonic
     _sent: tuple[int | None, str] | None = None
     """The head and the schema of the table when everything was sent, as far as this process knows."""
     _looked_at: datetime | None = None
@@ -131,9 +134,7 @@ class FollowedOutput:
         if not record.started or any(self._is_due(view, marker, now) for marker in markers):
             self._open(clients, places)
             view = self._started(lake, view, record, encoder, now=now)
-            sent = sum(
-                self._send_shard(clients, view, encoder, placing, shard, now=now) for shard in range(len(places))
-            )
+            sent = self._send_epochs(clients, view, encoder, placing, now=now)
         self._note_sent(lake, view)
         self._sent, self._looked_at = (view.head, view.schema_json), now
         return sent
@@ -168,7 +169,7 @@ class FollowedOutput:
         for shard, producer in enumerate(self.producers):
             marker = producer.marker()
             if marker is None:
-                producer.send((), replace(record.first, at=now))
+                send_marker(producer, replace(record.first, at=now))
             elif marker != record.first:
                 raise self._from_elsewhere(view, record, marker, shard)
         started = replace(record, started=True, key_schema=encoder.key_schema)
@@ -182,24 +183,23 @@ class FollowedOutput:
             hint="give the output another `name`",
         )
 
-    def _send_shard(
-        self,
-        clients: OutputClients,
-        view: TableView,
-        encoder: RecordEncoder,
-        placing: Placing,
-        shard: int,
-        *,
-        now: datetime,
+    def _send_epochs(
+        self, clients: OutputClients, view: TableView, encoder: RecordEncoder, placing: Placing, *, now: datetime
     ) -> int:
-        record, producer, sent = self._record(view), self.producers[shard], 0
-        marker = self._checked(view, record, producer.marker(), shard)
-        unsent = unsent_epochs(view, self.output, marker)
-        for epoch in unsent:
-            encoded = self._encoded(clients.rows, view, epoch, encoder)
-            sent += producer.send(placing.of_shard(encoded, shard), replace(epoch.marker, at=now))
-        if not unsent and self._is_due(view, marker, now):
-            producer.send((), replace(marker, at=now))
+        record, sent = self._record(view), 0
+        markers = [self._checked(view, record, each.marker(), shard) for shard, each in enumerate(self.producers)]
+        unsent = [unsent_epochs(view, self.output, marker) for marker in markers]
+        for epoch in max(unsent, key=len):
+            shards = [
+                ShardSending(shard, self.producers[shard], marker, now, self.clock)
+                for shard, marker in enumerate(markers)
+                if epoch in unsent[shard]
+            ]
+            sent += send_epoch(epoch, shards, self._encoded(clients.rows, view, epoch, encoder), placing)
+            markers = [epoch.marker if epoch in lacked else each for each, lacked in zip(markers, unsent, strict=True)]
+        for producer, marker, lacked in zip(self.producers, markers, unsent, strict=True):
+            if not lacked and self._is_due(view, marker, now):
+                send_marker(producer, replace(marker, at=now))
         return sent
 
     def _encoded(

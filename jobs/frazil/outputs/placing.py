@@ -29,21 +29,20 @@ class Placing:
     shards: int
     partitions: int
 
-    def of_shard(self, batches: Iterator[tuple[pa.Array | None, pa.Array]], shard: int) -> Iterator[Encoded]:
-        """Yield the records of one shard, of the keys and values of all records of an epoch."""
+    def divided(self, batches: Iterator[tuple[pa.Array | None, pa.Array]]) -> Iterator[list[Encoded]]:
+        """Yield the records of each shard, by its number, of the keys and values of all records of an epoch."""
         before = 0
         for keys, values in batches:
             numbers = self._numbers(keys, before, len(values))
             before += len(values)
-            yield from self._chosen(keys, values, numbers, shard)
+            yield [self._chosen(keys, values, numbers, shard) for shard in range(self.shards)]
 
-    def _chosen(self, keys: pa.Array | None, values: pa.Array, numbers: Numbers, shard: int) -> Iterator[Encoded]:
+    def _chosen(self, keys: pa.Array | None, values: pa.Array, numbers: Numbers, shard: int) -> Encoded:
         if self.shards > 1:
             mine = np.flatnonzero(numbers % self.shards == shard)
             numbers, at = numbers[mine], pa.array(mine)
             keys, values = None if keys is None else keys.take(at), values.take(at)
-        if len(values):
-            yield Encoded(keys, values, pa.array((numbers % self.partitions).astype(np.int32)))
+        return Encoded(keys, values, pa.array((numbers % self.partitions).astype(np.int32)))
 
     def _numbers(self, keys: pa.Array | None, before: int, count: int) -> Numbers:
         """Return a number for each record: the hash of its key, or which thousand of the epoch's records it is in."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,6 +26,13 @@ class Encoded:
     def __len__(self) -> int:
         return len(self.values)
 
+    def after(self, count: int) -> Encoded:
+        """Return the records after the first `count`."""
+        if not count:
+            return self
+        keys = None if self.keys is None else self.keys.slice(count)
+        return Encoded(keys, self.values.slice(count), self.partitions.slice(count))
+
 
 class ShardProducer(Protocol):
     """Sends the records of one shard in transactions, as the only process that does.
@@ -38,11 +45,20 @@ class ShardProducer(Protocol):
         """Return the marker that was committed last; None if there is none."""
         ...
 
-    def send(self, records: Iterable[Encoded], marker: Marker) -> int:
-        """Send all records and the marker in one transaction. Return the number of records.
+    def begin(self) -> None:
+        """Begin a transaction, which the cluster knows of from its first record or marker on."""
+        ...
 
-        If `records` raises, the transaction is aborted.
-        """
+    def add(self, records: Encoded) -> None:
+        """Send records in the transaction."""
+        ...
+
+    def commit(self, marker: Marker) -> None:
+        """Add the marker to the transaction, and commit it."""
+        ...
+
+    def abort(self) -> None:
+        """Abort the transaction if one is open. Raises nothing: an error led here, which says more."""
         ...
 
     def close(self) -> None: ...

@@ -37,14 +37,21 @@ def unsent_epochs(view: TableView, output: OutputSpec, marker: Marker) -> list[E
     for snapshot in view.ancestry(view.head):
         epoch = _epoch_of(snapshot)
         if snapshot.id == marker.snapshot_id:
-            return newer[::-1]
+            return _continued(view, output, marker, newer[::-1])
         if epoch is not None and epoch.number <= marker.epoch:
             raise _other_history(view, output, marker, epoch)
         if epoch is not None:
             newer.append(epoch)
     if newer and newer[-1].number == marker.epoch + 1 and marker.snapshot_id not in view.snapshots:
-        return newer[::-1]
+        return _continued(view, output, marker, newer[::-1])
     raise _expired(view, output, marker, newer[-1] if newer else head_epoch(view))
+
+
+def _continued(view: TableView, output: OutputSpec, marker: Marker, unsent: list[Epoch]) -> list[Epoch]:
+    """Return the epochs, the first of which is the one of which a part was sent, if any was."""
+    if marker.part is not None and (not unsent or unsent[0].snapshot.id != marker.part.snapshot_id):
+        raise _other_history(view, output, marker, unsent[0] if unsent else head_epoch(view))
+    return unsent
 
 
 def check_marker(

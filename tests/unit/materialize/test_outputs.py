@@ -13,7 +13,7 @@ from frazil.materialize.clients import STEPS, Step
 from frazil.materialize.outcome import Published
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import FencedError, OutputHaltedError, OutputSchemaError, TopicMissingError
-from frazil.model.outputs import Marker, OutputSpec, record_in
+from frazil.model.outputs import Marker, OutputSpec, Part, record_in
 from frazil.outputs.follow import RENEW_EVERY
 from tests.fakes.output_topics_in_memory import MOMENTS
 
@@ -190,6 +190,21 @@ def test_a_table_that_was_rolled_back_halts(world: OutputWorld) -> None:
     assert isinstance(run.output_failure, OutputHaltedError)
     assert "rolled back or rebuilt" in str(run.output_failure)
     assert world.numbers() == list(range(6))
+
+
+def test_a_rolled_back_epoch_of_which_a_part_was_sent_halts(world: OutputWorld) -> None:
+    world.produce(3)
+    world.drain()
+    (place,) = world.cluster.offsets
+    sent = world.cluster.offsets[place]
+    world.cluster.offsets[place] = replace(sent, part=Part(sent.snapshot_id + 1, 2))
+    world.produce(1)
+
+    run = world.drain()
+
+    assert isinstance(run.output_failure, OutputHaltedError)
+    assert f"and 2 records of snapshot {sent.snapshot_id + 1}" in str(run.output_failure)
+    assert world.numbers() == [0, 1, 2]
 
 
 def test_epochs_that_expired_before_they_were_sent_halt(world: OutputWorld) -> None:

@@ -31,6 +31,7 @@ from pyiceberg.types import PrimitiveType
 
 from frazil.adapters.iceberg.file_schemas import FileSchemas
 from frazil.adapters.iceberg.known_manifests import known
+from frazil.adapters.iceberg.parquet_slices import SLICE_BYTES
 from frazil.adapters.iceberg.undecodable import UndecodableFileError, decoding
 from frazil.adapters.iceberg.windows import Range, can_read, rows_in
 from frazil.model.errors import CatalogError
@@ -183,9 +184,12 @@ class TableScan:
         tasks = [task for task in self._tasks if _may_hold(task.file, field.field_id, field.field_type, start, end)]
         yield from self._in_slices(tasks, Range(inside, field.field_id, start, end))
 
-    def slices(self) -> Iterator[pa.RecordBatch]:
-        """Yield all rows in small batches, for columns of large values; `batches` reads whole files."""
-        yield from self._in_slices(self._tasks, Range(self._filter))
+    def slices(self, slice_bytes: int = SLICE_BYTES) -> Iterator[pa.RecordBatch]:
+        """Yield all rows in small batches, for columns of large values; `batches` reads whole files.
+
+        What is decoded at once takes up to `slice_bytes`. If less than a row group's text, that bound costs CPU.
+        """
+        yield from self._in_slices(self._tasks, Range(self._filter, slice_bytes=slice_bytes))
 
     def _in_slices(self, tasks: Iterable[FileScanTask], wanted: Range) -> Iterator[pa.RecordBatch]:
         with reading(self._identifier):  # one file after the other: together they would all be in memory

@@ -12,14 +12,15 @@ from pyiceberg.table import FileScanTask, Table
 from frazil.adapters.iceberg.position_deletes import Positions, positions_in
 from frazil.adapters.iceberg.rows_at import rows_at, rows_without
 from frazil.adapters.iceberg.scan import TableScan, planned, reading
+from frazil.materialize.ingest.write import ROW_GROUP_BYTES
 from frazil.model.snapshot import TableView
 
 
 class SnapshotRows:
-    """Reads the files of a view's table."""
+    """Reads the files of a view's table. What is decoded at once may take as much as a row group that is written."""
 
     def added(self, view: TableView, snapshot_id: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return TableScan(view, columns=columns, added_by=snapshot_id).slices()
+        return TableScan(view, columns=columns, added_by=snapshot_id).slices(ROW_GROUP_BYTES)
 
     def removed(self, view: TableView, snapshot_id: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         parent, table = view.snapshots[snapshot_id].parent_id, view.current

@@ -30,7 +30,7 @@ from pyiceberg.table import FileScanTask, Table
 from pyiceberg.types import ListType, MapType
 
 from frazil.adapters.iceberg.lacking_nulls import LackedNulls
-from frazil.adapters.iceberg.parquet_slices import opened_for_dictionaries, slices
+from frazil.adapters.iceberg.parquet_slices import SLICE_BYTES, opened_for_dictionaries, slices
 from frazil.adapters.iceberg.position_deletes import left_of, positions_in
 
 BATCH_BYTES = 4 << 20
@@ -45,12 +45,16 @@ WHOLE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Rows that meet `condition`, which implies that the column with this field id, if any, is in `[start, end)`."""
+    """Rows that meet `condition`, which implies that the column with this field id, if any, is in `[start, end)`.
+
+    `slice_bytes` is what the rows that are decoded at once may take.
+    """
 
     condition: BooleanExpression
     field_id: int | None = None
     start: int = 0
     end: int = 0
+    slice_bytes: int = SLICE_BYTES
 
 
 def can_read(task: FileScanTask) -> bool:
@@ -78,7 +82,7 @@ def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range)
         dictionaries = opened_for_dictionaries(stream, parquet.metadata)
         column = None if wanted.field_id is None else schema.find_column_name(wanted.field_id)
         for group, first_row in _groups(parquet, column, wanted):
-            parts = slices(parquet, dictionaries, group, names, BATCH_BYTES)
+            parts = slices(parquet, dictionaries, group, names, BATCH_BYTES, slice_bytes=wanted.slice_bytes)
             for batch in gathered(left_of(parts, first_row, deleted)):
                 kept = batch.filter(condition).combine_chunks()
                 for part in pieces_of(kept, nulls):

@@ -13,7 +13,7 @@ What Kafka promises here (KIP-98, KIP-447):
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar, cast
@@ -24,7 +24,7 @@ from frazil.adapters.kafka.errors import Heard, ear, said
 from frazil.adapters.kafka.output_permissions import TO_GROUPS, TO_TOPICS, WHO, check_permissions
 from frazil.adapters.kafka.topics import IS_IT_UP, librdkafka
 from frazil.model.errors import BrokerError, FencedError, TopicMissingError
-from frazil.model.outputs import OUTPUT_GROUP, Marker, OutputSpec, ShardPlace
+from frazil.model.outputs import OUTPUT_GROUP, Marker, OutputSpec, Part, ShardPlace
 from frazil.model.secret import SettingValue
 from frazil.outputs.ports import Encoded, ShardProducer
 
@@ -36,7 +36,7 @@ INIT_SECONDS = 60.0
 COMMIT_SECONDS = 120.0
 
 TRANSACTION_MS = 10 * 60 * 1000
-"""How long the records of an epoch may take. Brokers allow 15 minutes (`transaction.max.timeout.ms`) by default.
+"""How long a transaction may take. Brokers allow 15 minutes (`transaction.max.timeout.ms`) by default.
 
 If a process dies, the transaction stays open for so long, unless another process takes the shard over before.
 """
@@ -96,6 +96,7 @@ class TransactionalProducer:
         self._consumer = consumer
         self._place = place
         self._heard = heard
+        self._is_open = False
 
     @classmethod
     def started(cls, settings: Mapping[str, SettingValue], place: ShardPlace) -> TransactionalProducer:
@@ -121,25 +122,11 @@ class TransactionalProducer:
     def marker(self) -> Marker | None:
         return _committed(self._consumer, self._heard, [self._place])[0]
 
-    def send(self, records: Iterable[Encoded], marker: Marker) -> int:
+    def begin(self) -> None:
         self._ask(self._producer.begin_transaction, "begin a transaction")
-        try:
-            sent = sum(self._produce(each) for each in records)
-            self._ask(lambda: self._send_marker(marker), f"add the marker of {marker}")
-            self._ask(lambda: self._producer.commit_transaction(COMMIT_SECONDS), f"commit the records of {marker}")
-        except Exception:
-            with suppress(KafkaException):  # the error that led here says more
-                self._producer.abort_transaction(ANSWER_SECONDS)
-            raise
-        return sent
+        self._is_open = True
 
-    def close(self) -> None:
-        with suppress(KafkaException, RuntimeError):
-            self._producer.purge()
-            self._producer.flush(0)
-        self._consumer.close()
-
-    def _produce(self, records: Encoded) -> int:
+    def add(self, records: Encoded) -> None:
         values = records.values.to_pylist()
         keys = [None] * len(values) if records.keys is None else records.keys.to_pylist()
         topic, produce = self._place.topic, self._producer.produce
@@ -150,7 +137,24 @@ class TransactionalProducer:
                 self._wait_for_room(key, value, partition)
             except KafkaException as refused:
                 raise self._failed("send a record", refused.args[0]) from refused
-        return len(values)
+        self._producer.poll(0)
+
+    def commit(self, marker: Marker) -> None:
+        self._ask(lambda: self._send_marker(marker), f"add the marker of {marker}")
+        self._ask(lambda: self._producer.commit_transaction(COMMIT_SECONDS), f"commit the records of {marker}")
+        self._is_open = False
+
+    def abort(self) -> None:
+        if self._is_open:
+            with suppress(KafkaException):
+                self._producer.abort_transaction(ANSWER_SECONDS)
+            self._is_open = False
+
+    def close(self) -> None:
+        with suppress(KafkaException, RuntimeError):
+            self._producer.purge()
+            self._producer.flush(0)
+        self._consumer.close()
 
     def _wait_for_room(self, key: bytes | None, value: bytes | None, partition: int) -> None:
         """Send a record once there is room in the queue, which the transaction's timeout bounds."""
@@ -167,7 +171,8 @@ class TransactionalProducer:
 
     def _send_marker(self, marker: Marker) -> None:
         at = None if marker.at is None else marker.at.isoformat()
-        text = json.dumps({"snapshot": marker.snapshot_id, "at": at})
+        part = {} if marker.part is None else {"part": [marker.part.snapshot_id, marker.part.records]}
+        text = json.dumps({"snapshot": marker.snapshot_id, "at": at} | part)
         offset = TopicPartition(self._place.topic, self._place.shard, marker.epoch, metadata=text)
         group = self._consumer.consumer_group_metadata()
         self._producer.send_offsets_to_transaction([offset], group, ANSWER_SECONDS)
@@ -202,9 +207,10 @@ def _marker(committed: TopicPartition) -> Marker:
     """Return the marker. Offsets that others committed have other metadata, or none: they name no snapshot."""
     try:
         said = json.loads(committed.metadata or "{}")
-        at = said.get("at")
-        return Marker(committed.offset, said["snapshot"], None if at is None else datetime.fromisoformat(at))
-    except (ValueError, KeyError, AttributeError):
+        at, part = said.get("at"), said.get("part")
+        when = None if at is None else datetime.fromisoformat(at)
+        return Marker(committed.offset, said["snapshot"], when, None if part is None else Part(*part))
+    except (ValueError, KeyError, AttributeError, TypeError):
         return Marker(committed.offset, NO_SNAPSHOT)
 
 
