@@ -26,6 +26,7 @@ from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.rebuild_lake import RebuildLake
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
+from frazil.cli.clients import outputs_of
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.clients import Clients
 from frazil.materialize.outcome import Outcome, Published
@@ -162,6 +163,7 @@ class Place:
             on_receipt=receipts.append,
             observe=lambda *_: None,
             delta_logs=lambda: DeltaRsLogs(settings.catalog.properties),
+            outputs=outputs_of({**QUIET, **settings.kafka}, settings.registry),
         )
         writer, known = uuid.uuid4().hex[:12], replace(known, **clients)
         return [
