@@ -42,7 +42,10 @@ def nothing(name: str) -> None:
 
 
 class WatchedLake(IcebergLake):
-    """`written` is called when a commit's metadata file exists and the catalog does not point to it yet."""
+    """`written` is called when a commit's metadata file exists and the catalog does not point to it yet.
+
+    The server of a REST catalog writes the file: there it is called right before the commit is sent.
+    """
 
     def __init__(
         self, settings: CatalogSettings, *, around: Around = go, written: Callable[[str], None] = nothing
@@ -62,14 +65,19 @@ class WatchedLake(IcebergLake):
             nonlocal name
             kind = "dead letters" if table.name()[-1].endswith("__dead_letters") else "rows"
             name = f"{kind} {self.doing}"
-            return self._around(name, lambda: commit_table(table, *rest))
+            return self._around(name, lambda: sent(table, *rest))
+
+        def sent(*args: Any) -> Any:
+            if write_metadata is None:
+                self._written(name)
+            return commit_table(*args)
 
         def writing(*args: Any, **named: Any) -> None:
             write_metadata(*args, **named)
             self._written(name)
 
         catalog.commit_table = committing
-        if write_metadata is not None:  # a REST catalog's server writes it
+        if write_metadata is not None:
             catalog._write_metadata = writing
         return catalog  # type: ignore[no-any-return]
 

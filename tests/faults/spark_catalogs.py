@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from frazil.local.jars import class_path
+from frazil.model.secret import revealed
 from frazil.model.spec import CatalogSettings
 
 JVM_SETTINGS = {
@@ -31,10 +32,19 @@ def start_settings(*, memory: str = "1g") -> dict[str, str]:
 
 def spark_catalog(name: str, catalog: CatalogSettings) -> dict[str, str]:
     """Settings under which Spark sees the catalog's tables; an embedded catalog keeps the name it was made under."""
-    own = _on_glue(catalog.properties) if catalog.type == "glue" else _embedded(catalog.warehouse)
-    settings = {"warehouse": catalog.warehouse, "cache-enabled": "false", **own}
+    settings = {"cache-enabled": "false", **_own(catalog)}
     prefix = f"spark.sql.catalog.{name}"
     return {prefix: "org.apache.iceberg.spark.SparkCatalog", **{f"{prefix}.{k}": v for k, v in settings.items()}}
+
+
+def _own(catalog: CatalogSettings) -> dict[str, str]:
+    if catalog.rest is not None:
+        given = revealed(catalog.rest.properties)
+        address, credential = catalog.rest.uri, f"{given['client_id']}:{given['client_secret']}"
+        oauth2 = {"credential": credential, "oauth2-server-uri": f"{address}/v1/oauth/tokens"}
+        return {"type": "rest", "uri": address, **oauth2}
+    own = _on_glue(catalog.properties) if catalog.type == "glue" else _embedded(catalog.warehouse)
+    return {"warehouse": catalog.warehouse, **own}
 
 
 def _embedded(warehouse: str) -> dict[str, str]:

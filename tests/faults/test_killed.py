@@ -22,6 +22,7 @@ from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.model.spec import BadRecordLimit, KeepSnapshots
 from tests.faults.delta_side import assert_delta_is_current, with_delta
 from tests.faults.moments import BOUNDARIES, MOMENTS, Moment
+from tests.faults.rest import rest_catalog
 from tests.faults.world import (
     SCHEMA,
     World,
@@ -33,7 +34,7 @@ from tests.faults.world import (
     with_trigger,
 )
 from tests.reader_paths import on_both_readers
-from tests.sampling import sampled
+from tests.sampling import in_long_runs, sampled
 
 CREATING = ["rows create", "dead letters create"]
 TAG = ["rows move_tags"]
@@ -94,6 +95,15 @@ def test_killed_at_every_moment_readers_of_delta_see_each_record_once_as_well(
 
 def test_killed_at_every_moment_on_glue_each_record_is_there_once(services: LocalServices, tmp_path: Path) -> None:
     world = with_trigger(new_world(services, glue_catalog(services)), rows=6)
+
+    kill_at_every_moment(world, tmp_path, cycle(["driver", "group"]), moments=ELSEWHERE)
+
+
+@in_long_runs
+def test_killed_at_every_moment_on_rest_each_record_is_there_once(
+    services: LocalServices, rest_catalog_url: str, tmp_path: Path
+) -> None:
+    world = with_trigger(new_world(services, rest_catalog(rest_catalog_url)), rows=6)
 
     kill_at_every_moment(world, tmp_path, cycle(["driver", "group"]), moments=ELSEWHERE)
 

@@ -14,15 +14,20 @@ from frazil.materialize.outcome import Again, Published
 from frazil.model.spec import CatalogSettings
 from tests.faults.moments import BOUNDARIES, Moment, at
 from tests.faults.procedures import Procedures, procedures
+from tests.faults.rest import rest_catalog
 from tests.faults.world import World, assert_exactly_once, glue_catalog, jdbc_catalog, new_world, with_trigger
-from tests.sampling import sampled
+from tests.sampling import LONG, sampled
+
+NAMES = (CATALOG_NAME, "on_glue", *(("on_rest",) if LONG else ()))
+"""The catalogs, by the name that Spark gives them."""
 
 MAINTAINED_AT = {
     CATALOG_NAME: sampled(BOUNDARIES, keep=lambda moment: moment[1] in ("ingest", "stage", "publish", "reveal")),
     "on_glue": sampled(BOUNDARIES, keep=lambda moment: moment[1] in ("stage", "publish")),
+    "on_rest": BOUNDARIES,
 }
 ROLLED_BACK = sampled(
-    product([CATALOG_NAME, "on_glue"], [("after", "ingest"), ("before", "publish"), ("before", "reveal")]),
+    product(NAMES, [("after", "ingest"), ("before", "publish"), ("before", "reveal")]),
     keep=lambda case: case[0] == CATALOG_NAME or case[1] == ("before", "publish"),
 )
 WITH_PREPARED = [("before", "stage"), ("before", "publish"), ("before", "reveal"), ("before", "announce")]
@@ -47,10 +52,11 @@ class Maintained:
 
 
 @pytest.fixture(scope="module")
-def catalogs(services: LocalServices, tmp_path_factory: pytest.TempPathFactory) -> dict[str, CatalogSettings]:
-    """By the name that Spark gives them."""
-    embedded = jdbc_catalog(tmp_path_factory.mktemp("maintained"))
-    return {CATALOG_NAME: embedded, "on_glue": glue_catalog(services)}
+def catalogs(
+    request: pytest.FixtureRequest, services: LocalServices, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, CatalogSettings]:
+    found = {CATALOG_NAME: jdbc_catalog(tmp_path_factory.mktemp("maintained")), "on_glue": glue_catalog(services)}
+    return found | ({"on_rest": rest_catalog(request.getfixturevalue("rest_catalog_url"))} if LONG else {})
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +65,7 @@ def spark(catalogs: dict[str, CatalogSettings], tmp_path_factory: pytest.TempPat
         yield running
 
 
-@pytest.fixture(params=[CATALOG_NAME, "on_glue"])
+@pytest.fixture(params=NAMES)
 def maintained(
     request: pytest.FixtureRequest, services: LocalServices, spark: Procedures, catalogs: dict[str, CatalogSettings]
 ) -> Maintained:
@@ -101,7 +107,7 @@ def test_rollback_to_snapshot_takes_the_offsets_with_it(maintained: Maintained, 
     assert_exactly_once(world)
 
 
-@pytest.mark.parametrize("maintained", sampled([CATALOG_NAME, "on_glue"], keep=CATALOG_NAME.__eq__), indirect=True)
+@pytest.mark.parametrize("maintained", sampled(NAMES, keep=CATALOG_NAME.__eq__), indirect=True)
 def test_users_sql_in_between_is_kept_and_named(maintained: Maintained) -> None:
     world = maintained.world()
     world.produce(6)

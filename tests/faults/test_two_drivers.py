@@ -21,10 +21,12 @@ from tests.sampling import CATALOGS, sampled
 BEFORE_PUBLISH = MOMENTS[: MOMENTS.index(("after", "publish"))]
 PLANNED = BEFORE_PUBLISH[BEFORE_PUBLISH.index(("after", "plan")) :]
 AT_COMMITS = [("before", "stage"), ("before", "publish")]
-FENCED = sampled(product(CATALOGS, PLANNED), keep=lambda case: case[0] == "jdbc" or case[1] in AT_COMMITS)
+FENCED = sampled(
+    product(CATALOGS, PLANNED), keep=lambda case: case[0] == "jdbc" or (case[0] == "glue" and case[1] in AT_COMMITS)
+)
 SUCCESSORS = sampled(
     product(CATALOGS, [moment for moment in MOMENTS if moment[0] == "after"]),
-    keep=lambda case: case[0] == "jdbc" or case[1][1] == "publish",
+    keep=lambda case: case[0] == "jdbc" or (case[0] == "glue" and case[1][1] == "publish"),
 )
 
 

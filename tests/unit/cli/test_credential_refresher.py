@@ -29,6 +29,11 @@ kafka:
 schema_registry:
   url: http://127.0.0.1:1
   basic.auth.user.info: ${secret:registry}
+catalog:
+  type: rest
+  uri: https://catalog.example.com
+  client_id: frazil
+  client_secret: ${secret:catalog}
 """
 
 
@@ -51,7 +56,7 @@ class Process:
     """A `frazil materialize` that runs for weeks, with its clients only."""
 
     folder: Path
-    vault: Vault = field(default_factory=lambda: Vault({"consumer": _pair(1), "registry": "user:1"}))
+    vault: Vault = field(default_factory=lambda: Vault({"consumer": _pair(1), "registry": "user:1", "catalog": "one"}))
     now: float = 1000.0
 
     def __post_init__(self) -> None:
@@ -113,6 +118,32 @@ def test_each_door_is_opened_anew_for_its_own_secret(process: Process) -> None:
     assert second.topics is first.topics
 
 
+def test_a_rotated_secret_of_the_catalog_opens_only_the_catalog_anew(
+    process: Process, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = process.watch.clients()
+    process.vault.secrets["catalog"] = "two"
+    process.now += READ_SECONDS
+
+    with caplog.at_level(logging.INFO):
+        second = process.watch.clients()
+
+    rest = process.watch.settings.catalog.rest
+    assert rest is not None and rest.properties["client_secret"] == Secret("two")
+    assert second.lake is not first.lake
+    assert (second.registry, second.topics) == (first.registry, first.topics)
+    assert [(each.message, each.__dict__["of"]) for each in caplog.records] == [("secrets_taken_up", "catalog")]
+
+
+def test_another_address_of_the_catalog_waits_for_a_restart(process: Process) -> None:
+    first = process.watch.clients()
+    file = process.folder / "frazil.yaml"
+    file.write_text(file.read_text().replace("catalog.example", "other.example"))
+    process.now += READ_SECONDS
+
+    assert process.watch.clients() is first
+
+
 def test_what_has_not_changed_is_not_opened_anew_and_not_asked_for_each_batch(process: Process) -> None:
     first, asked = process.watch.clients(), process.vault.asked
 
@@ -120,7 +151,7 @@ def test_what_has_not_changed_is_not_opened_anew_and_not_asked_for_each_batch(pr
         process.now += READ_SECONDS / 50
         assert process.watch.clients() is first
 
-    assert process.vault.asked == asked + 2 * 3  # of the file, twice: two of one secret, one of the other
+    assert process.vault.asked == asked + 2 * 4  # of the file, twice: two of one secret, one of each other
 
 
 def test_after_a_failure_it_is_looked_soon_for_a_key_that_was_taken_out_of_use(process: Process) -> None:

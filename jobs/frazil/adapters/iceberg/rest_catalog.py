@@ -7,6 +7,7 @@ from 400 on says that the server did not carry the commit out.
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import requests
@@ -26,7 +27,7 @@ from pyiceberg.table.update import AssertRefSnapshotId, TableRequirement, TableU
 from frazil.adapters.iceberg.expiry import AssertSameSnapshots
 from frazil.adapters.iceberg.refusals import hint_for, is_lasting
 from frazil.adapters.iceberg.rest_access import TIMEOUT, Access, access_of
-from frazil.model.errors import CatalogError
+from frazil.model.errors import CatalogError, MissingToolError
 from frazil.model.spec import CatalogSettings
 
 ACCESS = "frazil.access"
@@ -45,6 +46,7 @@ def rest_properties(settings: CatalogSettings) -> dict[str, Any]:
         found["warehouse"] = settings.warehouse
     signing_name = rest.properties.get("signing_name")
     if signing_name is not None:
+        _require_boto3()
         found |= {
             "rest.sigv4-enabled": "true",
             "rest.sigv4.max-retries": "0",
@@ -52,6 +54,15 @@ def rest_properties(settings: CatalogSettings) -> dict[str, Any]:
             "rest.signing-region": rest.properties["signing_region"],
         }
     return found
+
+
+def _require_boto3() -> None:
+    """Raise MissingToolError if requests cannot be signed; PyIceberg would only say that it has no such catalog."""
+    if importlib.util.find_spec("boto3") is None:
+        raise MissingToolError(
+            "catalog.signing_name needs the package boto3, which is not installed",
+            hint="run `pip install 'frazil[glue]'`, then try again",
+        )
 
 
 class OneAttemptRestCatalog(RestCatalog):
