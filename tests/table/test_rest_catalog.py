@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -164,6 +166,23 @@ def test_snapshots_expire_unless_a_tag_or_a_branch_has_moved(lake: IcebergLake, 
     lake.expire(view_of(lake, name), expiry)
 
     assert set(view_of(lake, name).snapshots) == {view.head}
+
+
+def test_metadata_is_parsed_once_for_each_version(lake: IcebergLake, url: str, name: str) -> None:
+    first = view_of(lake, name).current.metadata
+    assert view_of(lake, name).current.metadata is first
+
+    stage(IcebergLake(rest_catalog(url)), view_of(lake, name))
+
+    assert set(view_of(lake, name).branches) == {"main", "b"}
+
+
+def test_many_threads_keep_their_connections(lake: IcebergLake, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING), ThreadPoolExecutor(16) as pool:
+        views = list(pool.map(lambda _: lake.load(name), range(64)))
+
+    assert None not in views
+    assert caplog.messages == []
 
 
 def test_a_token_that_expires_between_two_requests_is_renewed(lake: IcebergLake, front: Meddling, name: str) -> None:

@@ -18,7 +18,7 @@ from frazil.specs.shapes import At, Choice, HandedOn, JsonSchema, NotYet, Reject
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-SENSITIVE = ("password", "secret", "token", "access-key", "credential", "user.info")
+SENSITIVE = ("password", "secret", "token", "access-key", "credential", "user.info", "authorization")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,23 +8,31 @@ from 400 on says that the server did not carry the commit out.
 from __future__ import annotations
 
 import importlib.util
+import json
 from typing import Any
 
 import requests
-from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.rest import Endpoints, RestCatalog, TableResponse
 from pyiceberg.catalog.rest.auth import AuthManagerAdapter
+from pyiceberg.catalog.rest.response import _handle_non_200_response
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
     BadRequestError,
     CommitFailedException,
     ForbiddenError,
+    NoSuchTableError,
     TooManyRequestsError,
     UnauthorizedError,
 )
 from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import AssertRefSnapshotId, TableRequirement, TableUpdate
+from pyiceberg.typedef import Identifier
+from requests.adapters import HTTPAdapter
 
+from frazil.adapters.iceberg.commits import SNAPSHOTS_KEPT
 from frazil.adapters.iceberg.expiry import AssertSameSnapshots
+from frazil.adapters.iceberg.recent import Recent
 from frazil.adapters.iceberg.refusals import hint_for, is_lasting
 from frazil.adapters.iceberg.rest_access import TIMEOUT, Access, access_of
 from frazil.model.errors import CatalogError, MissingToolError
@@ -32,6 +40,8 @@ from frazil.model.spec import CatalogSettings
 
 ACCESS = "frazil.access"
 """The property with the catalog's `Access`. It is an object, and taken out before anything keeps the properties."""
+CONNECTIONS = 64
+"""How many are kept open: as many as tables can have a batch at once."""
 DELEGATION_HEADER = "X-Iceberg-Access-Delegation"
 NOT_CARRIED_OUT = (UnauthorizedError, AuthorizationExpiredError, ForbiddenError, TooManyRequestsError)
 """Answers to a commit that no other writer causes, and after which nothing has changed."""
@@ -68,7 +78,40 @@ def _require_boto3() -> None:
 class OneAttemptRestCatalog(RestCatalog):
     def __init__(self, name: str, **properties: Any) -> None:
         self._access: Access = properties.pop(ACCESS)
+        self._known: Recent[TableMetadata] = Recent(SNAPSHOTS_KEPT)
         super().__init__(name, **properties)
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """Return the table. Metadata that this process knows by its location is not parsed again: it never changes."""
+        try:
+            return self._loaded(identifier)
+        except (UnauthorizedError, AuthorizationExpiredError):
+            self._refresh_token()
+            return self._loaded(identifier)
+
+    def _loaded(self, identifier: str | Identifier) -> Table:
+        path = self._split_identifier_for_path(identifier)
+        answer = self._session.get(self.url(Endpoints.load_table, **path))
+        try:
+            answer.raise_for_status()
+        except requests.HTTPError as refused:
+            _handle_non_200_response(refused, {404: NoSuchTableError})
+        found = self._parsed(answer.text)
+        return self._response_to_table(self.identifier_to_tuple(identifier), found)
+
+    def _parsed(self, text: str) -> TableResponse:
+        told = json.loads(text)
+        location = told.get("metadata-location")
+        known = self._known.get(location) if location else None
+        if known is not None:
+            return TableResponse.model_validate({**told, "metadata": known})
+        found = TableResponse.model_validate_json(text)
+        self._remember(found.metadata_location, found.metadata)
+        return found
+
+    def _remember(self, location: str | None, metadata: TableMetadata) -> None:
+        if location:
+            self._known.put(location, metadata, weight=len(metadata.snapshots))
 
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
@@ -90,6 +133,8 @@ class OneAttemptRestCatalog(RestCatalog):
             )
             error.worth_retrying = not is_lasting(refused)
             raise error from refused
+        self._known.drop(table.metadata_location)
+        self._remember(committed.metadata_location, committed.metadata)
         return committed
 
     def _known_to_servers(
@@ -130,6 +175,11 @@ class OneAttemptRestCatalog(RestCatalog):
 
 class OneAttemptSession(requests.Session):
     """Sends each request once, within time limits. Only reads follow redirects: a POST would be sent again, or lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for scheme in ("http://", "https://"):
+            self.mount(scheme, HTTPAdapter(pool_maxsize=CONNECTIONS))
 
     def request(self, method: str, url: str | bytes, *args: Any, **named: Any) -> requests.Response:
         named.setdefault("timeout", TIMEOUT)
