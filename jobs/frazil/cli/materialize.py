@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from frazil.materialize.run import TableRun
     from frazil.materialize.scheduling.schedule import Stopping, TableReport
     from frazil.model.receipt import Receipt
-    from frazil.model.spec import CatalogSettings
+    from frazil.model.spec import Settings
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = 130
@@ -51,6 +51,16 @@ SparkMaster = Annotated[
         "--spark-master", metavar="URL", envvar="FRAZIL_SPARK_MASTER", help="Run tasks on this Spark cluster."
     ),
 ]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        "--metrics-port",
+        metavar="PORT",
+        min=0,
+        max=65_535,
+        help="Serve metrics for Prometheus on 127.0.0.1:PORT/metrics, and the status page on /.",
+    ),
+]
 SPARK_ENVIRONMENT = "FRAZIL_SPARK_ENVIRONMENT"
 SparkEnvironment = Annotated[
     str | None,
@@ -69,6 +79,7 @@ def register(app: typer.Typer) -> None:
     examples = (
         "frazil materialize --once",
         "frazil materialize --every 30s",
+        "frazil materialize --metrics-port 9464",
         "frazil materialize --spark-master spark://host:7077 --spark-environment .frazil/spark/environment.tar.gz",
     )
     app.command("materialize", epilog=example(*examples))(materialize)
@@ -120,12 +131,14 @@ def _show_metadata(config: Config, tables: Tables) -> None:
         print_lines(metadata_lines(view, tree, catalog=catalog, bounds_of=offsets), sys.stdout)
 
 
-def materialize(
+def materialize(  # noqa: PLR0913 - one for each option
     tables: Tables = None,
+    *,
     once: Once = False,
     every: Every = None,
     create_only: CreateOnly = False,
     adopt: Adopt = False,
+    metrics_port: MetricsPort = None,
     spark_master: SparkMaster = None,
     spark_environment: SparkEnvironment = None,
     config: Config = DEFAULT_CONFIG,
@@ -135,10 +148,11 @@ def materialize(
     Each batch becomes visible as a whole or not at all. Without --once it runs until stopped, with a batch of each
     table as often as its `trigger` says. Ctrl-C and SIGTERM let the batches in flight finish; a second Ctrl-C stops at
     once, which is also safe. With --create-only, the exit status is 3 if tables could not be created only because
-    topics or subjects are missing.
+    topics or subjects are missing. The page frazil-status.html in the warehouse shows how the tables are.
     """
     from frazil.adapters.storage.warehouse_folder import check_warehouse  # noqa: PLC0415
     from frazil.cli.progress import Display, own_stderr  # noqa: PLC0415
+    from frazil.cli.watch import Watch  # noqa: PLC0415
 
     if create_only and (once or every is not None):
         raise SettingError(
@@ -150,11 +164,15 @@ def materialize(
     interval = None if every is None else interval_of(every)
     cluster = cluster_on(spark_master, spark_environment)
     display = Display()
-    runs = _runs(config, tables, display, adopt=adopt, check=check_warehouse, cluster=cluster)
+    settings = settings_from(config)
+    check_warehouse(settings.catalog)
+    runs = _runs(config, tables, display, settings=settings, adopt=adopt, cluster=cluster)
     if create_only:
         _create(runs)
         return
-    with own_stderr():
+    watch = Watch(settings, runs, metrics_port)
+    display.on_published.append(watch.batch_published)
+    with own_stderr(), watch.watching():
         _carry_out(runs, display, once=once, every=interval)
 
 
@@ -163,20 +181,18 @@ def _runs(
     tables: Tables,
     display: Display | None = None,
     *,
+    settings: Settings | None = None,
     adopt: bool = False,
-    check: Callable[[CatalogSettings], None] | None = None,
     cluster: SparkCluster | None = None,
 ) -> list[TableRun]:
-    """Return the runs of the named tables. `check` raises if their catalog cannot be used."""
+    """Return the runs of the named tables."""
     from frazil.adapters.spark.runner import SparkRunner  # noqa: PLC0415
     from frazil.cli.clients import open_clients, table_runs  # noqa: PLC0415
     from frazil.cli.credential_refresher import CredentialRefresher  # noqa: PLC0415
     from frazil.cli.progress import Display, WatchedRunner  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415
 
-    settings = settings_from(config)
-    if check is not None:
-        check(settings.catalog)
+    settings = settings or settings_from(config)
     chosen = select_tables(settings, tables or ())
     log_file = config.parent / ".frazil" / "spark.log"
     display = display or Display()

@@ -39,6 +39,7 @@ class Display:
 
     idle: str = "planning the next batch…"
     clock: Callable[[], float] = time.monotonic
+    on_published: list[Callable[[Receipt], None]] = field(default_factory=list)
     _backlogs: dict[str, Backlog] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _starting: int = 0
@@ -79,6 +80,8 @@ class Display:
         with self._lock:
             if receipt.table in self._backlogs:
                 self._backlogs[receipt.table].publish(sum(each.end - each.start for each in receipt.ranges))
+        for tell in self.on_published:
+            tell(receipt)
 
     def progress(self) -> list[Progress]:
         """Return the progress of every table with a batch in flight."""

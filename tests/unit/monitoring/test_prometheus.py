@@ -12,6 +12,7 @@ from frazil.key_status import KeyStatus
 from frazil.maintain.figures import Files, Throughput
 from frazil.materialize.pause.pausing import Pause
 from frazil.model.progress import Counts
+from frazil.monitoring.process_metrics import ProcessMetrics
 from frazil.monitoring.prometheus import Metric, Sample, exposition
 from frazil.monitoring.table_metrics import key_metrics, table_metrics
 from frazil.status import LastBatch, PartitionLag, TableStatus
@@ -138,6 +139,7 @@ def test_numbers_are_written_as_the_format_says(value: float, text: str) -> None
 
 def test_the_page_of_the_docs_names_every_metric() -> None:
     page = (Path(__file__).parents[3] / "docs/status.md").read_text()
-    named = {metric.name for metric in (*table_metrics([ORDERS]), *key_metrics([]))}
+    process = ProcessMetrics(version="1", started=AT).metrics()
+    named = {metric.name for metric in (*table_metrics([ORDERS]), *key_metrics([]), *process)}
 
     assert named == set(re.findall(r"`(frazil_[a-z_]+)`", page))

@@ -1,0 +1,104 @@
+"""What `frazil materialize` does beside its batches so that they can be watched: a page, and metrics over HTTP."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from frazil.key_status import KeyStatus
+    from frazil.materialize.run import TableRun
+    from frazil.model.receipt import Receipt
+    from frazil.model.spec import Settings, TableSpec
+    from frazil.monitoring.keeper import PageKeeper
+    from frazil.monitoring.process_metrics import ProcessMetrics
+    from frazil.status import TableStatus
+
+
+@dataclass(slots=True)
+class Watch:
+    """Keeps the status page of all tables of the configuration, and serves metrics of the tables of `runs`.
+
+    It uses the clients of the runs, which follow rotated secrets. Without `metrics_port`, nothing is served.
+    """
+
+    settings: Settings
+    runs: Sequence[TableRun]
+    metrics_port: int | None
+    keeper: PageKeeper = field(init=False)
+    counted: ProcessMetrics = field(init=False)
+
+    def __post_init__(self) -> None:
+        from frazil.monitoring.keeper import PageKeeper  # noqa: PLC0415 - `--help` needs none of it
+        from frazil.monitoring.process_metrics import ProcessMetrics  # noqa: PLC0415
+
+        self.keeper = PageKeeper(self.write_page)
+        self.counted = ProcessMetrics(version=_version(), started=datetime.now(UTC))
+
+    def batch_published(self, receipt: Receipt) -> None:
+        self.counted.count(receipt)
+        self.keeper.batch_published()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Serve metrics until the end of the block, then write the page. Raises SettingError if the port is taken."""
+        if self.metrics_port is None:
+            endpoint = None
+        else:
+            from frazil.monitoring.endpoint import Endpoint  # noqa: PLC0415
+
+            endpoint = Endpoint(self.metrics_port, metrics=self.exposition, page=self.page)
+            print(f"metrics: {endpoint.address}/metrics, status: {endpoint.address}/", file=sys.stderr)
+        try:
+            yield
+        finally:
+            self.keeper.finish()
+            if endpoint is not None:
+                endpoint.stop()
+
+    def write_page(self) -> None:
+        """Write the page beside the tables. Raises CatalogError."""
+        from frazil.adapters.storage.status_page import put_page  # noqa: PLC0415
+
+        catalog = self.settings.catalog
+        put_page(catalog.properties, catalog.warehouse, self.page())
+
+    def page(self) -> str:
+        from frazil.monitoring.history import read_histories  # noqa: PLC0415
+        from frazil.monitoring.page import status_page  # noqa: PLC0415
+
+        found, keys = self._look(self.settings.tables), self._keys()
+        histories = read_histories(self.runs[0].clients.lake, self.settings.tables)
+        title = f"Tables of {self.settings.database}"
+        return status_page(found, histories, keys, now=datetime.now(UTC), title=title)
+
+    def exposition(self) -> str:
+        from frazil.monitoring.prometheus import exposition  # noqa: PLC0415
+        from frazil.monitoring.table_metrics import key_metrics, table_metrics  # noqa: PLC0415
+
+        found = self._look([table.spec for run in self.runs for table in run.tables])
+        return exposition([*table_metrics(found), *key_metrics(self._keys()), *self.counted.metrics()])
+
+    def _look(self, specs: Sequence[TableSpec]) -> list[TableStatus]:
+        from frazil.status import table_statuses  # noqa: PLC0415
+
+        clients, now = self.runs[0].clients, datetime.now(UTC)
+        return list(table_statuses(clients.lake, clients.topics, specs, delta_logs=clients.delta_logs, now=now))
+
+    def _keys(self) -> Sequence[KeyStatus]:
+        from frazil.cli.keys import look_at_keys  # noqa: PLC0415
+
+        return look_at_keys(self.settings) if self.settings.secrets else ()
+
+
+def _version() -> str:
+    import importlib.metadata  # noqa: PLC0415
+
+    try:
+        return importlib.metadata.version("frazil")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,85 @@
+"""The status page that a run keeps beside its tables, and what it serves, of a table in a real catalog."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from frazil.adapters.storage.status_page import NAME, put_page
+from frazil.cli.options import settings_from
+from frazil.cli.watch import Watch
+from frazil.materialize.run import TableRun
+from frazil.model.errors import BrokerError, CatalogError
+from frazil.model.receipt import Receipt
+from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
+from tests.table.small_lake import SmallLake, _receipt
+
+
+class SilentTopics:
+    def describe(self, topic: str) -> None:
+        raise BrokerError(f"no broker answers for {topic}", hint="start it")
+
+
+@pytest.fixture
+def watch(config: str, lake: SmallLake) -> Watch:
+    clients = SimpleNamespace(lake=lake.lake, topics=SilentTopics(), delta_logs=DeltaLogsInMemory)
+    run: Any = SimpleNamespace(clients=clients, tables=(SimpleNamespace(spec=lake.spec),))
+    return Watch(settings_from(Path(config)), [cast(TableRun, run)], None)
+
+
+def receipt(lake: SmallLake) -> Receipt:
+    return replace(_receipt(lake.spec, lake.state), snapshot_id=1)
+
+
+def test_a_run_leaves_a_page_beside_the_tables(watch: Watch, lake: SmallLake) -> None:
+    with watch.watching():
+        watch.batch_published(receipt(lake))
+
+    page = lake.folder / NAME
+    assert ": 147 rows<" in page.read_text(encoding="utf-8")
+    assert sorted(path.name for path in lake.folder.iterdir()) == ["catalog.db", NAME, "lake"]
+
+
+def test_a_run_whose_page_cannot_be_written_ends_as_without_it(
+    watch: Watch, lake: SmallLake, caplog: pytest.LogCaptureFixture
+) -> None:
+    (lake.folder / NAME).mkdir()
+
+    with watch.watching():
+        watch.batch_published(receipt(lake))
+
+    assert [each.message for each in caplog.records] == ["status_page_failed"]
+    assert not list(lake.folder.glob("*.new"))
+
+
+def test_metrics_are_those_of_tables_and_of_the_process(watch: Watch, lake: SmallLake) -> None:
+    watch.batch_published(receipt(lake))
+
+    text = watch.exposition()
+
+    assert 'frazil_rows{table="lake.orders"} 147\n' in text
+    assert 'frazil_process_batches_total{table="lake.orders"} 1\n' in text
+
+
+def test_a_page_is_replaced_whole(tmp_path: Path) -> None:
+    first = put_page({}, str(tmp_path), "first")
+    before = Path(first).stat().st_ino
+
+    put_page({}, f"{tmp_path}/", "second")
+
+    assert Path(first).read_text() == "second"
+    assert Path(first).stat().st_ino != before
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+def test_a_page_in_a_folder_that_is_gone_says_what_to_check(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(CatalogError, match="could not write the status page") as failed:
+        put_page({}, str(tmp_path / "file"), "page")
+
+    assert "the tables are not affected" in failed.value.hint
