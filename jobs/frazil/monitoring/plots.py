@@ -60,20 +60,29 @@ def rejects_plot(history: TableHistory, window: Window) -> Markup:
 def sizes_plot(history: TableHistory) -> Markup:
     """Plot how many of the newest files have which size; small ones have another colour."""
     if not history.file_sizes:
-        return _without_plot("File sizes: newest data files by bytes", "No data files.")
-    about = f"File sizes: newest data files by bytes, those below {size_words(history.small_bytes)} in orange"
+        return _without_plot("File sizes: newest data files", "No data files.")
+    about = (
+        f"File sizes: newest data files up to so many bytes, those below {size_words(history.small_bytes)} in orange"
+    )
     every = Counter(map(_size_class, history.file_sizes))
     small = Counter(_size_class(size) for size in history.file_sizes if size < history.small_bytes)
     scale = scale_of(max(every.values()), whole=True)
-    names = [f"<{name}" for name, _ in SIZES] + ["more"]
+    names = [*(name for name, _ in SIZES), "more"]
     ticks = [((n + 0.5) / len(names), name) for n, name in enumerate(names)]
     bars = []
     for number, count in every.items():
-        title = f"{names[number]} bytes: {count:,} files, {small[number]:,} of them small"
+        title = f"{_range(number)}: {count:,} files, {small[number]:,} of them small"
         place = (number + 0.12) / len(names), (number + 0.88) / len(names)
         bars.append(_bar(*place, scale.part(count), "bar size", title))
         bars.append(_bar(*place, scale.part(small[number]), "bar small", title))
     return _figure(about, _axes(scale.ticks(), ticks), *bars)
+
+
+def _range(number: int) -> str:
+    """Return the sizes of a class: `1M to 10M bytes`."""
+    if number == len(SIZES):
+        return f"{SIZES[-1][0]} bytes and more"
+    return f"{SIZES[number - 1][0] if number else 0} to {SIZES[number][0]} bytes"
 
 
 def _size_class(size: int) -> int:

@@ -85,7 +85,7 @@ def test_what_needs_attention_comes_first_and_with_what_to_do() -> None:
 def test_a_page_without_trouble_says_so() -> None:
     text = Parsed(status_page(TABLES[:1], HISTORIES, KEYS[:1], now=NOW, title="Tables")).text
 
-    assert "All tables are up to date." in text
+    assert "No table needs attention." in text
 
 
 def test_kafka_that_does_not_answer_is_told_once() -> None:
@@ -114,7 +114,7 @@ def test_each_plot_has_a_title_with_its_unit_and_numbers_at_both_axes() -> None:
         "Freshness: age of records when they became visible, in s",
         "Throughput: rows per second",
         "Rejects: new dead letters",
-        "File sizes: newest data files by bytes, those below 64 MB in orange",
+        "File sizes: newest data files up to so many bytes, those below 64 MB in orange",
     ]
     assert texts.count("y") >= 8
     assert sum((each or "").startswith("x") for each in texts) >= 8
