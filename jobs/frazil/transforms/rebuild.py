@@ -90,7 +90,7 @@ class Rebuild:
             try:
                 with suppress(CommitUnknownError):
                     self.built.replace(
-                        here, built, tag=CHECKPOINT_TAG, summary=state.summary(), document=b"", put={}, remove=()
+                        here, built, tags=(CHECKPOINT_TAG,), summary=state.summary(), document=b"", put={}, remove=()
                     )
             except CommitError as failed:
                 reason = failed
