@@ -273,6 +273,21 @@ def test_dead_letters_of_many_chunks_are_written_together(
     assert got.range.counts == Counts(14, 7, dead_letters=7)
 
 
+def test_only_columns_of_dead_letters_that_repeat_values_have_dictionaries(read: Any) -> None:
+    got = read(*((b"%d" % n, b"bad %d" % n) for n in range(9)), (b"k", old(0)))
+
+    (letters,), (rows,) = got.result.dead_letter_files, got.result.row_files
+    assert _with_dictionaries(letters) >= {"topic", "reason", "batch_id", "table_uuid"}
+    assert not _with_dictionaries(letters) & {"offset", "timestamp", "key", "value", "detail", "read_at"}
+    assert _with_dictionaries(rows) >= {"m", "kafka_offset", "kafka_key"}
+
+
+def _with_dictionaries(file: Any) -> set[str]:
+    group = pq.read_metadata(file.path.removeprefix("file://")).row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    return {column.path_in_schema for column in columns if column.has_dictionary_page}
+
+
 def _but_read_at(letter: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in letter.items() if name != "read_at"}
 

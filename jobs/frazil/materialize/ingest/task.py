@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from frazil.formats.open import embedded_schema
-from frazil.materialize.ingest.dead_rows import Letters
+from frazil.materialize.ingest.dead_rows import DISTINCT, Letters
 from frazil.materialize.ingest.decode import DecodedRecords, NewRows, RecordDecoder, open_records
 from frazil.materialize.ingest.decoders import TaskSchemas, UnknownIds
 from frazil.materialize.ingest.payloads import Stop
@@ -44,7 +44,7 @@ def ingest(task: IngestTask, *, reader: RecordReader, registry: SchemaRegistry) 
     """Run one task. A failure leaves files that no table refers to; Frazil does not delete them."""
     context = task.context
     rows = [_files(context, table.rows, _following(table.spec, context)) for table in context.tables]
-    dead_letters = _files(context, context.dead_letters)
+    dead_letters = _files(context, context.dead_letters, distinct=DISTINCT)
     unknown = UnknownIds(registry)
     schemas = TaskSchemas.of(context.spec, context.schemas, unknown, context.excluded)
     row_schemas = [each.arrow_schema for each in rows]
@@ -81,13 +81,19 @@ def _following(spec: TableSpec, context: TaskContext) -> FollowedColumns | None:
     return FollowedColumns.of(spec, context.partition_numbers) if spec.follows_keys else None
 
 
-def _files(context: TaskContext, target: WriteTarget, following: FollowedColumns | None = None) -> DataFileWriter:
+def _files(
+    context: TaskContext,
+    target: WriteTarget,
+    following: FollowedColumns | None = None,
+    distinct: Collection[str] = (),
+) -> DataFileWriter:
     return DataFileWriter(
         target,
         storage=context.storage,
         prefix=context.file_prefix,
         target_bytes=context.spec.maintain.target_file_bytes,
         following=following,
+        distinct=distinct,
     )
 
 

@@ -6,7 +6,7 @@ import math
 import re
 import struct
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -73,11 +73,17 @@ class DataFileWriter:
         prefix: str,
         target_bytes: int,
         following: FollowedColumns | None = None,
+        distinct: Collection[str] = (),
     ) -> None:
-        """Open no file yet. With `following`, `followed` has what these columns hold of each row."""
+        """Open no file yet. With `following`, `followed` has what these columns hold of each row.
+
+        The columns `distinct` get no dictionaries: few of their values are alike.
+        """
         self._schema = Schema.model_validate_json(target.schema_json)
         self._spec = PartitionSpec.model_validate_json(target.partition_spec_json)
-        self._out = _Output(target, self._schema, self._spec.spec_id, storage, prefix, target_bytes, following)
+        self._out = _Output(
+            target, self._schema, self._spec.spec_id, storage, prefix, target_bytes, following, distinct
+        )
         self.followed: list[FollowedRows] = []
         self._open: dict[tuple[object, ...], _OpenFile] = {}
         self._files: list[WrittenFile] = []
@@ -208,6 +214,7 @@ class _Output:
     prefix: str
     target_bytes: int
     following: FollowedColumns | None
+    distinct: Collection[str]
     io: FileIO = field(init=False)
     locations: LocationProvider = field(init=False)
     order: SortOrder = field(init=False)
@@ -236,7 +243,10 @@ class _Output:
         return self.locations.new_data_location(f"{self.prefix}-{uuid.uuid4().hex}.parquet", key)
 
     def parquet(self, stream: OutputStream) -> pq.ParquetWriter:
-        return pq.ParquetWriter(stream, self.arrow_schema, **writer_settings(self.target.properties))
+        settings = writer_settings(self.target.properties)
+        if self.distinct:
+            settings["use_dictionary"] = [name for name in self.arrow_schema.names if name not in self.distinct]
+        return pq.ParquetWriter(stream, self.arrow_schema, **settings)
 
 
 class _OpenFile:
