@@ -141,12 +141,12 @@ def test_documents_of_mongodb_are_queried_as_json(place: Place, capsys: pytest.C
     table = place.materialize(spec, registry=registry)
 
     assert [tuple(row.values()) for row in table.rows("document", "__op")] == [
-        ('{"_id": 1, "name": "Anne"}', "u"),
+        ('{"_id": 1, "name": "Anne"}', "c"),
         ('{"_id": 2, "name": "Robert"}', "u"),
     ]
     for command in (["check"], ["verify", "--against-kafka"], ["explain"], ["status"]):
         assert frazil(place, *command) == 0, capsys.readouterr()
-    assert "7 read = 5 rows + 2 deletes" in capsys.readouterr().out
+    assert "7 read = 4 rows + 2 deletes + 0 duplicates + 1 dead letter" in capsys.readouterr().out
     query = f"SELECT document->>'$.name' AS name FROM {place.name}.users ORDER BY name"
     assert frazil(place, "query", query) == 0, capsys.readouterr()
     assert capsys.readouterr().out.split()[-2:] == ["Anne", "Robert"]

@@ -67,6 +67,8 @@ class Reason(StrEnum):
     """The `op` of a change event is none of those that Debezium writes."""
     MISSING_AFTER = "missing_after"
     """A change event adds a row and does not have it."""
+    PARTIAL_UPDATE = "partial_update"
+    """A change event of MongoDB describes what changed and does not have the document."""
     UNREADABLE_HEADERS = "unreadable_headers"
     """The table keeps headers, and the Kafka client cannot decode this record's headers."""
     DEFECT = "defect"

@@ -194,6 +194,18 @@ def test_an_update_without_the_row_keeps_the_stored_one(form: str) -> None:
     assert found.rows.column(DOCUMENT).to_pylist() == ['{"a": 1}', None]
 
 
+def test_an_update_that_only_describes_the_change_is_a_reject(form: str) -> None:
+    described = {"updatedFields": "{}", "removedFields": None}
+    given = [mongodb("u", update=described), mongodb("u", after="{}", update=described), mongodb("d", update=described)]
+
+    found = changes(form, MONGODB, given)
+
+    assert [(each.index, each.reason, each.path) for each in found.rejects] == [
+        (0, Reason.PARTIAL_UPDATE, "updateDescription")
+    ]
+    assert kinds(found) == ["row", "delete"]
+
+
 def test_unavailable_values_of_each_type_are_marked(form: str) -> None:
     given = [
         postgres("u", after=order(1, notes="x", tags=["y"], counts=[3])),

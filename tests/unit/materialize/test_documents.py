@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from change_streams import ChangeStream
 
+from frazil.dead_letters import list_dead_letters
 from frazil.model.change_events import ChangeEvents
+from frazil.model.dead_letter import Reason
 from frazil.model.progress import Counts
 from tests.fakes.connect_samples import STRING, struct
 from tests.fakes.debezium_samples import MONGODB, Event, mongodb
@@ -66,7 +68,7 @@ def test_inserts_updates_with_the_document_and_deletes_are_the_present_documents
     assert users.verified().counts == Counts(read=5, rows=3, deletes=2)
 
 
-def test_an_update_that_only_describes_the_change_keeps_the_document(users: Documents) -> None:
+def test_an_update_that_only_describes_the_change_is_a_dead_letter(users: Documents) -> None:
     first = document(ANNE, first_name="Anne", phone="1", tags=["a", "b"])
     users.put(ANNE, mongodb("c", after=first))
     users.catch_up()
@@ -74,8 +76,11 @@ def test_an_update_that_only_describes_the_change_keeps_the_document(users: Docu
     users.put(BOB, mongodb("u", update=UPDATED))
     users.catch_up()
 
-    assert users.rows("document", "__op", "kafka_offset") == [(first, "u", 1)]
-    assert users.verified().counts == Counts(read=3, rows=2, skipped=1)
+    assert users.rows("document", "__op", "kafka_offset") == [(first, "c", 0)]
+    assert users.verified().counts == Counts(read=3, rows=1, dead_letters=2)
+    letters = list_dead_letters(users.world.lake, users.spec, limit=9).newest
+    assert {each.reason for each in letters} == {Reason.PARTIAL_UPDATE}
+    assert all("capture.mode: change_streams_update_full" in each.detail for each in letters)
 
 
 def test_an_update_whose_document_was_deleted_meanwhile_is_followed_by_its_delete(users: Documents) -> None:
@@ -86,7 +91,7 @@ def test_an_update_whose_document_was_deleted_meanwhile_is_followed_by_its_delet
     users.catch_up()
 
     assert users.rows("document") == []
-    assert users.verified().counts == Counts(read=4, rows=2, deletes=2)
+    assert users.verified().counts == Counts(read=4, rows=1, deletes=2, dead_letters=1)
 
 
 def test_a_document_that_was_replaced_and_an_empty_one_are_rows(users: Documents) -> None:
@@ -123,5 +128,5 @@ def test_the_source_orders_documents_by_their_time_and_its_ordinal(tmp_path: Pat
     users.put(ANNE, mongodb("u", update=UPDATED, ord_=4))
     users.catch_up()
 
-    assert users.rows("document", "__position_ord") == [(document(ANNE, first_name="newest"), 4)]
-    assert users.verified().counts == Counts(read=3, rows=2, duplicates=1)
+    assert users.rows("document", "__position_ord") == [(document(ANNE, first_name="newest"), 3)]
+    assert users.verified().counts == Counts(read=3, rows=1, duplicates=1, dead_letters=1)

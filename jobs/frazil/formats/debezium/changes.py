@@ -14,11 +14,12 @@ from frazil.formats.arrow import arrow_schema
 from frazil.formats.connect import ConnectTypes
 from frazil.formats.debezium import numeric_times
 from frazil.formats.debezium.columns import LogicalColumns, within
-from frazil.formats.debezium.converted import Flags
+from frazil.formats.debezium.converted import Flags, flags
 from frazil.formats.debezium.envelope import (
     DELETED,
     OP,
     SOURCE_TIME,
+    UPDATE_DESCRIPTION,
     check_names,
     check_position,
     image_columns,
@@ -38,6 +39,7 @@ OPERATIONS = (SNAPSHOT, CREATE, UPDATE, DELETE, TRUNCATE, MESSAGE)
 TOMBSTONE = "tombstone"
 """What a record without a value is, among the operations."""
 _WORDS = (*OPERATIONS, TOMBSTONE)
+_WITHOUT_DOCUMENT = "the event lacks the document; capture.mode: change_streams_update_full gives it to later ones"
 _SKIPPED = {MESSAGE: "message", TOMBSTONE: "tombstone"}
 
 
@@ -79,6 +81,14 @@ class _Parts:
     @property
     def has_after(self) -> Flags:
         return self.after.has
+
+    @property
+    def are_partial(self) -> Flags:
+        """The updates that describe what changed in a document, and do not have the document."""
+        described = self.fields.get(UPDATE_DESCRIPTION)
+        if described is None:
+            return np.zeros(len(self), np.bool_)
+        return self.are(UPDATE) & ~self.has_after & flags(described.is_valid())
 
     def field(self, path: str) -> pa.Array:
         """Return a field, by a path of one of the envelope's own fields or of one inside a struct."""
@@ -155,7 +165,7 @@ class Envelopes:
         return parts.are(DELETE) if self.settings.connector else parts.are(DELETE, TOMBSTONE)
 
     def _keeps_row(self, parts: _Parts) -> Flags:
-        without_after: Flags = parts.are(UPDATE) & ~parts.has_after
+        without_after: Flags = parts.are(UPDATE) & ~parts.has_after & ~parts.are_partial
         return without_after | parts.are(DELETE) if self.settings.soft_deletes else without_after
 
     def _images(self, parts: _Parts, chosen: Indexes) -> pa.RecordBatch:
@@ -212,7 +222,11 @@ def _rejects(parts: _Parts) -> list[Reject]:
     unknown = [Reject(i, Reason.UNKNOWN_OPERATION, expected, "op") for i in np.flatnonzero(parts.words < 0).tolist()]
     is_missing = parts.are(SNAPSHOT, CREATE) & ~parts.has_after
     detail = "a record that adds a row needs one"
-    return unknown + [Reject(i, Reason.MISSING_AFTER, detail, "after") for i in np.flatnonzero(is_missing).tolist()]
+    missing = [Reject(i, Reason.MISSING_AFTER, detail, "after") for i in np.flatnonzero(is_missing).tolist()]
+    partial = np.flatnonzero(parts.are_partial).tolist()
+    return (
+        unknown + missing + [Reject(i, Reason.PARTIAL_UPDATE, _WITHOUT_DOCUMENT, UPDATE_DESCRIPTION) for i in partial]
+    )
 
 
 def _at(reject: Reject, index: int, parts: _Parts) -> Reject:

@@ -13,6 +13,8 @@ from frazil.model.errors import IncompatibleSchemaError
 Kind: TypeAlias = Literal["envelope", "heartbeat", "transaction", "schema_change", "other"]
 DOCUMENT = "document"
 """The column of MongoDB's documents, which are JSON text."""
+UPDATE_DESCRIPTION = "updateDescription"
+"""The field in which MongoDB's connector describes what an update changed."""
 OP, SOURCE_TIME, DELETED = "__op", "__source_ts", "__deleted"
 
 _KINDS: dict[str, Kind] = {
@@ -98,7 +100,7 @@ def fields_read(settings: ChangeEvents) -> tuple[str, ...]:
     position = ("connector", *FIELDS[settings.connector]) if settings.connector else ()
     before = ("before",) if settings.soft_deletes else ()
     names = ("ts_us", "ts_ms", *position)
-    return ("after", "op", *before, *(f"source.{name}" for name in names), *settings.kept)
+    return ("after", "op", UPDATE_DESCRIPTION, *before, *(f"source.{name}" for name in names), *settings.kept)
 
 
 def check_position(columns: tuple[Column, ...], settings: ChangeEvents) -> None:
