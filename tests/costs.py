@@ -41,6 +41,7 @@ SLOWEST_FIRST = (
     "faults/test_foreign_commits.py",
     "faults/test_procedures.py",
     "services/test_readers.py",
+    "local_cloud/test_exports_stack.py",
     "local_cloud/test_emr_serverless.py",
     "faults/test_killed_with_spark.py",
     "faults/test_unknown_outcomes.py",

@@ -116,8 +116,8 @@ def _granted(statement: Mapping[str, Any]) -> Iterator[Granted]:
 def _needed(asked: Asked, call: Recorded, account: Account) -> Needed:
     if asked.on is PolicyTarget.KEY_UNDER_S3:
         return Needed(asked.action, account.key, (("kms:ViaService", f"s3.{account.region}.amazonaws.com"),))
-    if asked.on is PolicyTarget.KEY_UNDER_SECRETS:
-        through = f"secretsmanager.{account.region}.amazonaws.com"
+    if asked.on in {PolicyTarget.KEY_UNDER_SECRETS, PolicyTarget.KEY_UNDER_SNS}:
+        through = f"{call['service']}.{account.region}.amazonaws.com"
         return Needed(asked.action, account.key, (("kms:ViaService", through),))
     named = call["resource"]
     if asked.on is PolicyTarget.JOB_ROLE:
@@ -139,6 +139,8 @@ def _resource(place: PolicyTarget | None, call: Recorded, named: Mapping[str, st
         ("emr-serverless", PolicyTarget.JOB_RUNS): lambda: account.arn(
             "emr-serverless", f"{_application(named)}/jobruns/new"
         ),
+        ("sns", None): lambda: named["TopicArn"],
+        ("sqs", None): lambda: account.arn("sqs", named["QueueUrl"].rsplit("/", 1)[-1]),
         ("lambda", None): lambda: _function(named["FunctionName"], account),
     }
     assert (call["service"], place) in of, f"nobody taught this test what {call} is about"

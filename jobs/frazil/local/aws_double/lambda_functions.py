@@ -37,6 +37,7 @@ from frazil.local.aws_double.principals import NotAssumableError, Session, assum
 
 SERVICE = "lambda.amazonaws.com"
 DEFAULT_TIMEOUT_SECONDS = 3
+MOST_RETRIES = 2
 REMEMBERED = ("DeadLetterConfig", "LoggingConfig")
 _PACKAGES = str(Path(boto3.__file__).parent.parent)
 _idle = IdleEnvironments()
@@ -167,11 +168,39 @@ def _failed(kind: str, message: str, request_id: str, printed: str = "") -> Answ
     return json.dumps(answer), True, printed
 
 
-def _calling_failures_unhandled(invoke_function: Callable[..., str | bytes]) -> Callable[..., str | bytes]:
-    """Report an exception of the function as `Unhandled`, as Lambda does; only an old runtime used `Handled`."""
+def invoke_later(place: DoubleFolder, function: Any, event: object) -> None:
+    """Run the function until it succeeds, and send the event to its dead-letter queue if it never does.
+
+    Lambda waits a minute or two before it tries again; the double does not, and answers only then.
+    """
+    config = function.event_invoke_config
+    retries = config[0].response().get("MaximumRetryAttempts", MOST_RETRIES) if config else MOST_RETRIES
+    for _ in range(retries + 1):
+        result, errored, _ = invoke(place, function, event)
+        if not errored:
+            return
+    queue = (_remembered(function).get("DeadLetterConfig") or {}).get("TargetArn")
+    if queue:
+        session = assume(function.role, service=SERVICE, session_name=function.function_name)
+        sqs = clients.client(place, "sqs", session=session, region=function.region)
+        why = {"StringValue": json.loads(result)["errorMessage"][:1024] or "none", "DataType": "String"}
+        account, name = queue.split(":")[-2:]
+        sqs.send_message(
+            QueueUrl=f"{place.endpoint_url}/{account}/{name}",
+            MessageBody=json.dumps(event),
+            MessageAttributes={"ErrorMessage": why},
+        )
+
+
+def _as_lambda_does(place: DoubleFolder, invoke_function: Callable[..., str | bytes]) -> Callable[..., str | bytes]:
+    """Report an exception of the function as `Unhandled`; only an old runtime used `Handled`. Retry an `Event`."""
 
     def invoked(function: Any, body: str, request_headers: Any, response_headers: Any) -> str | bytes:
-        if request_headers.get("x-amz-invocation-type") == "DryRun":
+        kind = request_headers.get("x-amz-invocation-type")
+        if kind == "DryRun":
+            return ""
+        if kind == "Event":
+            invoke_later(place, function, json.loads(body or "{}"))
             return ""
         answer = invoke_function(function, body, request_headers, response_headers)
         if "x-amz-function-error" in response_headers:
@@ -217,5 +246,5 @@ def teach(place: DoubleFolder) -> None:
         return invoke(place, function, event)
 
     LambdaFunction._invoke_lambda = _invoke_lambda
-    LambdaFunction.invoke = _calling_failures_unhandled(LambdaFunction.invoke)
+    LambdaFunction.invoke = _as_lambda_does(place, LambdaFunction.invoke)
     _teach_configuration()

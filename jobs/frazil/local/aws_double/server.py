@@ -16,6 +16,7 @@ from werkzeug.serving import run_simple
 
 from frazil.local.aws_double import (
     athena,
+    cloudfront,
     cloudwatch,
     ec2,
     glue,
@@ -51,7 +52,7 @@ def serve(place: DoubleFolder, port: int) -> None:
 
 
 def teach(place: DoubleFolder) -> None:
-    for service in (athena, cloudwatch, ec2, glue, s3, secrets_manager, step_functions):
+    for service in (athena, cloudfront, cloudwatch, ec2, glue, s3, secrets_manager, step_functions):
         service.teach()
     for running in (emr_serverless, lambda_functions):
         running.teach(place)
@@ -68,10 +69,18 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def _with_own_path(application: Application, place: DoubleFolder) -> Application:
-    """Add the path that AWS does not have: `POST /_double/schedules/GROUP/NAME/fire?region=us-east-1`."""
+    """Add the path that AWS does not have: `POST /_double/schedules/GROUP/NAME/fire?region=us-east-1`.
+
+    Requests to a host of CloudFront are answered by its distribution.
+    """
 
     def answer(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         path = str(environ.get("PATH_INFO", ""))
+        host = cloudfront.host_of(environ)
+        if host is not None:
+            status, content = cloudfront.serve(host, path, str(environ.get("QUERY_STRING", "")))
+            start_response(f"{status.value} {status.phrase}", [("Content-Type", "binary/octet-stream")])
+            return [content]
         if not path.startswith(OWN_PATH):
             return application(environ, start_response)
         status, answer = _own_answer(place, path.removeprefix(OWN_PATH).split("/"), environ.get("QUERY_STRING", ""))
