@@ -25,7 +25,7 @@ def summary_lines(deployment: Deployment, outputs: Outputs, resources: Mapping[s
 
 
 def _where(outputs: Outputs) -> Iterator[str]:
-    lake, jobs, snowflake = (outputs.get(stack, {}) for stack in ("lake", "jobs", "snowflake"))
+    lake, jobs, exports, snowflake = (outputs.get(stack, {}) for stack in ("lake", "jobs", "exports", "snowflake"))
     places = {
         "tables": lake.get("warehouse"),
         "Glue database": lake.get("database_name"),
@@ -33,6 +33,7 @@ def _where(outputs: Outputs) -> Iterator[str]:
         "application": jobs.get("application_id"),
         "logs": jobs.get("log_group_name"),
         "dashboard": jobs.get("dashboard_url"),
+        "exports": exports.get("exports_address"),
         "Snowflake": _in_snowflake(snowflake) if snowflake else None,
     }
     yield "Where to look:"

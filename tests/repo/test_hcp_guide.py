@@ -11,7 +11,7 @@ from pages import ROOT, section, table
 
 from infra.app import build
 from infra.reports.costs import Document, read_stacks
-from infra.reports.picture import ACCOUNT, NOTHING_PACKED
+from infra.reports.picture import ACCOUNT, NOTHING_PACKED, WEEKLY
 from infra.settings.file import load_environment
 from infra.settings.model import ConfluentKafka, HcpState
 from shared.naming import workspace_name
@@ -28,7 +28,7 @@ def stacks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Document]:
     kept = HcpState("acme", "lake", "app.terraform.io")
     out = tmp_path_factory.mktemp("out")
     kafka = replace(settings.kafka, tableflow=("stock_trades",))
-    build(replace(settings, backend=kept, kafka=kafka, snowflake=ACCOUNT), out, NOTHING_PACKED)
+    build(replace(settings, backend=kept, kafka=kafka, snowflake=ACCOUNT, exports=WEEKLY), out, NOTHING_PACKED)
     return read_stacks(out)
 
 
