@@ -18,6 +18,7 @@ from confluent_in_memory import WHO, Wire, cloud_over
 from devcloud.confluent_double import ConfluentDouble
 from frazil.cli import check
 from frazil.model.errors import ServiceError, SettingError
+from infra.artefacts.artefact import NOTHING, Artefacts, artefact_of, read_manifest, write_manifest
 from infra.deploy.__main__ import run
 from infra.deploy.accounts import account_record
 from infra.deploy.accounts.recall import WITHOUT_AWS, compare_accounts
@@ -33,7 +34,7 @@ from infra.deploy.stacks.removed import refuse_removed_stacks
 from infra.deploy.steps import STEPS
 from infra.deploy.tables.client_files import write_client_files
 from infra.deploy.tables.frazil_command import NOT_THERE_YET, CommandFailedError, Frazil
-from infra.settings.model import ExternalKafka, ExternalRegistry, HcpState, LocalState, S3State
+from infra.settings.model import CloudExport, ExternalKafka, ExternalRegistry, HcpState, LocalState, S3State
 from shared.confluent_api import NewKey
 
 MSK = ExternalKafka(
@@ -184,6 +185,34 @@ def test_the_first_apply_records_the_account(in_222: Deployment) -> None:
     compare_accounts(in_222, "apply", nothing())
 
     assert account_record.recorded(in_222.folder) == "222222222222"
+
+
+@pytest.mark.parametrize("step", ["apply", "plan"])
+def test_exports_are_not_applied_before_their_function_is_packed(in_222: Deployment, step: str) -> None:
+    weekly = {"weekly": CloudExport("rate(7 days)", None, ())}
+    deployment = replace(in_222, settings=replace(in_222.settings, exports=weekly))
+    (deployment.folder).mkdir(parents=True)
+    write_manifest(Artefacts(NOTHING, NOTHING, NOTHING, NOTHING), deployment.manifest)
+
+    with pytest.raises(SettingError, match=r"the export function is not packed: .*artefacts\.json does not name it"):
+        STEPS[step](deployment, Asked(("exports",), keeps_data=False))
+
+
+def test_the_function_of_the_exports_is_packed_if_there_are_any(
+    in_222: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "export_csv.zip").write_bytes(b"packed")
+    job = Artefacts(NOTHING, NOTHING, NOTHING, NOTHING)
+    monkeypatch.setattr("infra.deploy.steps.pack", lambda *_, **__: job)
+    monkeypatch.setattr("infra.deploy.steps.lambda_zip", lambda *_: tmp_path / "export_csv.zip")
+
+    found = []
+    for exports in ({}, {"weekly": CloudExport(None, None, ())}):
+        deployment = replace(in_222, settings=replace(in_222.settings, exports=exports))
+        STEPS["artefacts"](deployment, nothing())
+        found.append(read_manifest(deployment.manifest))
+
+    assert found == [job, replace(job, exports=artefact_of(tmp_path / "export_csv.zip"))]
 
 
 @pytest.mark.parametrize("step", sorted(STEPS.keys() - WITHOUT_AWS))
