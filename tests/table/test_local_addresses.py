@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,10 +12,15 @@ import pytest
 from frazil.cli.app import run
 from frazil.local.processes import _started
 from frazil.local.state import Running, ServiceState, write_state
-from frazil.local.supervisor import running_address
+from frazil.local.supervisor import LocalServices, running_address
 from frazil.model.spec import NOT_RUNNING_HOST
 
-PORTS = {"bootstrap_servers": "broker", "schema_registry_url": "registry", "aws_endpoint_url": "aws"}
+PORTS = {
+    "bootstrap_servers": "broker",
+    "schema_registry_url": "registry",
+    "aws_endpoint_url": "aws",
+    "rest_catalog_url": "rest",
+}
 
 
 @pytest.fixture
@@ -66,6 +71,24 @@ def config(tmp_path: Path) -> str:
     (tmp_path / "tables" / "orders.yaml").write_text("topic: orders\n")
     (tmp_path / "frazil.yaml").write_text(CONFIG)
     return str(tmp_path / "frazil.yaml")
+
+
+def test_a_service_beside_the_usual_ones_is_started_by_its_name(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[str] = []
+
+    def up(services: Sequence[str], directory: Path) -> LocalServices:
+        started.extend(services)
+        return LocalServices("b", "r", "a", "http://127.0.0.1:8181")
+
+    monkeypatch.setattr("frazil.local.supervisor.up", up)
+
+    assert run(["local", "up", "--config", config]) == 0
+    assert run(["local", "up", "rest", "--config", config]) == 0
+    usual = ["registry", "aws", "broker"]
+    assert started == [*usual, *usual, "rest"]
+    assert capsys.readouterr().out.count("rest_catalog_url     http://127.0.0.1:8181\n") == 1
 
 
 def test_what_needs_no_broker_works_without_local_services(config: str, capsys: pytest.CaptureFixture[str]) -> None:
