@@ -42,8 +42,8 @@ class MetricsQuery:
 class AlarmSpec:
     """An alarm: by default for any value above 0, else for one below `at_least` or above `at_most`.
 
-    With `at_least` or `at_most`, missing data raises the alarm too. `meaning` is the text of the mail: what is wrong
-    and what to do.
+    With `at_least` or `at_most`, missing data raises the alarm too, unless it `may_be_missing`. `meaning` is the text
+    of the mail: what is wrong and what to do.
     """
 
     word: str
@@ -53,10 +53,11 @@ class AlarmSpec:
     at_most: float | None = None
     minutes: int = 5
     times: int = 1
+    may_be_missing: bool = False
 
     @property
     def is_without_data(self) -> bool:
-        return self.at_least is not None or self.at_most is not None
+        return not self.may_be_missing and (self.at_least is not None or self.at_most is not None)
 
     @property
     def threshold(self) -> float:

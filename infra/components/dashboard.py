@@ -7,6 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from frazil.model.cloudwatch_names import (
+    BY_TABLE,
+    DEAD_LETTERS,
+    DELETE_FILES,
+    FRESHNESS_SECONDS,
+    LAG_SECONDS,
+    ROWS_ADDED,
+    SMALL_FILES,
+)
+
 Widget = Mapping[str, Any]
 
 NAMESPACE = "AWS/EMRServerless"
@@ -14,9 +24,19 @@ STATES = ("RunningJobs", "PendingJobs", "ScheduledJobs", "SuccessJobs", "FailedJ
 OF_A_WORKER = "ApplicationId,ApplicationName,CapacityAllocationType,JobId,JobName,WorkerType"
 """The dimensions of what each worker uses; a run's id is known when it runs."""
 
+OF_TABLES = (
+    ("Lag of tables, s", LAG_SECONDS, "Maximum"),
+    ("Freshness of batches, s", FRESHNESS_SECONDS, "Maximum"),
+    ("Rows added", ROWS_ADDED, "Sum"),
+    ("Dead letters", DEAD_LETTERS, "Sum"),
+    ("Small files", SMALL_FILES, "Maximum"),
+    ("Files of deletes", DELETE_FILES, "Maximum"),
+)
+"""The title, the metric and the statistic of each widget with a line for each table."""
+
 WIDTH = 12
 HEIGHT = 6
-WORTH_SEEING = r"/(?i)( epoch |warning|error|failed|refused)/"
+WORTH_SEEING = r"/(?i)( epoch |warning|error|failed|refused)/ and @message not like /_aws/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +47,9 @@ class Watched:
     application_id: str
     application_name: str
     log_group: str
+    namespace: str | None
+    """Where metrics of tables are, None if there are none."""
+
     function_name: str
     schedule_group: str
     alarm_arns: Sequence[str]
@@ -37,6 +60,7 @@ def body(watched: Watched) -> str:
     widgets = [
         _alarms(watched),
         _states(watched),
+        *(() if watched.namespace is None else (_table(watched, watched.namespace, *each) for each in OF_TABLES)),
         _workers(watched, "vCPU", "WorkerCpuAllocated", "WorkerCpuUsed"),
         _workers(watched, "Memory, GB", "WorkerMemoryAllocated", "WorkerMemoryUsed"),
         _counts(watched, "Who keeps the streaming run", "AWS/Lambda", ("Invocations", "Errors"), _function(watched)),
@@ -58,6 +82,12 @@ def _alarms(watched: Watched) -> Widget:
 def _states(watched: Watched) -> Widget:
     of_application = ["ApplicationId", watched.application_id, "ApplicationName", watched.application_name]
     return _graph(watched, "Job runs by state", [[NAMESPACE, state, *of_application] for state in STATES], "Maximum")
+
+
+def _table(watched: Watched, namespace: str, title: str, name: str, statistic: str) -> Widget:
+    """Return the widget of a metric with a line for each table."""
+    search = f"SEARCH('{{{namespace},{BY_TABLE}}} MetricName=\"{name}\"', '{statistic}', 60)"
+    return _graph(watched, title, [[{"expression": search, "id": "tables"}]], statistic)
 
 
 def _workers(watched: Watched, title: str, *names: str) -> Widget:

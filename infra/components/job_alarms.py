@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from infra.components.alarms import AlarmSpec, Counted, MetricsQuery
+from frazil.model.cloudwatch_names import BY_RUN, LAG_SECONDS, STREAMING
+from infra.components.alarms import AlarmSpec, Counted, Measured, MetricsQuery
 from infra.components.dashboard import NAMESPACE, OF_A_WORKER
 
 TABLE_FAILED = "table_failed"
 """The event that scheduling/waiting.py logs at least every 20 minutes while a table fails and others continue."""
+
+LATE_MINUTES = 30
 
 FAILING_TABLES = "FailingTables"
 """The metric that counts these events. It has no dimensions, so its namespace is that of the environment."""
@@ -26,11 +29,14 @@ class Names:
     schedules: str
     log_group: str
     namespace: str
+    has_table_metrics: bool
 
 
 def job_alarms(names: Names) -> Iterator[AlarmSpec]:
     if names.streaming is not None:
         yield _streaming_stopped(names, names.streaming)
+        if names.has_table_metrics:
+            yield _behind(names)
     yield AlarmSpec(
         word="job-run-failed",
         meaning=f"A job run failed. See why in the log group {names.log_group}; then run `frazil status`.",
@@ -58,6 +64,20 @@ def job_alarms(names: Names) -> Iterator[AlarmSpec]:
         word="schedule-dropped",
         meaning=f"A schedule of the group {names.schedules} was given up: its target refused it again and again.",
         metric=Counted("AWS/Scheduler", "InvocationDroppedCount", {"ScheduleGroup": names.schedules}),
+    )
+
+
+def _behind(names: Names) -> AlarmSpec:
+    """Return the alarm for streamed tables. If the metric is missing, another alarm says that the run has stopped."""
+    return AlarmSpec(
+        word="table-behind",
+        meaning=f"A streamed table has lagged by more than {LATE_MINUTES} minutes for {LATE_MINUTES} minutes. The "
+        "dashboard names it; `frazil status` says why, docs/operate.md what to do.",
+        metric=Measured(names.namespace, LAG_SECONDS, {BY_RUN: STREAMING}),
+        at_most=LATE_MINUTES * 60,
+        minutes=5,
+        times=LATE_MINUTES // 5,
+        may_be_missing=True,
     )
 
 

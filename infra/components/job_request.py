@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from frazil.model.cloudwatch_names import NAMESPACE_VARIABLE, RUN_VARIABLE, STREAMING
 from frazil.model.ingested import ATTEMPTS_OF_A_TASK
 from infra.artefacts.artefact import Artefact, Artefacts
 from infra.settings.model import Worker
@@ -29,7 +30,10 @@ FREE_NAMES = ("tags", "logTypes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRuns:
-    """What all job runs of an environment have in common. Texts may be Terraform references."""
+    """What all job runs of an environment have in common. Texts may be Terraform references.
+
+    `metrics_namespace` is where drivers write metrics of tables to, None for no metrics.
+    """
 
     environment: str
     region: str
@@ -43,11 +47,12 @@ class JobRuns:
     role_arn: str
     log_group: str
     tags: Mapping[str, str]
+    metrics_namespace: str | None = None
 
     def streaming(self, tables: Sequence[str]) -> Request:
         """Return the request of the streaming run, which EMR Serverless restarts unless it fails repeatedly."""
         return {
-            **self._request("streaming", ("materialize", *tables)),
+            **self._request(STREAMING, ("materialize", *tables)),
             "mode": "STREAMING",
             "executionTimeoutMinutes": 0,
             "retryPolicy": {"maxFailedAttemptsPerHour": FAILURES_PER_HOUR},
@@ -70,21 +75,21 @@ class JobRuns:
                 "sparkSubmit": {
                     "entryPoint": self._address(self.artefacts.start),
                     "entryPointArguments": ["--config", self.config, "--tables", tables, *command],
-                    "sparkSubmitParameters": as_parameters(self.spark_settings()),
+                    "sparkSubmitParameters": as_parameters(self.spark_settings(word)),
                 }
             },
             "configurationOverrides": {"monitoringConfiguration": monitoring(self.log_group, word)},
             "tags": dict(self.tags),
         }
 
-    def spark_settings(self) -> dict[str, str]:
+    def spark_settings(self, run: str) -> dict[str, str]:
         """Return the Spark settings that depend on the machine; `frazil.adapters` sets those that Frazil relies on."""
         archives = (
             f"{self._address(self.artefacts.environment)}#environment,{self._address(self.artefacts.frazil)}#frazil"
         )
         return {
             "spark.archives": archives,
-            **self._python_settings(),
+            **self._python_settings(run),
             **worker_settings("driver", self.driver),
             **worker_settings("executor", self.executor),
             "spark.executor.instances": str(self.executors),
@@ -94,9 +99,11 @@ class JobRuns:
             "spark.log.level": LEVEL_OF_LOGS,
         }
 
-    def _python_settings(self) -> dict[str, str]:
+    def _python_settings(self, run: str) -> dict[str, str]:
+        namespace = self.metrics_namespace
+        metrics = {} if namespace is None else {NAMESPACE_VARIABLE: namespace, RUN_VARIABLE: run}
         env = {"PYSPARK_PYTHON": self.python, "PYTHONPATH": PYTHON_PATH, "AWS_DEFAULT_REGION": self.region}
-        of_driver = {**env, "PYSPARK_DRIVER_PYTHON": self.python}
+        of_driver = {**env, "PYSPARK_DRIVER_PYTHON": self.python, **metrics}
         return {
             **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in of_driver.items()},
             **{f"spark.executorEnv.{name}": value for name, value in env.items()},

@@ -367,6 +367,7 @@ def _jobs(values: Values) -> Jobs:
         usual=values[keys.RATE] if values[keys.MODE] == "scheduled" else Streamed(),
         alarm_email=values.get(keys.ALARM_EMAIL),
         quota_cpu=values[keys.QUOTA_CPU],
+        table_metrics=values[keys.TABLE_METRICS],
     )
 
 

@@ -334,12 +334,18 @@ MODE = Key(
 )
 RATE = Key("rate", SCHEDULE, "The schedule of these tables if `mode` is scheduled.", "rate(1 hour)")
 ALARM_EMAIL = Key("alarm_email", EMAIL, "The address that receives alarms; it first gets a confirmation link.", NONE)
+TABLE_METRICS = Key(
+    "table_metrics",
+    BOOLEAN,
+    "Whether job runs write metrics of tables to CloudWatch: 7 for each, which AWS bills.",
+    "true",
+)
 JOBS = Key(
     "jobs",
     Section(
         (
             *(RELEASE_LABEL, ARCHITECTURE, PYTHON, DRIVER, EXECUTOR, EXECUTORS, MAXIMUM_CAPACITY, QUOTA_CPU),
-            *(MODE, RATE, TABLES, ALARM_EMAIL),
+            *(MODE, RATE, TABLES, ALARM_EMAIL, TABLE_METRICS),
         ),
     ),
     "The EMR Serverless application and its job runs.",

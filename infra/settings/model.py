@@ -211,6 +211,7 @@ class Jobs:
     alarm_email: str | None
     usual: Streamed | Scheduled
     quota_cpu: int
+    table_metrics: bool = True
 
     def trigger_of(self, table: str) -> Streamed | Scheduled:
         return self.tables.get(table, self.usual)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from frazil.model.cloudwatch_names import namespace_of
 from frazil.model.spec import TableSpec
 from infra.artefacts.artefact import Artefacts
 from infra.cdk import App, Output, Stack
@@ -80,6 +81,10 @@ class JobsStack(Stack):
     def _name(self, word: str) -> str:
         return naming.resource_name(self._settings.environment, word)
 
+    @property
+    def _metrics_namespace(self) -> str | None:
+        return namespace_of(self._settings.environment) if self._settings.jobs.table_metrics else None
+
     def _make_config(self, kafka: Kafka, lake: LakeStack) -> ConfigObject:
         account = self._settings.snowflake
         text = frazil_yaml(
@@ -100,7 +105,7 @@ class JobsStack(Stack):
 
     def _count_failing_tables(self) -> str:
         """Count failing tables in the log, because they do not end the run; return the metric's namespace."""
-        namespace = f"Frazil/{self._settings.environment}"
+        namespace = namespace_of(self._settings.environment)
         aws.CloudwatchLogMetricFilter(
             self,
             "failing-tables",
@@ -172,6 +177,7 @@ class JobsStack(Stack):
             role_arn=self._role.arn,
             log_group=self._logs.name,
             tags=naming.tags(self._settings.environment, self.node.id, self._settings.tags),
+            metrics_namespace=self._metrics_namespace,
         )
 
     def _make_keeper(self, lake: LakeStack) -> StreamingKeeper:
@@ -238,6 +244,7 @@ class JobsStack(Stack):
             schedules=self._schedules.group.name,
             log_group=self._logs.name,
             namespace=self._count_failing_tables(),
+            has_table_metrics=self._settings.jobs.table_metrics,
         )
         of_keys = () if secrets.rotation is None else key_alarms(secrets.rotation, self._settings)
         for spec in (*job_alarms(names), *of_keys):
@@ -250,6 +257,7 @@ class JobsStack(Stack):
             application_id=self._application.id,
             application_name=self._application.name,
             log_group=self._logs.name,
+            namespace=self._metrics_namespace,
             function_name=self._keeper.name,
             schedule_group=self._schedules.group.name,
             alarm_arns=self._alarms.arns,

@@ -449,6 +449,7 @@ def test_alarms_are_mailed_where_there_is_an_address(synthesize: Synthesize, msk
         alarm["alarm_name"]: alarm["treat_missing_data"] for alarm in written.all("aws_cloudwatch_metric_alarm")
     } == {
         "frazil-msk-streaming-stopped": "breaching",
+        "frazil-msk-table-behind": "notBreaching",
         "frazil-msk-job-run-failed": "notBreaching",
         "frazil-msk-table-failing": "notBreaching",
         "frazil-msk-streaming-not-kept": "notBreaching",
@@ -462,7 +463,7 @@ def test_the_dashboard_can_be_read_and_no_widget_lies_on_another(
     widgets = json.loads(synthesize(dev).one("aws_cloudwatch_dashboard")["dashboard_body"])["widgets"]
 
     places = [(each["x"], each["y"]) for each in widgets]
-    assert len(set(places)) == len(places) == 7
+    assert len(set(places)) == len(places) == 13
     assert all(each["x"] + each["width"] <= 24 for each in widgets)
 
 
@@ -480,3 +481,15 @@ def test_a_schedule_for_a_table_that_is_not_there_stops_the_synthesis(
 ) -> None:
     with pytest.raises(SettingError, match="there is no table stock_trade\n\nhint: did you mean stock_trades"):
         synthesize(dev, stock_trade=Scheduled("rate(1 hour)"))
+
+
+def test_without_table_metrics_there_is_nothing_that_waits_for_them(
+    synthesize: Synthesize, dev: EnvironmentSettings
+) -> None:
+    written = synthesize(replace(dev, jobs=replace(dev.jobs, table_metrics=False)))
+
+    widgets = json.loads(written.one("aws_cloudwatch_dashboard")["dashboard_body"])["widgets"]
+    alarms = {alarm["alarm_name"] for alarm in written.all("aws_cloudwatch_metric_alarm")}
+    assert len(widgets) == 7
+    assert "frazil-dev-table-behind" not in alarms
+    assert "FRAZIL_METRICS_NAMESPACE" not in json.dumps(written.all("aws_lambda_function"))

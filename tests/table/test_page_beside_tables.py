@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +17,8 @@ from frazil.cli.watch import Watch
 from frazil.materialize.run import TableRun
 from frazil.model.errors import BrokerError, CatalogError
 from frazil.model.receipt import Receipt
+from frazil.monitoring.cloudwatch import CloudWatchLines
+from frazil.monitoring.keeper import PageKeeper
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
 from tests.table.small_lake import SmallLake, _receipt
 
@@ -83,3 +87,26 @@ def test_a_page_in_a_folder_that_is_gone_says_what_to_check(tmp_path: Path) -> N
         put_page({}, str(tmp_path / "file"), "page")
 
     assert "the tables are not affected" in failed.value.hint
+
+
+def test_a_run_that_is_told_a_namespace_writes_metrics_also_without_a_batch(
+    watch: Watch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watch = Watch(watch.settings, watch.runs, None, CloudWatchLines("Frazil/dev", "streaming"))
+    watch.look()
+
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["Table"] == "lake.orders"
+
+
+def test_the_thread_of_such_a_run_starts_before_the_first_batch() -> None:
+    looks: list[str] = []
+    keeper = PageKeeper(lambda: looks.append("look"), always=True, first_seconds=0.01)
+    keeper.start()
+
+    end = time.monotonic() + 5
+    while not looks and time.monotonic() < end:
+        time.sleep(0.005)
+    keeper.finish()
+
+    assert looks == ["look"]

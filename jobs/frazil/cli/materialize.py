@@ -152,7 +152,7 @@ def materialize(  # noqa: PLR0913 - one for each option
     """
     from frazil.adapters.storage.warehouse_folder import check_warehouse  # noqa: PLC0415
     from frazil.cli.progress import Display, own_stderr  # noqa: PLC0415
-    from frazil.cli.watch import Watch  # noqa: PLC0415
+    from frazil.cli.watch import Watch, cloudwatch_lines  # noqa: PLC0415
 
     if create_only and (once or every is not None):
         raise SettingError(
@@ -170,7 +170,7 @@ def materialize(  # noqa: PLR0913 - one for each option
     if create_only:
         _create(runs)
         return
-    watch = Watch(settings, runs, metrics_port)
+    watch = Watch(settings, runs, metrics_port, cloudwatch_lines(os.environ))
     display.on_published.append(watch.batch_published)
     with own_stderr(), watch.watching():
         _carry_out(runs, display, once=once, every=interval)

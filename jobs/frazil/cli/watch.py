@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+from frazil.model.cloudwatch_names import NAMESPACE_VARIABLE, RUN_VARIABLE
 
 if TYPE_CHECKING:
     from frazil.key_status import KeyStatus
     from frazil.materialize.run import TableRun
     from frazil.model.receipt import Receipt
     from frazil.model.spec import Settings, TableSpec
+    from frazil.monitoring.cloudwatch import CloudWatchLines
     from frazil.monitoring.keeper import PageKeeper
     from frazil.monitoring.process_metrics import ProcessMetrics
     from frazil.status import TableStatus
@@ -29,6 +32,7 @@ class Watch:
     settings: Settings
     runs: Sequence[TableRun]
     metrics_port: int | None
+    cloudwatch: CloudWatchLines | None = None
     keeper: PageKeeper = field(init=False)
     counted: ProcessMetrics = field(init=False)
 
@@ -36,12 +40,14 @@ class Watch:
         from frazil.monitoring.keeper import PageKeeper  # noqa: PLC0415 - `--help` needs none of it
         from frazil.monitoring.process_metrics import ProcessMetrics  # noqa: PLC0415
 
-        self.keeper = PageKeeper(self.write_page)
+        self.keeper = PageKeeper(self.look, always=self.cloudwatch is not None)
         self.counted = ProcessMetrics(version=_version(), started=datetime.now(UTC))
 
     def batch_published(self, receipt: Receipt) -> None:
         self.counted.count(receipt)
         self.keeper.batch_published()
+        if self.cloudwatch is not None:
+            _write_line(self.cloudwatch.of_batch(receipt, now=datetime.now(UTC)))
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -53,6 +59,8 @@ class Watch:
 
             endpoint = Endpoint(self.metrics_port, metrics=self.exposition, page=self.page)
             print(f"metrics: {endpoint.address}/metrics, status: {endpoint.address}/", file=sys.stderr)
+        if self.cloudwatch is not None:
+            self.keeper.start()
         try:
             yield
         finally:
@@ -60,18 +68,27 @@ class Watch:
             if endpoint is not None:
                 endpoint.stop()
 
-    def write_page(self) -> None:
-        """Write the page beside the tables. Raises CatalogError."""
+    def look(self) -> None:
+        """Write the page beside the tables, and metrics of this run's tables for CloudWatch. Raises CatalogError."""
         from frazil.adapters.storage.status_page import put_page  # noqa: PLC0415
 
-        catalog = self.settings.catalog
-        put_page(catalog.properties, catalog.warehouse, self.page())
+        catalog, found = self.settings.catalog, self._look(self.settings.tables)
+        if self.cloudwatch is not None:
+            ours = {table.spec.identifier for run in self.runs for table in run.tables}
+            filled = [each for each in found if each.table in ours]
+            for line in self.cloudwatch.of_tables(filled, now=datetime.now(UTC)):
+                _write_line(line)
+        put_page(catalog.properties, catalog.warehouse, self._page(found))
 
     def page(self) -> str:
+        """Return the page of all tables as they are now. Raises CatalogError."""
+        return self._page(self._look(self.settings.tables))
+
+    def _page(self, found: Sequence[TableStatus]) -> str:
         from frazil.monitoring.history import read_histories  # noqa: PLC0415
         from frazil.monitoring.page import status_page  # noqa: PLC0415
 
-        found, keys = self._look(self.settings.tables), self._keys()
+        keys = self._keys()
         histories = read_histories(self.runs[0].clients.lake, self.settings.tables)
         title = f"Tables of {self.settings.database}"
         return status_page(found, histories, keys, now=datetime.now(UTC), title=title)
@@ -93,6 +110,20 @@ class Watch:
         from frazil.cli.keys import look_at_keys  # noqa: PLC0415
 
         return look_at_keys(self.settings) if self.settings.secrets else ()
+
+
+def cloudwatch_lines(environment: Mapping[str, str]) -> CloudWatchLines | None:
+    """Return what makes lines for CloudWatch, or None if the environment names no namespace."""
+    from frazil.monitoring.cloudwatch import CloudWatchLines  # noqa: PLC0415
+
+    namespace = environment.get(NAMESPACE_VARIABLE)
+    return None if not namespace else CloudWatchLines(namespace, environment.get(RUN_VARIABLE, "other"))
+
+
+def _write_line(line: str) -> None:
+    """Write a line at once, because several threads write to stdout."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _version() -> str:

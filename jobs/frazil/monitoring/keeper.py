@@ -24,8 +24,11 @@ FINISH_SECONDS = 10.0
 class PageKeeper:
     """Calls `write` after batches, at most once a minute. Failures are logged, once for each text."""
 
-    def __init__(self, write: Callable[[], None], *, first_seconds: float = FIRST_SECONDS) -> None:
+    def __init__(
+        self, write: Callable[[], None], *, always: bool = False, first_seconds: float = FIRST_SECONDS
+    ) -> None:
         self._write = write
+        self._always = always
         self._pause = first_seconds
         self._outdated = threading.Event()
         self._ending = threading.Event()
@@ -35,6 +38,10 @@ class PageKeeper:
     def batch_published(self) -> None:
         """Note that the page is out of date."""
         self._outdated.set()
+        self.start()
+
+    def start(self) -> None:
+        """Start the thread if it does not run."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep, daemon=True, name="frazil-status-page")
             self._thread.start()
@@ -47,7 +54,7 @@ class PageKeeper:
 
     def _keep(self) -> None:
         while not self._ending.wait(self._pause):
-            if self._outdated.is_set():
+            if self._outdated.is_set() or self._always:
                 self._pause = max(LEAST_SECONDS, self._written_in() / MOST_SHARE)
         if self._outdated.is_set():
             self._written_in()

@@ -30,6 +30,7 @@ RUNS = JobRuns(
     role_arn="arn:aws:iam::123456789012:role/frazil-dev-job",
     log_group="/frazil/dev/jobs",
     tags={"application": "frazil"},
+    metrics_namespace="Frazil/dev",
 )
 PARAMETERS = {
     "spark.archives": f"s3://lake/artefacts/{'e' * 64}/environment.tar.gz#environment,"
@@ -38,6 +39,8 @@ PARAMETERS = {
     "spark.emr-serverless.driverEnv.PYTHONPATH": "./environment:./frazil",
     "spark.emr-serverless.driverEnv.AWS_DEFAULT_REGION": "us-east-1",
     "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON": "/usr/bin/python3.11",
+    "spark.emr-serverless.driverEnv.FRAZIL_METRICS_NAMESPACE": "Frazil/dev",
+    "spark.emr-serverless.driverEnv.FRAZIL_METRICS_RUN": "streaming",
     "spark.executorEnv.PYSPARK_PYTHON": "/usr/bin/python3.11",
     "spark.executorEnv.PYTHONPATH": "./environment:./frazil",
     "spark.executorEnv.AWS_DEFAULT_REGION": "us-east-1",
