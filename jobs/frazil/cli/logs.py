@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -23,6 +24,9 @@ from frazil.model.secret import Secret
 from frazil.specs.keys import is_sensitive
 
 OURS = "frazil"
+RUN = "run"
+"""The last field of each line of a run that writes tables: the id that its snapshots have as `frazil.writer`."""
+
 STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 MASK = "***"
 
@@ -35,13 +39,27 @@ def configure(stream: TextIO, level: int = logging.INFO) -> None:
     logging.getLogger(OURS).setLevel(level)
 
 
+_run_ids: list[str] = []
+
+
+@contextmanager
+def lines_of_run(run_id: str) -> Iterator[None]:
+    """Put this id on each line until the end of the block."""
+    _run_ids.append(run_id)
+    try:
+        yield
+    finally:
+        _run_ids.remove(run_id)
+
+
 class EventFormatter(logging.Formatter):
     """Formats one line per event: the UTC time, the event and the fields in the order given, then any stack trace."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
         level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()} "
-        fields = "".join(f" {name}={shown(name, value)}" for name, value in fields_of(record).items())
+        given = [*fields_of(record).items(), *((RUN, run_id) for run_id in _run_ids[-1:])]
+        fields = "".join(f" {name}={shown(name, value)}" for name, value in given)
         trace = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
         return f"{when} {level}{with_config_name(record.getMessage())}{with_config_name(fields)}{trace}"
 

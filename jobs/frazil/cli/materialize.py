@@ -151,6 +151,7 @@ def materialize(  # noqa: PLR0913 - one for each option
     topics or subjects are missing. The page frazil-status.html in the warehouse shows how the tables are.
     """
     from frazil.adapters.storage.warehouse_folder import check_warehouse  # noqa: PLC0415
+    from frazil.cli.logs import lines_of_run  # noqa: PLC0415
     from frazil.cli.progress import Display, own_stderr  # noqa: PLC0415
     from frazil.cli.watch import Watch, cloudwatch_lines  # noqa: PLC0415
 
@@ -172,7 +173,7 @@ def materialize(  # noqa: PLR0913 - one for each option
         return
     watch = Watch(settings, runs, metrics_port, cloudwatch_lines(os.environ))
     display.on_published.append(watch.batch_published)
-    with own_stderr(), watch.watching():
+    with own_stderr(), lines_of_run(runs[0].writer if runs else ""), watch.watching():
         _carry_out(runs, display, once=once, every=interval)
 
 

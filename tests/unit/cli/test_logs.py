@@ -23,6 +23,14 @@ def test_an_event_is_a_name_and_its_fields() -> None:
     assert line(table="lake.orders", rows=5) == "1970-01-01T00:00:00Z committed table=lake.orders rows=5"
 
 
+def test_each_line_of_a_run_has_its_id() -> None:
+    with logs.lines_of_run("3f2a"):
+        during = line(table="lake.orders")
+
+    assert during == "1970-01-01T00:00:00Z committed table=lake.orders run=3f2a"
+    assert line() == "1970-01-01T00:00:00Z committed"
+
+
 def test_a_warning_says_so() -> None:
     assert line(logging.WARNING) == "1970-01-01T00:00:00Z warning committed"
 
