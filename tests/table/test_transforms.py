@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import duckdb
@@ -12,12 +14,15 @@ import pyarrow as pa
 import pytest
 
 from frazil.adapters.iceberg.rebuild_lake import RebuildLake
+from frazil.cli import transform
+from frazil.materialize.scheduling.schedule import Stopping
 from frazil.model.changes import AddColumn, RenameColumn
 from frazil.model.columns import Column, Scalar
-from frazil.model.errors import CommitUnknownError, FrazilError, TransformHaltedError
+from frazil.model.errors import CatalogError, CommitUnknownError, FrazilError, TransformHaltedError
 from frazil.model.spec import CatalogSettings
 from frazil.model.transforms import Position, transform_state
 from frazil.transforms.rebuild import Rebuild
+from frazil.transforms.schedule import run_every
 from tests.fakes.disturbed_commits import ACTS, DiedError, disturbed
 from tests.fakes.watched_lake import WatchedLake
 from tests.sampling import examples, sampled
@@ -303,3 +308,48 @@ def test_an_interrupted_rebuild_shows_all_of_the_old_rows_or_all_of_the_new_ones
 
     assert seen in (old, new)
     assert by_id(orders.rows_of()) == new
+
+
+def test_transformations_beside_a_run_follow_until_it_stops(orders: Orders, capsys: pytest.CaptureFixture[str]) -> None:
+    orders.add(1, 2)
+    made, stopping = orders.transformation(spec_of()), Stopping()
+    halted = orders.transformation(spec_of(name="other"))
+    halted.batch()
+    halted.spec = spec_of("SELECT id FROM orders", name="other")
+    capsys.readouterr()
+
+    with transform.beside([made, halted], timedelta(milliseconds=10), stopping) as reports:
+        while "lake.made" not in capsys.readouterr().out:
+            pass
+
+    assert stopping.asked
+    assert [(each.name, each.batches, each.rows) for each in reports] == [("made", 1, 2), ("other", 0, 0)]
+    assert [type(each.failure) for each in reports] == [type(None), TransformHaltedError]
+    assert by_id(orders.rows_of()) == expected(orders)
+
+
+def test_a_run_ends_once_no_transformation_can_continue(orders: Orders) -> None:
+    orders.add(1)
+    halted = orders.transformation(spec_of())
+    halted.batch()
+    halted.spec = spec_of("SELECT id FROM orders")
+
+    (report,) = run_every([halted], 3600, Stopping(), lambda _: None)
+
+    assert isinstance(report.failure, TransformHaltedError)
+
+
+def test_a_service_that_does_not_answer_is_asked_again_at_the_next_look(orders: Orders) -> None:
+    orders.add(1)
+    made, stopping = orders.transformation(spec_of()), Stopping()
+    plain, looks = orders.lake.load, count()
+
+    def load(identifier: str) -> object:
+        if next(looks) < 2:
+            raise CatalogError("silent", hint="wait")
+        return plain(identifier)
+
+    orders.lake.load = load  # type: ignore[method-assign, assignment]
+    (report,) = run_every([made], 0, stopping, lambda _: stopping.stop())
+
+    assert (report.batches, report.failure) == (1, None)

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal as Number
 from pathlib import Path
 from uuid import UUID
 
+import pyarrow as pa
 import pytest
 
 from frazil.adapters.spark.application import RUNS_QUERIES
 from frazil.adapters.spark.runner import SparkRunner
 from frazil.adapters.spark.sql.session import SqlSession
 from frazil.model.columns import Column, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
-from frazil.model.errors import QueryFailedError, SpecError
+from frazil.model.errors import Misuse, QueryFailedError, SpecError, TransformHaltedError
+from frazil.model.transforms import Position, transform_state
 from frazil.transforms.in_spark import SparkQueries
+from frazil.transforms.preview import lines as preview_lines
+from frazil.transforms.preview import preview, problems
 from frazil.transforms.query import lineage
 from frazil.transforms.run import Transformation
 from frazil.transforms.tables import TableRows
-from tests.table.transformed_orders import SQL, Orders, by_id, spec_of, written
+from frazil.transforms.tested import compared
+from frazil.transforms.tested import lines as compared_lines
+from frazil.transforms.verify import Verified, verify
+from tests.sampling import examples
+from tests.table.transformed_orders import ORDERS, SQL, Orders, by_id, spec_of, written
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 """PySpark leaves the sockets of `collect` to the garbage collector."""
@@ -196,3 +205,141 @@ def test_deleted_rows_are_not_read(orders: Orders, session: SqlSession) -> None:
     in_spark(orders, session).batch()
 
     assert [row["id"] for row in by_id(orders.rows_of())] == [1, 4]
+
+
+AGGREGATES = """
+SELECT upper(symbol) AS kind, n, count(*) AS orders, count(symbol) AS named, avg(n) AS mean,
+       sum(CAST(id AS decimal(12, 2)) * n) AS total, avg(CAST(id AS decimal(12, 2))) AS mean_id,
+       min(id) AS first, max(symbol) AS last
+FROM orders GROUP BY upper(symbol), n
+"""
+
+
+def grouped_at_once(orders: Orders, session: SqlSession, sql: str) -> list[dict[str, object]]:
+    frame = session.spark.createDataFrame(orders.rows, "id bigint, symbol string, n int")
+    frame.createOrReplaceTempView("orders")
+    return [row.asDict() for row in session.spark.sql(sql).collect()]
+
+
+def in_order(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    return sorted(rows, key=repr)
+
+
+def test_groups_are_kept_from_batch_to_batch(orders: Orders, session: SqlSession) -> None:
+    made, chance = in_spark(orders, session, AGGREGATES), random.Random(7)
+    for _ in range(examples(4, 15)):
+        orders.add(*(chance.randrange(60) for _ in range(chance.randrange(1, 30))))
+        made.batch()
+
+    found = [{name: v for name, v in row.items() if "__" not in name} for row in orders.rows_of()]
+    assert in_order(found) == in_order(grouped_at_once(orders, session, AGGREGATES))
+    assert made.batch() is None
+
+
+def test_only_groups_with_new_rows_are_written_again(orders: Orders, session: SqlSession) -> None:
+    sql = "SELECT symbol, count(*) AS orders FROM orders GROUP BY symbol"
+    orders.add(1, 2, 3, 6)
+    made = in_spark(orders, session, sql)
+    made.batch()
+    orders.add(1, 11)
+    done = made.batch()
+
+    assert done is not None and done.written == 2
+    head = orders.view("lake.made").head_snapshot()
+    assert head is not None
+    assert (head.figure("added-records"), head.figure("added-position-deletes")) == (2, 1)
+    assert in_order(orders.rows_of()) == in_order(grouped_at_once(orders, session, sql))
+
+
+@pytest.mark.parametrize(
+    ("sql", "what"),
+    [
+        ("SELECT count(DISTINCT id) AS c, symbol FROM orders GROUP BY symbol", "distinct or filtered values in c"),
+        ("SELECT count(*) FILTER (WHERE n > 1) AS c, n FROM orders GROUP BY n", "distinct or filtered values in c"),
+        ("SELECT sum(CAST(n AS double)) AS s, symbol FROM orders GROUP BY symbol", "adds numbers of the type double"),
+        ("SELECT sum(n) + 1 AS s, symbol FROM orders GROUP BY symbol", "computes s from an aggregate"),
+        ("SELECT stddev(n) AS s, symbol FROM orders GROUP BY symbol", "only count, sum, avg, min and max are kept"),
+        ("SELECT sum(n) AS s FROM orders GROUP BY symbol", "which is not among its columns"),
+        ("SELECT sum(n) AS s FROM orders", "add a GROUP BY"),
+        ("SELECT symbol, sum(n) AS s FROM orders GROUP BY symbol HAVING s > 1", "groups rows before its last step"),
+        ("SELECT n, avg(id) AS a, max(id) AS a__sum FROM orders GROUP BY n", "keeps a__sum for an average"),
+    ],
+)
+def test_aggregates_that_do_not_add_up_are_refused(orders: Orders, session: SqlSession, sql: str, what: str) -> None:
+    with pytest.raises(SpecError, match=what):
+        SparkQueries(session, orders.lake).check(spec_of(sql), [TableRows(orders.view(), ())])
+
+
+def test_verify_compares_with_the_query_over_what_was_read(orders: Orders, session: SqlSession) -> None:
+    sql = "SELECT symbol, count(*) AS orders FROM orders GROUP BY symbol"
+    made = in_spark(orders, session, sql)
+    orders.add(1, 2, 6)
+    made.batch()
+    orders.add(3)
+    assert verify(made) == Verified(made.spec, *verified_by(orders), rows=2, lacks=0, beyond=0)
+
+    wrong = [{"symbol": "s1", "orders": 3}]
+    files = written(orders.lake, orders.view("lake.made"), pa.Table.from_pylist(wrong).to_batches())
+    head = orders.view("lake.made").head_snapshot()
+    assert head is not None
+    orders.lake.stage(orders.view("lake.made"), base=head.id, branch="b", files=files, summary=ours(head.summary))
+    orders.lake.publish(orders.view("lake.made"), branch="b", tag="t", drop=["b"])
+
+    found = verify(made)
+    assert (found.lacks, found.beyond, found.clean) == (0, 1, False)
+
+
+def verified_by(orders: Orders) -> tuple[Position | None]:
+    head = orders.view("lake.made").head_snapshot()
+    state = None if head is None else transform_state(head)
+    return (None if state is None else state.position,)
+
+
+def ours(summary: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in summary.items() if name.startswith("frazil.")}
+
+
+def test_a_query_is_tested_with_files(orders: Orders, session: SqlSession, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text(
+        '{"id": 1, "symbol": "a", "n": 1}\n{"id": 2, "symbol": "b", "n": 3}\n{"id": 3}\n'
+    )
+    (tmp_path / "out.csv").write_text("id,symbol,next\n1,A,2\n4,D,5\n")
+    queries = SparkQueries(session, orders.lake)
+
+    found = compared(queries, spec_of(), {ORDERS: tmp_path / "in.jsonl"}, tmp_path / "out.csv")
+
+    assert list(compared_lines(found)) == ["columns: id, symbol, next", "expected  |  found", "4, D, 5   |"]
+    (tmp_path / "out.csv").write_text("id,symbol,next\n1,A,2\n")
+    assert compared(queries, spec_of(), {ORDERS: tmp_path / "in.jsonl"}, tmp_path / "out.csv").agree
+    with pytest.raises(Misuse, match="there is no file"):
+        compared(queries, spec_of(), {ORDERS: tmp_path / "none.csv"}, tmp_path / "out.csv")
+    (tmp_path / "bad.csv").write_text("id,symbol,n\nx,A,2\n")
+    with pytest.raises(Misuse, match="cannot be read"):
+        compared(queries, spec_of(), {ORDERS: tmp_path / "bad.csv"}, tmp_path / "out.csv")
+
+
+def test_a_preview_shows_what_a_batch_reads_and_why_none_can_run(orders: Orders, session: SqlSession) -> None:
+    sql = "SELECT symbol, avg(n) AS mean FROM orders GROUP BY symbol"
+    made = in_spark(orders, session, sql)
+    orders.add(1, 2)
+
+    shown = list(preview_lines(preview(made)))
+
+    assert shown[:7] == [
+        "transform made: lake.made <- lake.orders (transforms/made.yaml)",
+        "  next batch: all 2 rows of lake.orders",
+        "  columns:",
+        "    symbol       string  <- orders.symbol",
+        "    mean         double  <- orders.n",
+        "    mean__sum    long  kept for an average",
+        "    mean__count  long  kept for an average",
+    ]
+    assert "  reads of orders: n, symbol" in shown
+    made.batch()
+    assert "  next batch: nothing new" in preview_lines(preview(made))
+    orders.add(4)
+    assert "  next batch: 1 row that 1 epoch added to lake.orders" in preview_lines(preview(made))
+    changed = in_spark(orders, session, "SELECT symbol FROM orders")
+    assert [type(each) for each in problems(changed)] == [TransformHaltedError]
+    wrong = in_spark(orders, session, "SELECT symbol FROM orders", name="other", partition_by=("day(symbol)",))
+    assert "cannot partition by a column of type string" in str(next(problems(wrong)))

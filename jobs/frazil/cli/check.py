@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -60,7 +61,25 @@ def _tell(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-CHECKS: tuple[Check, ...] = (what_materialize_would_refuse,)
+def what_transformations_would_refuse(settings: Settings) -> Iterator[FrazilError]:
+    """Check the queries of transformations against the tables that they read, as far as these exist."""
+    if not settings.transforms:
+        return
+    from frazil.cli.transform import opened_in  # noqa: PLC0415
+    from frazil.transforms.preview import missing, problems  # noqa: PLC0415
+
+    folder = Path(settings.source_file).parent
+    with opened_in(settings, settings.transforms, folder, None) as found:
+        for made in found:
+            lacking = missing(made)
+            if lacking:
+                what = f"the query of {made.spec.name} is not checked: {', '.join(lacking)} does not exist yet"
+                print(f"note: {what}", file=sys.stderr)
+            else:
+                yield from problems(made)
+
+
+CHECKS: tuple[Check, ...] = (what_materialize_would_refuse, what_transformations_would_refuse)
 """The checks beyond the files, in this order."""
 
 
@@ -79,11 +98,11 @@ def check(tables: Tables = None, offline: Offline = False, config: Config = DEFA
 
     settings = settings_from(config)
     settings = replace(settings, tables=select_tables(settings, tables or ()))
-    findings = find_problems(settings, () if offline else CHECKS)
     named = {spec.identifier for spec in settings.tables}
+    settings = replace(settings, transforms=tuple(each for each in settings.transforms if each.source in named))
+    findings = find_problems(settings, () if offline else CHECKS)
     exports = [each for each in settings.exports if not tables or each.table in named]
-    transforms = [each for each in settings.transforms if not tables or each.source in named]
-    summary = (*summarise(settings.tables), *summarise_exports(exports), *map(described, transforms))
+    summary = (*summarise(settings.tables), *summarise_exports(exports), *map(described, settings.transforms))
     print_lines(summary, sys.stdout)
     count = f"{settings.source_file}: {plural(len(settings.tables), 'table')}"
     if are_not_there_yet(findings):

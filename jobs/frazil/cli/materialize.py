@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from frazil.materialize.scheduling.schedule import Stopping, TableReport
     from frazil.model.receipt import Receipt
     from frazil.model.spec import Settings
+    from frazil.transforms.run import Transformation
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = 130
@@ -89,8 +90,16 @@ def explain(tables: Tables = None, metadata: Metadata = False, config: Config = 
     """Show the plan of the next batch, without running it.
 
     The exit status is that of materialize: 1 if a table cannot continue, 2 if its spec contradicts itself or the topic.
-    With --metadata, show the files of which each table consists instead.
+    With --metadata, show the files of which each table consists instead. The name of a transformation shows its query:
+    the columns with those that they come from, and the plan.
     """
+    from frazil.cli import transform  # noqa: PLC0415
+
+    names = {each.name for each in settings_from(config).transforms} if tables else ()
+    for name in [each for each in tables or () if each in names]:
+        transform.explain(config, name)
+    if tables and not (tables := [each for each in tables if each not in names]):
+        return
     if metadata:
         _show_metadata(config, tables)
         return
@@ -145,10 +154,11 @@ def materialize(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Turn the records of topics into rows of tables.
 
-    Each batch becomes visible as a whole or not at all. Without --once it runs until stopped, with a batch of each
-    table as often as its `trigger` says. Ctrl-C and SIGTERM let the batches in flight finish; a second Ctrl-C stops at
-    once, which is also safe. With --create-only, the exit status is 3 if tables could not be created only because
-    topics or subjects are missing. The page frazil-status.html in the warehouse shows how the tables are.
+    Transformations that follow these tables are run, too: see `frazil transform run`. Each batch becomes visible as a
+    whole or not at all. Without --once it runs until stopped, with a batch of each table as often as its `trigger`
+    says. Ctrl-C and SIGTERM let the batches in flight finish; a second Ctrl-C stops at once, which is also safe. With
+    --create-only, the exit status is 3 if tables could not be created only because topics or subjects are missing.
+    The page frazil-status.html in the warehouse shows how the tables are.
     """
     from frazil.adapters.storage.warehouse_folder import check_warehouse  # noqa: PLC0415
     from frazil.cli.logs import lines_of_run  # noqa: PLC0415
@@ -167,14 +177,14 @@ def materialize(  # noqa: PLR0913 - one for each option
     display = Display()
     settings = settings_from(config)
     check_warehouse(settings.catalog)
-    runs = _runs(config, tables, display, settings=settings, adopt=adopt, cluster=cluster)
+    runs, following = _opened(config, tables, display, settings=settings, adopt=adopt, cluster=cluster)
     if create_only:
         _create(runs)
         return
     watch = Watch(settings, runs, metrics_port, cloudwatch_lines(os.environ))
     display.on_published.append(watch.batch_published)
     with own_stderr(), lines_of_run(runs[0].writer if runs else ""), watch.watching():
-        _carry_out(runs, display, once=once, every=interval)
+        _carry_out(runs, following, display, once=once, every=interval)
 
 
 def _runs(
@@ -182,26 +192,44 @@ def _runs(
     tables: Tables,
     display: Display | None = None,
     *,
-    settings: Settings | None = None,
     adopt: bool = False,
     cluster: SparkCluster | None = None,
 ) -> list[TableRun]:
     """Return the runs of the named tables."""
+    settings = settings_from(config)
+    return _opened(config, tables, display, settings=settings, adopt=adopt, cluster=cluster)[0]
+
+
+def _opened(
+    config: Config,
+    tables: Tables,
+    display: Display | None,
+    *,
+    settings: Settings,
+    adopt: bool,
+    cluster: SparkCluster | None,
+) -> tuple[list[TableRun], list[Transformation]]:
+    """Return the runs of the named tables, and the transformations that follow these."""
+    from frazil.adapters.spark.application import HANDS_OUT_TASKS, RUNS_QUERIES  # noqa: PLC0415
     from frazil.adapters.spark.runner import SparkRunner  # noqa: PLC0415
     from frazil.cli.clients import open_clients, table_runs  # noqa: PLC0415
     from frazil.cli.credential_refresher import CredentialRefresher  # noqa: PLC0415
     from frazil.cli.progress import Display, WatchedRunner  # noqa: PLC0415
+    from frazil.cli.transform import made_of  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415
 
-    settings = settings or settings_from(config)
     chosen = select_tables(settings, tables or ())
+    sources = {spec.identifier for spec in chosen}
+    following = [spec for spec in settings.transforms if spec.source in sources]
     log_file = config.parent / ".frazil" / "spark.log"
     display = display or Display()
-    runner = WatchedRunner(SparkRunner(log_file=log_file, cluster=cluster), display)
+    spark = SparkRunner(log_file=log_file, cluster=cluster, jvm=RUNS_QUERIES if following else HANDS_OUT_TASKS)
+    runner = WatchedRunner(spark, display)
     clients = open_clients(settings, runner, on_receipt=lambda receipt: _announce(receipt, display))
     clients = replace(clients, on_batch_end=display.batch_ended)
     client_source = CredentialRefresher(settings, clients, load=lambda: settings_from(config))
-    return table_runs(clients, chosen, adopt=adopt, client_source=client_source)
+    runs = table_runs(clients, chosen, adopt=adopt, client_source=client_source)
+    return runs, made_of(following, clients.lake, spark)
 
 
 def cluster_on(master: str | None, environment: str | None) -> SparkCluster | None:
@@ -241,7 +269,15 @@ def _create(runs: Sequence[TableRun]) -> None:
     _raise_all(failures, "materialize --create-only")
 
 
-def _carry_out(runs: Sequence[TableRun], display: Display, *, once: bool, every: timedelta | None) -> None:
+def _carry_out(
+    runs: Sequence[TableRun],
+    following: Sequence[Transformation],
+    display: Display,
+    *,
+    once: bool,
+    every: timedelta | None,
+) -> None:
+    from frazil.cli import transform  # noqa: PLC0415
     from frazil.materialize.scheduling.schedule import Stopping, run_every, run_once  # noqa: PLC0415
 
     stopping = Stopping()
@@ -249,7 +285,12 @@ def _carry_out(runs: Sequence[TableRun], display: Display, *, once: bool, every:
         display.idle = _waiting(runs, every)
     with _stopped_by_signals(stopping, display) as interrupted, display.shown():
         try:
-            reports = run_once(runs, stopping) if once else run_every(runs, every, stopping)
+            if once:
+                reports = run_once(runs, stopping)
+                made = transform.once(following, stopping)
+            else:
+                with transform.beside(following, _often(runs, every), stopping) as made:
+                    reports = run_every(runs, every, stopping)
         finally:
             for run in runs:
                 run.clients.background.finish()
@@ -257,9 +298,16 @@ def _carry_out(runs: Sequence[TableRun], display: Display, *, once: bool, every:
                 runner.stop()
     for report in reports:
         print(_summary(report), file=sys.stderr)
-    _raise_all([report.failure for report in reports if report.failure is not None], "materialize")
+    transform.summarise(made)
+    failures = [*(report.failure for report in reports), *(report.failure for report in made)]
+    _raise_all([failure for failure in failures if failure is not None], "materialize")
     if interrupted.is_set():
         raise typer.Exit(INTERRUPTED)
+
+
+def _often(runs: Sequence[TableRun], every: timedelta | None) -> timedelta:
+    """Return how often transformations look for new rows: as often as the table with the shortest trigger."""
+    return every if every is not None else min(run.spec.trigger.every for run in runs)
 
 
 def _waiting(runs: Sequence[TableRun], every: timedelta | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import uuid
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -21,6 +21,7 @@ from frazil.model.spelling import plural
 if TYPE_CHECKING:
     from frazil.adapters.spark.cluster import SparkCluster
     from frazil.adapters.spark.runner import SparkRunner
+    from frazil.materialize.scheduling.schedule import Stopping
     from frazil.model.spec import Settings
     from frazil.model.transforms import TransformSpec
     from frazil.ports import Lake
@@ -35,6 +36,9 @@ Names = Annotated[
     typer.Argument(metavar="NAME", help="Transformations, by the names of their files. Default: all."),
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A transformation, by the name of its file.")]
+Input = Annotated[Path, typer.Option("--input", metavar="FILE", help="Rows of the followed table.")]
+Expect = Annotated[Path, typer.Option("--expect", metavar="FILE", help="The rows that the query must give.")]
+Join = Annotated[list[str] | None, typer.Option("--join", metavar="TABLE=FILE", help="Rows of a table of `joins`.")]
 Once = Annotated[bool, typer.Option("--once", help="Stop after reading what the tables have at the start.")]
 Every = Annotated[
     str | None,
@@ -47,13 +51,16 @@ def register(app: typer.Typer) -> None:
     running = example("frazil transform run --once", "frazil transform run stock_total_trades --every 30s")
     verbs.command("run", epilog=running)(run)
     verbs.command("rebuild", epilog=example("frazil transform rebuild stock_total_trades"))(rebuild)
+    testing = example("frazil transform test stock_total_trades --input trades.jsonl --expect totals.csv")
+    verbs.command("test", epilog=testing)(test)
+    verbs.command("verify", epilog=example("frazil transform verify stock_total_trades"))(verify)
     verbs.command("list", epilog=example("frazil transform list"))(list_all)
     app.add_typer(verbs, name="transform", epilog=example("frazil transform run --once"))
 
 
 def run(
     names: Names = None,
-    once: Once = False,
+    at_once: Once = False,
     every: Every = None,
     spark_master: SparkMaster = None,
     spark_environment: SparkEnvironment = None,
@@ -66,19 +73,16 @@ def run(
     --once it runs until stopped. Ctrl-C and SIGTERM let the batch in flight finish.
     """
     from frazil.materialize.scheduling.schedule import Stopping  # noqa: PLC0415
-    from frazil.transforms.schedule import run_every, run_once  # noqa: PLC0415
+    from frazil.transforms.schedule import run_every  # noqa: PLC0415
 
-    if once and every is not None:
+    if at_once and every is not None:
         raise SettingError("--once and --every are mutually exclusive", hint="choose one")
     interval = DEFAULT_EVERY if every is None else interval_of(every)
     stopping = Stopping()
     with opened(config, names, cluster_on(spark_master, spark_environment)) as found, stopped_by(stopping) as stopped:
-        if once:
-            reports = run_once(found, stopping, _announce)
-        else:
-            reports = run_every(found, interval.total_seconds(), stopping, _announce)
-    for report in reports:
-        print(_summary(report), file=sys.stderr)
+        seconds = interval.total_seconds()
+        reports = once(found, stopping) if at_once else run_every(found, seconds, stopping, _announce)
+    summarise(reports)
     _raise_all([report.failure for report in reports if report.failure is not None])
     if stopped.is_set():
         raise typer.Exit(INTERRUPTED)
@@ -105,6 +109,55 @@ def rebuild(
         _announce(Rebuild(made, RebuildLake(lake, [made.spec.identifier])).perform())
 
 
+def test(name: Name, given: Input, expect: Expect, join: Join = None, config: Config = DEFAULT_CONFIG) -> None:
+    """Run the query of a transformation over rows of a file, and compare.
+
+    Files are JSON lines or CSV with a header. Their rows have the columns of the tables, if these exist, or those that
+    Spark infers. Rows may be in any order. Rows that differ are shown side by side, and the exit status is then 1.
+    """
+    from frazil.transforms.in_spark import SparkQueries  # noqa: PLC0415
+    from frazil.transforms.tested import compared, lines  # noqa: PLC0415
+
+    with opened(config, [name], None) as (made,):
+        files = {made.spec.source: given, **_joined(made.spec, join or ())}
+        queries = made.queries()
+        assert isinstance(queries, SparkQueries)  # noqa: S101 - narrows the type: it was opened here
+        found = compared(queries, made.spec, files, expect)
+    print_lines(lines(found), sys.stdout)
+    if not found.agree:
+        raise typer.Exit(1)
+
+
+def _joined(spec: TransformSpec, given: Sequence[str]) -> dict[str, Path]:
+    """Return the files of joined tables. Raises Misuse unless each has one."""
+    named = dict(each.partition("=")[::2] for each in given)
+    found = {table: named.pop(table.partition(".")[2], named.pop(table, "")) for table in spec.joins}
+    missing = [table for table, file in found.items() if not file]
+    if missing or named:
+        tables = ", ".join(spec.joins) or "none"
+        raise Misuse(
+            f"--join: expected TABLE=FILE for each of `joins` ({tables}), found {', '.join(given) or 'none'}",
+            hint="write --join users=users.jsonl, once for each table",
+        )
+    return {table: Path(file) for table, file in found.items()}
+
+
+def verify(name: Name, config: Config = DEFAULT_CONFIG) -> None:
+    """Compute the query again over all that was read, and compare.
+
+    The followed table is read as it was at the position that the transformation has reached. The exit status is 1 if
+    the table lacks a row of the query, or has one beyond them.
+    """
+    from frazil.transforms.verify import verify as verified  # noqa: PLC0415
+
+    with opened(config, [name], None) as (made,):
+        found = verified(made)
+    verdict = "each is there once" if found.clean else f"{found.lacks} missing, {found.beyond} unexpected"
+    print(f"{found.spec.identifier}: {plural(found.rows, 'row')} up to {found.position}: {verdict}")
+    if not found.clean:
+        raise typer.Exit(1)
+
+
 def list_all(config: Config = DEFAULT_CONFIG) -> None:
     """List the transformations: what each follows, and what it writes."""
     found = settings_from(config).transforms
@@ -122,21 +175,35 @@ def described(spec: TransformSpec) -> str:
 @contextmanager
 def opened(config: Path, names: Sequence[str] | None, cluster: SparkCluster | None) -> Iterator[list[Transformation]]:
     """Open the named transformations, all if none is named. Spark is started when the first of them needs it."""
+    settings = settings_from(config)
+    with opened_in(settings, named(settings, names), config.parent, cluster) as found:
+        yield found
+
+
+@contextmanager
+def opened_in(
+    settings: Settings, chosen: Sequence[TransformSpec], folder: Path, cluster: SparkCluster | None
+) -> Iterator[list[Transformation]]:
+    """Open transformations. `folder` is that of frazil.yaml, in which Spark's log is."""
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.adapters.spark.application import RUNS_QUERIES  # noqa: PLC0415
     from frazil.adapters.spark.runner import SparkRunner  # noqa: PLC0415
-    from frazil.transforms.run import Transformation  # noqa: PLC0415
 
-    settings = settings_from(config)
-    chosen = named(settings, names)
     lake = IcebergLake(settings.catalog)
-    log_file = config.parent / ".frazil" / "spark.log"
-    runner = SparkRunner(log_file=log_file, cluster=cluster, jvm=RUNS_QUERIES)
-    queries = started_when_needed(runner, lake)
+    runner = SparkRunner(log_file=folder / ".frazil" / "spark.log", cluster=cluster, jvm=RUNS_QUERIES)
     try:
-        yield [Transformation(spec, lake, queries, lambda: uuid.uuid4().hex[:12]) for spec in chosen]
+        yield made_of(chosen, lake, runner)
     finally:
         runner.stop()
+
+
+def made_of(chosen: Sequence[TransformSpec], lake: Lake, runner: SparkRunner) -> list[Transformation]:
+    """Return transformations that share one session of Spark, which starts with the first query."""
+    from frazil.cli.clients import new_id  # noqa: PLC0415
+    from frazil.transforms.run import Transformation  # noqa: PLC0415
+
+    queries = started_when_needed(runner, lake)
+    return [Transformation(spec, lake, queries, new_id) for spec in chosen]
 
 
 def started_when_needed(runner: SparkRunner, lake: Lake) -> Callable[[], Queries]:
@@ -193,3 +260,48 @@ def _raise_all(failures: Sequence[FrazilError]) -> None:
 
     if failures:
         raise together(failures, says=f"{len(failures)} transformations failed.", command="frazil transform run")
+
+
+def once(made: Sequence[Transformation], stopping: Stopping) -> list[Report]:
+    """Bring transformations up to date; their batches are printed."""
+    from frazil.transforms.schedule import run_once  # noqa: PLC0415 - as all that follows, for few commands
+
+    return run_once(made, stopping, _announce)
+
+
+@contextmanager
+def beside(made: Sequence[Transformation], every: timedelta, stopping: Stopping) -> Iterator[list[Report]]:
+    """Run transformations in a thread until stopped. The list has their reports at the end."""
+    from frazil.transforms.schedule import run_every  # noqa: PLC0415
+
+    reports: list[Report] = []
+    if not made:
+        yield reports
+        return
+
+    def follow() -> None:
+        reports.extend(run_every(made, every.total_seconds(), stopping, _announce))
+
+    thread = threading.Thread(target=follow, name="transformations", daemon=True)
+    thread.start()
+    try:
+        yield reports
+    finally:
+        stopping.stop()
+        thread.join()
+
+
+def summarise(reports: Sequence[Report]) -> None:
+    for report in reports:
+        print(_summary(report), file=sys.stderr)
+
+
+def explain(config: Path, name: str) -> None:
+    """Show what the next batch of a transformation reads, its columns with where they come from, and its plan."""
+    from frazil.transforms.preview import lines, preview  # noqa: PLC0415
+
+    with opened(config, [name], None) as (made,):
+        found = preview(made)
+    print_lines(lines(found), sys.stdout)
+    if found.halted is not None:
+        raise found.halted

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,10 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An operator. `name` is the table of a View; `join` is the type of a Join, such as LeftOuter."""
+    """An operator. `name` is the table of a View; `join` is the type of a Join, such as LeftOuter.
+
+    The first `groups` expressions of an Aggregate are those that it groups by, the others are its output.
+    """
 
     kind: str
     output: tuple[Attribute, ...]
@@ -53,6 +57,7 @@ class Operator:
     expressions: tuple[Expression, ...] = ()
     name: str = ""
     join: str = ""
+    groups: int = 0
 
     def walk(self) -> Iterator[Operator]:
         """Yield the operator and all below it, those of subqueries too."""
@@ -70,3 +75,32 @@ class Operator:
 
 
 VIEW = "View"
+
+
+How = Literal["Count", "Sum", "Average", "Min", "Max"]
+
+SUM_OF, COUNT_OF = "__sum", "__count"
+"""What the names of the two columns end with that an average is made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An output column with an aggregate, at its place among the output columns."""
+
+    place: int
+    name: str
+    how: How
+    type: str
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The further columns that it needs."""
+        return (self.name + SUM_OF, self.name + COUNT_OF) if self.how == "Average" else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """The output columns of a GROUP BY: those that name a group, and the aggregates."""
+
+    keys: tuple[str, ...]
+    kept: tuple[Kept, ...]

@@ -37,7 +37,7 @@ def keep_the_first(written: Written, find: Find) -> BatchChange:
     files = tuple(_with_rows(written.files, paths, file))
     added = Written(files, sum(each.rows for each in files))
     late = _duplicates(_joined(each.partition for each in records)[later], _joined(e.offset for e in records)[later])
-    return BatchChange(files, figures_of(added, (), deletes), deletes, late=late)
+    return BatchChange(files, figures_of(added.rows, (), deletes), deletes, late=late)
 
 
 DEDUPLICATE = Mode("deduplicate", change=keep_the_first, prove_rows=prove_rows)

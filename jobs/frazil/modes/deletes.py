@@ -12,7 +12,6 @@ import numpy as np
 
 from frazil.model.ingested import DeletedRows, Deletion, DroppedFile
 from frazil.model.probe import FoundRows
-from frazil.modes.mode import Written
 from frazil.modes.wanted import Numbers, as_array, as_numbers, ascending_once
 
 
@@ -41,9 +40,9 @@ def deletions(found: Sequence[FoundRows], file: Numbers, position: Numbers) -> I
 
 
 def figures_of(
-    written: Written, found: Sequence[FoundRows], deletes: Sequence[Deletion], *, updated: int = 0
+    added_rows: int, found: Sequence[FoundRows], deletes: Sequence[Deletion], *, updated: int = 0
 ) -> Mapping[str, int]:
-    """Return what the summary of a snapshot must say that adds these files and takes these rows out.
+    """Return what the summary of a snapshot must say that adds so many rows and takes these rows out.
 
     `updated` rows are added in further files.
     """
@@ -56,7 +55,7 @@ def figures_of(
         *(path for each in of_rows for path in each.instead_of),
     ]
     return {
-        "added-records": written.rows + updated,
+        "added-records": added_rows + updated,
         "deleted-records": sum(by_path[each.path].rows for each in dropped),
         "added-position-deletes": sum(len(each.positions) for each in of_rows),
         "removed-position-deletes": sum(rows[path] for path in gone),

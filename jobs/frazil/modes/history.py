@@ -101,7 +101,7 @@ def change_of(
         *deleted_rows([each.path for each in written.followed], changes.file[ours], changes.position[ours]),
         *deletions(found, stored.file[theirs], stored.position[theirs]),
     ]
-    figures = figures_of(written, found, deletes, updated=len(updates))
+    figures = figures_of(written.rows, found, deletes, updated=len(updates))
     return BatchChange(written.files, figures, deletes, updates=updates, remembered=remembered)
 
 

@@ -119,7 +119,7 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
     partition_of_stored, offset_of_stored = _each_once(*(column[theirs] for column in stored.order[-2:]))
     return BatchChange(
         written.files,
-        figures_of(written, found if cut is None else cut.found(), deletes, updated=len(whole.records)),
+        figures_of(written.rows, found if cut is None else cut.found(), deletes, updated=len(whole.records)),
         deletes,
         whole.updates,
         late=_late(partition, offset, late_rows, late_deletes),

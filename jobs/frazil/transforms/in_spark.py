@@ -7,19 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from frazil.adapters.spark.sql.plans import analyzed, columns_read
-from frazil.adapters.spark.sql.rows import FilesOf
-from frazil.adapters.spark.sql.session import SqlSession, schema_of
-from frazil.adapters.spark.sql.types import NoSparkTypeError, columns_of
+import numpy as np
+
+from frazil.adapters.spark.sql.merge import grouped, merged
+from frazil.adapters.spark.sql.plans import analyzed, columns_read, optimized_text
+from frazil.adapters.spark.sql.rows import FilesOf, Merged, MergedFilesOf, StoredRows, TableFiles
+from frazil.adapters.spark.sql.session import SqlSession, quoted, schema_of
+from frazil.adapters.spark.sql.types import NoSparkTypeError, arrow_schema, columns_of, ddl_of, spark_schema
 from frazil.materialize.ingest.distribute import write_target
 from frazil.model.columns import Column
 from frazil.model.errors import SpecError
 from frazil.model.ingested import WrittenFile
+from frazil.model.probe import StoredFile
+from frazil.model.queries import Keyed
 from frazil.model.snapshot import TableView
 from frazil.model.transforms import TransformSpec
 from frazil.ports import Lake
+from frazil.transforms.aggregates import keyed_of
 from frazil.transforms.function import function_of
-from frazil.transforms.queries import Query
+from frazil.transforms.queries import MergedGroups, Query
 from frazil.transforms.query import refusals
 from frazil.transforms.tables import TableRows
 
@@ -46,17 +52,85 @@ class SparkQueries:
                 f"{_place(spec)}: the query {listed}",
                 hint="docs/transforms.md, What a query may do, lists what can be kept batch by batch",
             )
-        return Query(_columns(spec, frame), plan, columns_read(frame))
+        columns, keyed = _columns(spec, frame), keyed_of(plan)
+        if keyed is not None:
+            columns = (*columns, *_states(session, spec, frame, columns, keyed))
+        return Query(columns, plan, columns_read(frame), keyed, optimized_text(frame))
 
     def write(
         self, spec: TransformSpec, query: Query, tables: Sequence[TableRows], target: TableView, *, prefix: str
     ) -> list[WrittenFile]:
+        frame = self._over_rows(spec, query, tables)
+        found = self.session.run(frame, self._files_of(spec, target, prefix), name=f"transform {spec.name}")
+        return [file for written in found for file in written]
+
+    def merge(
+        self,
+        spec: TransformSpec,
+        query: Query,
+        tables: Sequence[TableRows],
+        target: TableView,
+        stored: Sequence[StoredFile],
+        *,
+        prefix: str,
+    ) -> MergedGroups:
+        keyed = query.keyed
+        assert keyed is not None  # noqa: S101 - only a query with groups is merged
+        session, averages = self.session, {each.name for each in keyed.kept if each.states}
+        types = {each["name"]: ddl_of(each["type"]) for each in spark_schema(target.columns)["fields"]}
+        kept = [column for column in target.columns if column.name not in averages]
+        shares = session.shares(stored)
+        there = TableFiles(write_target(target), self.lake.storage, shares, arrow_schema(kept))
+        old = session.stored(kept, StoredRows(there)) if stored else None
+        new = grouped(session, self._over_rows(spec, query, tables), keyed)
+        frame = merged(session, new, old, keyed, types)
+        files = MergedFilesOf(self._files_of(spec, target, prefix))
+        found: list[Merged] = session.run(frame, files, name=f"transform {spec.name}")
+        return MergedGroups(
+            [file for each in found for file in each.files],
+            [file for share in shares for file in share],
+            np.concatenate([each.file for each in found] or [np.empty(0, np.int64)]),
+            np.concatenate([each.position for each in found] or [np.empty(0, np.int64)]),
+        )
+
+    def differences(
+        self, spec: TransformSpec, query: Query, tables: Sequence[TableRows], target: TableRows
+    ) -> tuple[int, int]:
+        expected = self._over_rows(spec, query, tables)
+        names = frozenset(expected.columns)
+        there = target.frame(self.session, self.lake, names).select(*map(quoted, expected.columns))
+        name = f"verify {spec.name}"
+        both = [(expected, there), (there, expected)]
+        lacks, beyond = (self.session.counted(one.exceptAll(other), name=name) for one, other in both)
+        return lacks, beyond
+
+    def _over_rows(self, spec: TransformSpec, query: Query, tables: Sequence[TableRows]) -> Any:
         needed = {each.name: query.needed.get(each.name, frozenset()) for each in tables}
         frames = {each.name: each.frame(self.session, self.lake, needed[each.name]) for each in tables}
-        frame = _frame(self.session, spec, frames, tables)
-        files = FilesOf(write_target(target), self.lake.storage, prefix, spec.target_file_bytes)
-        found = self.session.write(frame, files, name=f"transform {spec.name}")
-        return [file for written in found for file in written]
+        return _frame(self.session, spec, frames, tables)
+
+    def _files_of(self, spec: TransformSpec, target: TableView, prefix: str) -> FilesOf:
+        return FilesOf(write_target(target), self.lake.storage, prefix, spec.target_file_bytes)
+
+
+def _states(
+    session: SqlSession, spec: TransformSpec, frame: Any, output: Sequence[Column], keyed: Keyed
+) -> list[Column]:
+    """Return the columns of which averages are made. Raises SpecError if the query has one of their names."""
+    names = {column.name.lower() for column in output}
+    states = {name for each in keyed.kept for name in each.states}
+    for name in sorted(states):
+        if name.lower() in names:
+            raise SpecError(
+                f"{_place(spec)}: the table keeps {name} for an average, and the query has such a column, too",
+                hint="name the column of the query otherwise",
+            )
+    return [column for column in _columns(spec, grouped(session, frame, keyed)) if column.name in states]
+
+
+def query_over(session: SqlSession, spec: TransformSpec, frames: Mapping[str, Any]) -> Any:
+    """Return the query over other rows than those of tables. Raises SpecError."""
+    return _frame(session, spec, frames, ())
 
 
 def _frame(session: SqlSession, spec: TransformSpec, frames: Mapping[str, Any], tables: Sequence[TableRows]) -> Any:
@@ -90,10 +164,10 @@ def _called(session: SqlSession, spec: TransformSpec, frames: Sequence[Any]) -> 
 
 
 def _refused(spec: TransformSpec, problem: Exception, tables: Sequence[TableRows]) -> SpecError:
-    names = ", ".join(each.name for each in tables)
+    names = ", ".join(each.partition(".")[2] for each in spec.tables)
     left_out = [f"{each.name}.{name}" for each in tables for name in each.left_out]
     more = f"; Spark cannot read {', '.join(left_out)}, a time of day" if left_out else ""
-    hint = f"the tables are {names}, with their columns in `frazil query 'DESCRIBE {tables[0].view.identifier}'`{more}"
+    hint = f"the tables are {names}, with their columns in `frazil query 'DESCRIBE {spec.source}'`{more}"
     if "TABLE_OR_VIEW_NOT_FOUND" in str(problem):
         hint = f"the tables are {names}, without a database: name others in `joins`"
     return SpecError(f"{_place(spec)}{_line(problem)}: {_said(problem)}", hint=hint)

@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from frazil.model.columns import Column
 from frazil.model.ingested import WrittenFile
-from frazil.model.queries import Operator
+from frazil.model.probe import StoredFile
+from frazil.model.queries import Keyed, Operator
 from frazil.model.snapshot import TableView
 from frazil.model.transforms import TransformSpec
 from frazil.transforms.tables import TableRows
@@ -21,6 +25,23 @@ class Query:
     columns: tuple[Column, ...]
     plan: Operator
     needed: Mapping[str, frozenset[str]]
+    keyed: Keyed | None = None
+    """The aggregates of a GROUP BY that is the last step."""
+    text: str = ""
+    """The optimized plan, as the engine prints it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergedGroups:
+    """Files with the groups that have new rows, and the stored rows that they take the place of.
+
+    `file` are numbers of `stored`, `position` the row in that file.
+    """
+
+    files: Sequence[WrittenFile]
+    stored: Sequence[StoredFile]
+    file: npt.NDArray[np.int64]
+    position: npt.NDArray[np.int64]
 
 
 class Queries(Protocol):
@@ -39,5 +60,30 @@ class Queries(Protocol):
         """Write the rows of the query to new data files of the target, whose names begin with `prefix`.
 
         Raises QueryFailedError, and TaskFailedError if the engine failed.
+        """
+        ...
+
+    def merge(
+        self,
+        spec: TransformSpec,
+        query: Query,
+        tables: Sequence[TableRows],
+        target: TableView,
+        stored: Sequence[StoredFile],
+        *,
+        prefix: str,
+    ) -> MergedGroups:
+        """Group the rows, merge the groups with those in the files `stored` of the target, and write them.
+
+        Raises as `write`.
+        """
+        ...
+
+    def differences(
+        self, spec: TransformSpec, query: Query, tables: Sequence[TableRows], target: TableRows
+    ) -> tuple[int, int]:
+        """Return how many rows of the query over these tables the target lacks, and how many it has beyond them.
+
+        Raises as `write`.
         """
         ...

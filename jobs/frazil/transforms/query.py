@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from frazil.model.queries import VIEW, Expression, Operator
+from frazil.transforms.aggregates import last_step, problems_of
 
 ROW_BY_ROW = {"Project", "Filter", "SubqueryAlias", "Generate", "UnresolvedHint", "ResolvedHint", "Repartition",
               "RepartitionByExpression", "RebalancePartitions", "LateralJoin", "Expand", "MapInArrow",
@@ -17,7 +18,7 @@ ROW_BY_ROW = {"Project", "Filter", "SubqueryAlias", "Generate", "UnresolvedHint"
 """Operators that make the rows for one row of their first child from that row, and from what else does not change."""
 
 _REASONS = {
-    "Aggregate": "groups its rows: only a GROUP BY as the last step can be kept incrementally",
+    "Aggregate": "groups rows before its last step: only a GROUP BY that is the last step is kept from batch to batch",
     "Distinct": "drops duplicates, which may be in different batches",
     "Deduplicate": "drops duplicates, which may be in different batches",
     "Window": "has a window function, which would see the rows of one batch only",
@@ -48,7 +49,9 @@ def refusals(plan: Operator, followed: str) -> list[Refusal]:
     """Return why the query cannot follow the table; nothing if it can."""
     if not plan.reads(followed):
         return [Refusal(f"does not read {followed}, the table of `from`")]
-    return [Refusal(reason) for reason in dict.fromkeys([*_changing(plan), *_of(plan, followed)])]
+    last = last_step(plan)
+    found = (*problems_of(last), *_of(last.children[0], followed)) if last.kind == "Aggregate" else _of(plan, followed)
+    return [Refusal(reason) for reason in dict.fromkeys([*_changing(plan), *found])]
 
 
 def _of(plan: Operator, followed: str) -> Iterator[str]:

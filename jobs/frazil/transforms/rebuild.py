@@ -14,7 +14,7 @@ from frazil.model.errors import CommitError, CommitUnknownError, ContendedError,
 from frazil.model.snapshot import TableView
 from frazil.model.transforms import TransformState, transform_state
 from frazil.ports import RebuildLake
-from frazil.transforms.commit import OvertakenError, appended, keep_from, loaded, publish
+from frazil.transforms.commit import OvertakenError, keep_from, loaded, publish
 from frazil.transforms.run import Transformation, Transformed
 from frazil.transforms.unread import owned_by, unread
 
@@ -51,14 +51,14 @@ class Rebuild:
         state = TransformState(spec.name, made.definition(), news.position, joined, made.new_id())
         self.built.discard(spec.identifier)
         branch = self._begun(query.columns, state)
-        files = made.queries().write(spec, query, tables, branch, prefix=f"{spec.name}-{state.batch_id}")
+        change = made.change(query, tables, branch, ())
         try:
-            publish(self.built, branch, appended(files), state, names=branch_names(STAGE_PREFIX, state.batch_id))
+            publish(self.built, branch, change, state, names=branch_names(STAGE_PREFIX, state.batch_id))
         except OvertakenError as other:
             raise _other_rebuild(spec.identifier) from other
         snapshot_id = self._replaced(state)
         keep_from(lake, loaded(lake, spec.source), spec, news.position)
-        rows = sum(file.rows for file in files)
+        rows = sum(file.rows for file in change.files)
         LOG.info("transform_rebuilt", extra={"transform": spec.name, "table": spec.identifier, "rows": rows})
         return Transformed(spec, tables[0].rows, rows, state, snapshot_id, made.clock() - begun)
 

@@ -11,13 +11,15 @@ from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, branch_names
 from frazil.materialize.schema.compare import compare
 from frazil.model.columns import Column
 from frazil.model.errors import CommitRejectedError, ContendedError, Misuse, TransformHaltedError
-from frazil.model.ingested import WrittenFile
+from frazil.model.probe import StoredFile
 from frazil.model.snapshot import TableView
 from frazil.model.transforms import TransformSpec, TransformState
+from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
 from frazil.transforms.commit import OvertakenError, appended, create, keep_from, loaded, publish
 from frazil.transforms.function import code_of
-from frazil.transforms.queries import Queries
+from frazil.transforms.queries import Queries, Query
+from frazil.transforms.replaced import replaced_groups
 from frazil.transforms.tables import TableRows, all_rows, heads, unread_rows
 from frazil.transforms.unread import Unread, current_state, unread
 
@@ -71,12 +73,12 @@ class Transformation:
         if news.position == before:
             return None
         tables, joined = self.tables(source, news)
-        target, files = self._written(target, tables, definition)
+        target, change = self._change(target, tables, definition)
         after = TransformState(spec.name, definition, news.position, joined, self.new_id())
         names = branch_names(STAGE_PREFIX, after.batch_id)
-        snapshot_id = publish(self.lake, target, appended(files), after, names=names)
+        snapshot_id = publish(self.lake, target, change, after, names=names)
         keep_from(self.lake, loaded(self.lake, spec.source), spec, news.position)
-        rows = sum(file.rows for file in files)
+        rows = sum(file.rows for file in change.files)
         done = Transformed(spec, tables[0].rows, rows, after, snapshot_id, self.clock() - begun)
         LOG.info("transformed", extra=_log_fields(done))
         return done
@@ -102,20 +104,32 @@ class Transformation:
             )
         return view
 
-    def _written(
+    def _change(
         self, target: TableView | None, tables: Sequence[TableRows], definition: str
-    ) -> tuple[TableView, list[WrittenFile]]:
-        """Return the table, made or with added columns if it needs them, and the files of the query's rows."""
+    ) -> tuple[TableView, BatchChange]:
+        """Return the table, made or with added columns if it needs them, and what the batch changes in it."""
         if target is not None and not tables[0].rows:
-            return target, []
-        queries, spec = self.queries(), self.spec
-        query = queries.check(spec, tables)
+            return target, appended(())
+        query = self.queries().check(self.spec, tables)
         if target is None:
-            target = create(self.lake, spec, query.columns, TransformState(spec.name, definition))
+            target = create(self.lake, self.spec, query.columns, TransformState(self.spec.name, definition))
         target = self._with_columns(target, query.columns)
+        return target, self.change(query, tables, target, self.lake.stored_files(target) if query.keyed else ())
+
+    def change(
+        self, query: Query, tables: Sequence[TableRows], target: TableView, stored: Sequence[StoredFile]
+    ) -> BatchChange:
+        """Write the rows of a query over these tables. Groups are merged with those in the files `stored`.
+
+        Raises as `Queries.write`.
+        """
+        prefix = f"{self.spec.name}-{self.new_id()}"
         if not tables[0].rows:
-            return target, []
-        return target, [*queries.write(spec, query, tables, target, prefix=f"{spec.name}-{self.new_id()}")]
+            return appended(())
+        if query.keyed is None:
+            return appended(self.queries().write(self.spec, query, tables, target, prefix=prefix))
+        groups = self.queries().merge(self.spec, query, tables, target, stored, prefix=prefix)
+        return replaced_groups(target, self.lake.storage, groups)
 
     def _with_columns(self, target: TableView, wanted: tuple[Column, ...]) -> TableView:
         """Add the columns that the query has got, since a table that it reads has."""

@@ -105,7 +105,11 @@ def test_every_command_refuses_a_missing_file_of_the_variable(
 ) -> None:
     elsewhere.unlink()
     arguments = ["orders"] * HELPS[command].splitlines()[0].count("{")
-    arguments += {"frazil pause": ["--why", "late"], "frazil rewind": ["--to", "earliest"]}.get(command, [])
+    arguments += {
+        "frazil pause": ["--why", "late"],
+        "frazil rewind": ["--to", "earliest"],
+        "frazil transform test": ["--input", "trades.csv", "--expect", "totals.csv"],
+    }.get(command, [])
 
     assert app.run([*command.split()[1:], *arguments]) == 2
 

@@ -36,7 +36,7 @@ class Run:
 @pytest.fixture
 def create(monkeypatch: pytest.MonkeyPatch) -> Any:
     def created(*runs: Run) -> int:
-        monkeypatch.setattr(materialize, "_runs", lambda *_, **__: runs)
+        monkeypatch.setattr(materialize, "_opened", lambda *_, **__: (runs, []))
         return app.run(["materialize", "--create-only"])
 
     return created

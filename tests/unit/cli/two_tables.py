@@ -108,9 +108,9 @@ def main(kind: str) -> int:
         if kind == "starting":
             del runs[1:]
             runs[0].clients.runner = WatchedRunner(NeverReady(), display)  # type: ignore[arg-type]
-        return runs
+        return runs, []
 
-    materialize._runs = opened  # type: ignore[assignment]
+    materialize._opened = opened  # type: ignore[assignment]
     return app.run(["materialize", "--every", "3s"])
 
 

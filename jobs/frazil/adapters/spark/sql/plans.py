@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,13 +11,19 @@ from frazil.model.queries import VIEW, Attribute, Expression, Operator
 
 _WITH_IDS = {"AttributeReference", "Alias"}
 _AGGREGATE = "AggregateExpression"
-_WITH_TYPES = _WITH_IDS | {_AGGREGATE}
-"""Some expressions, such as the frame of a window, have no type."""
+_WITHOUT_TYPES = {"WindowExpression", "WindowSpecDefinition", "SpecifiedWindowFrame", "UnspecifiedFrame", "SortOrder",
+                  "CurrentRow", "UnboundedPreceding", "UnboundedFollowing"}  # fmt: skip
+"""Expressions about a window or an order have no type, or fail if they are asked."""
 
 
 def analyzed(frame: Any) -> Operator:
     """Return the plan of a DataFrame, with common table expressions in the places that use them."""
     return _Reading().operator(frame._jdf.queryExecution().analyzed())
+
+
+def optimized_text(frame: Any) -> str:
+    """Return the optimized plan as Spark prints it, without the ids of columns."""
+    return re.sub(r"#\d+L?", "", str(frame._jdf.queryExecution().optimizedPlan().toString())).rstrip()
 
 
 def columns_read(frame: Any) -> dict[str, frozenset[str]]:
@@ -59,6 +66,7 @@ class _Reading:
             tuple(self.operator(child) for child in _each(node.children())),
             tuple(self.expression(each) for each in _each(node.expressions())),
             join=str(node.joinType().toString()) if kind == "Join" else "",
+            groups=int(node.groupingExpressions().size()) if kind == "Aggregate" else 0,
         )
 
     def attributes(self, node: Any) -> Iterator[Attribute]:
@@ -73,7 +81,7 @@ class _Reading:
         return Expression(
             kind,
             str(node.toString()),
-            str(node.dataType().simpleString()) if kind in _WITH_TYPES else "",
+            "" if kind in _WITHOUT_TYPES else str(node.dataType().simpleString()),
             int(node.exprId().id()) if kind in _WITH_IDS else None,
             children,
             plan,

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.adapters.allocators import peak_given_back
@@ -43,9 +45,13 @@ class TableFiles:
             for number in batch.column(0).to_pylist():
                 yield from self._rows(self.shares[number])
 
-    def _rows(self, files: Sequence[StoredFile]) -> Iterator[pa.RecordBatch]:
+    @property
+    def source(self) -> WholeRows:
         whole = WholeRows.of(self.target, self.storage)
-        source = replace(whole, schema=whole.schema.select(*self.schema.names))
+        return replace(whole, schema=whole.schema.select(*self.schema.names))
+
+    def _rows(self, files: Sequence[StoredFile]) -> Iterator[pa.RecordBatch]:
+        source = self.source
         for file in files:
             for rows in source.read_without(file.path, source.deleted_in(file)):
                 yield as_spark_has_it(rows, self.schema)
@@ -61,11 +67,14 @@ class FilesOf:
     target_bytes: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield _as_row(self.result(batches))
+
+    def result(self, batches: Iterable[pa.RecordBatch]) -> tuple[WrittenFile, ...] | FrazilError:
+        """Write all rows, and return the files."""
         trim()
         keep_nulls()
         with peak_given_back():
-            result = self._written(batches)
-        yield pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], schema=RESULT)
+            return self._written(batches)
 
     def _written(self, batches: Iterable[pa.RecordBatch]) -> tuple[WrittenFile, ...] | FrazilError:
         files = DataFileWriter(self.target, storage=self.storage, prefix=self.prefix, target_bytes=self.target_bytes)
@@ -76,6 +85,83 @@ class FilesOf:
             return files.close()
         except FrazilError as failure:
             return failure
+
+
+FILE, POSITION = "__file", "__position"
+"""The columns with the place of a stored row: the number of its file, and its position in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """All live rows of a table with their places, in Spark's types."""
+
+    files: TableFiles
+
+    @property
+    def schema(self) -> pa.Schema:
+        schema = self.files.schema
+        return schema.append(pa.field(FILE, pa.int64())).append(pa.field(POSITION, pa.int64()))
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the shares whose numbers are in the first column. Files are numbered over all shares."""
+        trim()
+        keep_nulls()
+        firsts = np.cumsum([0, *(len(share) for share in self.files.shares)])
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for place, file in enumerate(self.files.shares[number]):
+                    yield from self._rows(file, int(firsts[number]) + place)
+
+    def _rows(self, file: StoredFile, number: int) -> Iterator[pa.RecordBatch]:
+        source = self.files.source
+        deleted = source.deleted_in(file)
+        live = np.delete(np.arange(file.rows), deleted) if len(deleted) else np.arange(file.rows)
+        done = 0
+        for rows in source.read_without(file.path, deleted):
+            there = as_spark_has_it(rows, self.files.schema)
+            places = live[done : done + rows.num_rows]
+            done += rows.num_rows
+            columns = [*there.columns, pa.array(np.full(len(places), number)), pa.array(places)]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What a task wrote of merged groups, and the places of the stored rows that they take the place of."""
+
+    files: tuple[WrittenFile, ...]
+    file: npt.NDArray[np.int64]
+    position: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedFilesOf:
+    """Writes merged groups to data files, and returns the places of the rows that they were merged with."""
+
+    files: FilesOf
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        places: list[pa.RecordBatch] = []
+        files = self.files.result(self._without_places(batches, places))
+        if isinstance(files, FrazilError):
+            yield _as_row(files)
+            return
+        found = pa.Table.from_batches(places, _PLACES).drop_null()
+        yield _as_row(Merged(files, found.column(0).to_numpy(), found.column(1).to_numpy()))
+
+    def _without_places(
+        self, batches: Iterable[pa.RecordBatch], places: list[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            places.append(batch.select([FILE, POSITION]).cast(_PLACES))
+            yield batch.drop_columns([FILE, POSITION])
+
+
+_PLACES = pa.schema([pa.field(FILE, pa.int64()), pa.field(POSITION, pa.int64())])
+
+
+def _as_row(result: object) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], schema=RESULT)
 
 
 def as_spark_has_it(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

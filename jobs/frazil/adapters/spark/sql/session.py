@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from frazil.adapters.spark.cluster import cause_in
 from frazil.adapters.spark.runner import SparkRunner, TaskFailedError
-from frazil.adapters.spark.sql.rows import FilesOf, TableFiles
+from frazil.adapters.spark.sql.rows import FILE, POSITION, FilesOf, MergedFilesOf, StoredRows, TableFiles
 from frazil.adapters.spark.sql.types import spark_schema
 from frazil.materialize.even_shares import even_shares
 from frazil.model.columns import Column, Scalar
@@ -82,7 +82,7 @@ class SqlSession:
         whole = StructType.fromJson(spark_schema(columns))
         there = {column.name for column in read}
         return frame.select(
-            *(F.col(_quoted(f.name)) if f.name in there else F.lit(None).cast(f.dataType).alias(f.name) for f in whole)
+            *(F.col(quoted(f.name)) if f.name in there else F.lit(None).cast(f.dataType).alias(f.name) for f in whole)
         )
 
     def empty(self, columns: Sequence[Column]) -> Any:
@@ -98,10 +98,24 @@ class SqlSession:
         made = UserDefinedFunction(
             function, returnType=StructType.fromJson(schema), evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF
         )
-        column = made(*(frame[_quoted(name)] for name in frame.columns))
+        column = made(*(frame[quoted(name)] for name in frame.columns))
         return DataFrame(frame._jdf.mapInArrow(column._jc, False, None), self.spark)
 
-    def write(self, frame: Any, files: FilesOf, *, name: str) -> list[Any]:
+    def stored(self, columns: Sequence[Column], rows: StoredRows) -> Any:
+        """Return a DataFrame of stored rows with their places."""
+        places = [Column(name, Scalar("long")) for name in (FILE, POSITION)]
+        count = len(rows.files.shares)
+        return self.map_in_arrow(self.spark.range(0, count, 1, count), rows, spark_schema([*columns, *places]))
+
+    def counted(self, frame: Any, *, name: str) -> int:
+        """Return the number of rows. Raises QueryFailedError, TaskFailedError and FrazilErrors as `run`."""
+        self.spark.sparkContext.setJobDescription(name)
+        try:
+            return int(frame.count())
+        except Exception as problem:
+            raise failed_query(name, problem) from problem
+
+    def run(self, frame: Any, files: FilesOf | MergedFilesOf, *, name: str) -> list[Any]:
         """Run a query and write its rows. Return what each task wrote.
 
         Raises QueryFailedError if it fails on a row, TaskFailedError if a worker failed, and FrazilErrors of tasks.
@@ -123,7 +137,7 @@ def _nothing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return iter(())
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 

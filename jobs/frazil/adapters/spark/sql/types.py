@@ -79,6 +79,21 @@ def _to_spark(kind: ColumnType, path: str) -> Any:
             assert_never(kind)
 
 
+def ddl_of(kind: Any) -> str:
+    """Return a type, in Spark's JSON, as SQL writes it."""
+    match kind:
+        case {"type": "struct", "fields": fields}:
+            return "struct<" + ",".join(f"`{each['name']}`:{ddl_of(each['type'])}" for each in fields) + ">"
+        case {"type": "array", "elementType": element}:
+            return f"array<{ddl_of(element)}>"
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return f"map<{ddl_of(key)},{ddl_of(value)}>"
+        case "integer" | "long":
+            return "int" if kind == "integer" else "bigint"
+        case _:
+            return str(kind)
+
+
 def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
     """Return the Arrow schema in which Spark exchanges rows with these columns."""
     return pa.schema([pa.field(column.name, _to_arrow(column.type)) for column in columns])

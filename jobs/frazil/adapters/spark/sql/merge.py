@@ -1,0 +1,102 @@
+"""Groups of new rows, and their merge with the stored rows of the same groups, as DataFrames.
+
+The groups of a batch come from the query's own analyzed aggregate, with the sum and the count in the place of an
+average. Stored and new groups are then one input of a second aggregate, in which nulls are keys as others, counts and
+sums add up in their own types, and the place of the stored row is the only one that is not null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from frazil.adapters.spark.sql.rows import FILE, POSITION
+from frazil.adapters.spark.sql.session import SqlSession, quoted
+from frazil.model.queries import Kept, Keyed
+
+_NEW = "__new"
+
+
+def grouped(session: SqlSession, frame: Any, keyed: Keyed) -> Any:
+    """Return the groups of a query: its columns without averages, then the columns that these are made of."""
+    from pyspark.sql import DataFrame  # noqa: PLC0415 - a second to import, and only some verbs need it
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as all Spark code calls it
+
+    jvm = session.spark._jvm
+    aggregate, rows = _aggregate(jvm, frame)
+    dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session.spark._jsparkSession, rows)
+    child = DataFrame(dataset, session.spark)
+    expressions = [aggregate.aggregateExpressions().apply(n) for n in range(len(frame.columns))]
+    kept = {each.place: each for each in keyed.kept}
+    keys = [_column(jvm, e).alias(frame.columns[n]) for n, e in enumerate(expressions) if n not in kept]
+    values = [_column(jvm, expressions[n].child()).alias(e.name) for n, e in kept.items() if not e.states]
+    states = []
+    for each in keyed.kept:
+        if each.states:
+            inner = _column(jvm, expressions[each.place].child().aggregateFunction().children().apply(0))
+            states += [F.sum(inner).alias(each.states[0]), F.count(inner).alias(each.states[1])]
+    return child.groupBy(*keys).agg(*values, *states)
+
+
+def merged(session: SqlSession, new: Any, stored: Any | None, keyed: Keyed, types: dict[str, str]) -> Any:
+    """Return the groups that have new rows, with the columns of the table and the place of the stored row, if any.
+
+    `types` are those of the table's columns, in their order.
+    """
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    nowhere = F.lit(None).cast("long")
+    both = new.withColumns({FILE: nowhere, POSITION: nowhere, _NEW: F.lit(True)})
+    if stored is not None:
+        both = both.unionByName(stored.withColumn(_NEW, F.lit(False)))
+    function = {name: how for each in keyed.kept for name, how in _merges(each)}
+    merges = [getattr(F, how)(quoted(name)).cast(types[name]).alias(name) for name, how in function.items()]
+    places = [F.max(name).alias(name) for name in (FILE, POSITION, _NEW)]
+    groups = both.groupBy(*(F.col(quoted(name)) for name in keyed.keys)).agg(*merges, *places).where(_NEW)
+    averages = {each.name: _average(session, each, types) for each in keyed.kept if each.states}
+    columns = [averages[name].alias(name) if name in averages else F.col(quoted(name)) for name in types]
+    return groups.select(*columns, FILE, POSITION)
+
+
+def _merges(kept: Kept) -> Sequence[tuple[str, str]]:
+    """Return the stored columns of an aggregate, and the function that merges each."""
+    match kept.how:
+        case "Average":
+            return [(name, "sum") for name in kept.states]
+        case "Count" | "Sum":
+            return [(kept.name, "sum")]
+        case "Min" | "Max":
+            return [(kept.name, kept.how.lower())]
+
+
+def _average(session: SqlSession, kept: Kept, types: dict[str, str]) -> Any:
+    """Return the quotient as Spark's own `avg` computes it, rounded once."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    jvm, (total, count) = session.spark._jvm, (F.col(quoted(name)) for name in kept.states)
+    count = F.when(count != 0, count)
+    if not types[kept.name].startswith("decimal"):
+        return total.cast("double") / count.cast("double")
+    expression = jvm.org.apache.spark.sql.classic.ExpressionUtils.expression
+    kind = jvm.org.apache.spark.sql.types.DataType.fromDDL(types[kept.name])
+    divide = jvm.org.apache.spark.sql.catalyst.expressions.DecimalDivideWithOverflowCheck
+    return _column(jvm, divide(expression(total._jc), expression(count.cast("decimal(20,0)")._jc), kind, None, False))
+
+
+def _aggregate(jvm: Any, frame: Any) -> tuple[Any, Any]:
+    """Return the last aggregate of an analyzed query, and the plan of the rows that it groups."""
+    plan, definitions = frame._jdf.queryExecution().analyzed(), None
+    if plan.getClass().getSimpleName() == "WithCTE":
+        plan, definitions = plan.plan(), plan.cteDefs()
+    while plan.getClass().getSimpleName() == "SubqueryAlias":
+        plan = plan.child()
+    rows = plan.child()
+    if definitions is not None:
+        rows = jvm.org.apache.spark.sql.catalyst.plans.logical.WithCTE(rows, definitions)
+    return plan, rows
+
+
+def _column(jvm: Any, expression: Any) -> Any:
+    from pyspark.sql.classic.column import Column  # noqa: PLC0415
+
+    return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))

@@ -1,0 +1,120 @@
+"""What the next batch of a transformation would do, and what would prevent it: no row is read, nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from frazil.adapters.iceberg.types import to_partition_spec, to_schema, to_sort_order
+from frazil.materialize.schema.compare import compare
+from frazil.model.columns import Column
+from frazil.model.errors import FrazilError, SpecError, TransformHaltedError
+from frazil.model.snapshot import TableView
+from frazil.model.spelling import plural
+from frazil.model.transforms import TransformSpec
+from frazil.transforms.queries import Query
+from frazil.transforms.query import lineage
+from frazil.transforms.run import Transformation
+from frazil.transforms.unread import Unread, current_state, unread
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The query of a transformation, and what its next batch reads."""
+
+    spec: TransformSpec
+    query: Query
+    news: Unread
+    rows: int
+    halted: FrazilError | None = None
+
+
+def preview(made: Transformation) -> Preview:
+    """Analyze the query against the tables as they are.
+
+    Raises Misuse if one of these does not exist, and SpecError for what the query or the table cannot do.
+    """
+    spec, source = made.spec, made.followed()
+    whole = unread(source, spec, None)
+    tables, _ = made.tables(source, whole)
+    query = made.queries().check(spec, [replace(each, files=()) for each in tables])
+    _check_layout(spec, query.columns)
+    target = made.lake.load(spec.identifier)
+    try:
+        news = whole if target is None else _continued(made, source, target, query)
+    except TransformHaltedError as halted:
+        return Preview(spec, query, whole, 0, halted)
+    rows = tables[0].rows if news.is_everything else made.tables(source, news)[0][0].rows
+    return Preview(spec, query, news, rows)
+
+
+def _continued(made: Transformation, source: TableView, target: TableView, query: Query) -> Unread:
+    state = current_state(target, made.spec, definition=made.definition())
+    findings = compare(query.columns, target.columns, {}).findings
+    if findings:
+        raise TransformHaltedError(
+            f"{target.identifier}: the rows of the transformation {made.spec.name} do not fit its table any more:"
+            f" {'; '.join(map(str, findings))}",
+            hint=f"run `frazil transform rebuild {made.spec.name}`, which makes the table again",
+        )
+    return unread(source, made.spec, state.position)
+
+
+def _check_layout(spec: TransformSpec, columns: tuple[Column, ...]) -> None:
+    """Raise SpecError if the table cannot be partitioned or sorted as the spec says."""
+    schema = to_schema(columns)
+    try:
+        to_partition_spec(schema, spec.partition_by)
+        to_sort_order(schema, spec.sort_by)
+    except SpecError as misfit:
+        raise SpecError(f"{spec.source_file}: {misfit.what}", hint=misfit.hint) from misfit
+
+
+def lines(found: Preview) -> Iterator[str]:
+    """Yield the preview as text."""
+    spec, query = found.spec, found.query
+    yield f"transform {spec.name}: {spec.identifier} <- {', '.join(spec.tables)} ({spec.source_file})"
+    yield f"  next batch: {_next(found)}"
+    yield "  columns:"
+    width = max(len(column.name) for column in query.columns)
+    origins = {each.column: each.sources for each in lineage(query.plan)}
+    for column in query.columns:
+        yield f"    {column.name:<{width}}  {column.type}  {_origin(origins.get(column.name))}"
+    for table, names in sorted(query.needed.items()):
+        yield f"  reads of {table}: {', '.join(sorted(names)) or 'one column, to count rows'}"
+    yield "  plan:"
+    for line in query.text.splitlines():
+        yield f"    {line}"
+
+
+def _origin(sources: tuple[str, ...] | None) -> str:
+    if sources is None:
+        return "kept for an average"
+    return f"<- {', '.join(sources) or 'no column'}"
+
+
+def _next(found: Preview) -> str:
+    if found.halted is not None:
+        return f"none, {found.halted.what}"
+    rows = plural(found.rows, "row")
+    if found.news.is_everything:
+        return f"all {rows} of {found.spec.source}"
+    if not found.news.added_by:
+        return "nothing new"
+    return f"{rows} that {plural(len(found.news.added_by), 'epoch')} added to {found.spec.source}"
+
+
+def problems(made: Transformation) -> Iterator[FrazilError]:
+    """Yield what would prevent the next batch. A table that does not exist yet prevents no check of the others."""
+    try:
+        found = preview(made)
+    except FrazilError as problem:
+        yield problem
+        return
+    if found.halted is not None:
+        yield found.halted
+
+
+def missing(made: Transformation) -> tuple[str, ...]:
+    """Return the tables that the query reads and that do not exist."""
+    return tuple(each for each in made.spec.tables if made.lake.load(each) is None)
