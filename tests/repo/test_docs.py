@@ -39,6 +39,7 @@ FOLDERS = (
     "native",
     "tables",
     "exports",
+    "transforms",
     "scripts",
     "infra",
     "lambdas",

@@ -18,6 +18,7 @@ PAGES = (
     "docs/**/*.md",
     "tables/**/*",
     "exports/**/*",
+    "transforms/**/*",
     "infra/environments/*",
     "worksheets/*",
     "frazil.yaml",

@@ -17,7 +17,10 @@ from frazil.adapters.spark.runner import SparkRunner
 from frazil.adapters.spark.sql.session import SqlSession
 from frazil.model.columns import Column, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
 from frazil.model.errors import Misuse, QueryFailedError, SpecError, TransformHaltedError
+from frazil.model.spec import Settings
 from frazil.model.transforms import Position, transform_state
+from frazil.specs.keys import NoSecrets
+from frazil.specs.load import load_settings
 from frazil.transforms.in_spark import SparkQueries
 from frazil.transforms.preview import lines as preview_lines
 from frazil.transforms.preview import preview, problems
@@ -343,3 +346,47 @@ def test_a_preview_shows_what_a_batch_reads_and_why_none_can_run(orders: Orders,
     assert [type(each) for each in problems(changed)] == [TransformHaltedError]
     wrong = in_spark(orders, session, "SELECT symbol FROM orders", name="other", partition_by=("day(symbol)",))
     assert "cannot partition by a column of type string" in str(next(problems(wrong)))
+
+
+TRADES = tuple(
+    Column(name, Scalar(kind))  # type: ignore[arg-type]
+    for name, kind in (
+        ("side", "string"), ("quantity", "int"), ("symbol", "string"), ("price", "int"), ("account", "string"),
+        ("userid", "string"), ("kafka_timestamp", "timestamptz"),
+    )
+)  # fmt: skip
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def trade(price: int, quantity: int, userid: str = "u") -> dict[str, object]:
+    about = {"side": "BUY", "symbol": "ZVZZT", "account": "a", "userid": userid, "kafka_timestamp": AT}
+    return {**about, "price": price, "quantity": quantity}
+
+
+def test_the_shipped_transformations_total_stock_trades(orders: Orders, session: SqlSession) -> None:
+    shipped = {spec.name: spec for spec in settings_of_the_checkout().transforms}
+    orders.make("lake.stock_trades", TRADES)
+    made = {
+        name: Transformation(spec, orders.lake, lambda: SparkQueries(session, orders.lake), lambda: "w")
+        for name, spec in shipped.items()
+    }
+    orders.put([trade(2**30, 1000), trade(5, 2)], "lake.stock_trades")
+    for each in made.values():
+        each.batch()
+    orders.put([trade(1, 1), trade(7, 3, "other")], "lake.stock_trades")
+    made["stock_total_trades"].batch()
+
+    about = {"traded_at": AT, "side": "BUY", "symbol": "ZVZZT"}
+    assert in_order(orders.rows_of("lake.stock_total_trades")) == in_order(
+        [
+            {**about, "userid": "u", "total": Number(2**30 * 1000 + 11), "trades": 3},
+            {**about, "userid": "other", "total": Number(21), "trades": 1},
+        ]
+    )
+    totals = [row["total"] for row in orders.rows_of("lake.stock_trades_with_totals")]
+    assert sorted(totals) == [10, 2**30 * 1000]
+
+
+def settings_of_the_checkout() -> Settings:
+    root = Path(__file__).parents[2]
+    return load_settings(root / "frazil.yaml", {}, NoSecrets(), local=lambda name: "http://127.0.0.1:1")
