@@ -390,3 +390,20 @@ def test_the_shipped_transformations_total_stock_trades(orders: Orders, session:
 def settings_of_the_checkout() -> Settings:
     root = Path(__file__).parents[2]
     return load_settings(root / "frazil.yaml", {}, NoSecrets(), local=lambda name: "http://127.0.0.1:1")
+
+
+def test_files_without_a_group_of_the_batch_are_not_read(orders: Orders, session: SqlSession) -> None:
+    sql = "SELECT id AS number, count(*) AS orders, max(n) AS n FROM (SELECT * FROM orders) GROUP BY id"
+    made = in_spark(orders, session, sql)
+    orders.add(1, 2)
+    made.batch()
+    old = orders.lake.stored_files(orders.view("lake.made"))
+    orders.add(8, 9)
+    made.batch()
+    for file in old:
+        Path(file.path.removeprefix("file://")).rename(tmp := Path(file.path.removeprefix("file://") + ".gone"))
+    orders.add(9, 10)
+    made.batch()
+    tmp.rename(tmp.with_suffix(""))
+
+    assert in_order(orders.rows_of()) == in_order(grouped_at_once(orders, session, sql))

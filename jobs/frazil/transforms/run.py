@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from frazil.adapters.iceberg.probe import stored_files
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, branch_names
 from frazil.materialize.schema.compare import compare
 from frazil.model.columns import Column
@@ -19,6 +20,7 @@ from frazil.ports import Lake
 from frazil.transforms.commit import OvertakenError, appended, create, keep_from, loaded, publish
 from frazil.transforms.function import code_of
 from frazil.transforms.queries import Queries, Query
+from frazil.transforms.ranges import key_ranges
 from frazil.transforms.replaced import replaced_groups
 from frazil.transforms.tables import TableRows, all_rows, heads, unread_rows
 from frazil.transforms.unread import Unread, current_state, unread
@@ -114,7 +116,8 @@ class Transformation:
         if target is None:
             target = create(self.lake, self.spec, query.columns, TransformState(self.spec.name, definition))
         target = self._with_columns(target, query.columns)
-        return target, self.change(query, tables, target, self.lake.stored_files(target) if query.keyed else ())
+        stored = stored_files(target, key_ranges(query.plan, tables[0], target)) if query.keyed else ()
+        return target, self.change(query, tables, target, stored)
 
     def change(
         self, query: Query, tables: Sequence[TableRows], target: TableView, stored: Sequence[StoredFile]

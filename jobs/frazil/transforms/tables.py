@@ -11,6 +11,7 @@ from frazil.adapters.spark.sql.session import SqlSession
 from frazil.adapters.spark.sql.types import NoSparkTypeError, arrow_schema, spark_schema
 from frazil.materialize.ingest.distribute import write_target
 from frazil.model.columns import Column
+from frazil.model.ingested import WrittenFile
 from frazil.model.probe import StoredFile
 from frazil.model.snapshot import TableView
 from frazil.ports import Lake
@@ -19,10 +20,11 @@ from frazil.transforms.unread import Unread
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """Rows of a table: those of some of its data files."""
+    """Rows of a table: those of some of its data files. `written` are these files with their statistics, if known."""
 
     view: TableView
     files: Sequence[StoredFile]
+    written: Sequence[WrittenFile] = ()
 
     @property
     def name(self) -> str:
@@ -62,8 +64,8 @@ def unread_rows(lake: Lake, view: TableView, unread: Unread) -> TableRows:
     """Return the rows of the followed table that a batch reads."""
     if unread.is_everything:
         return TableRows(view, lake.stored_files(view))
-    added = (file for snapshot_id in unread.added_by for file in lake.added_files(view, snapshot_id))
-    return TableRows(view, [StoredFile(file.path, file.rows, size=file.size) for file in added])
+    added = [file for snapshot_id in unread.added_by for file in lake.added_files(view, snapshot_id)]
+    return TableRows(view, [StoredFile(file.path, file.rows, size=file.size) for file in added], added)
 
 
 def all_rows(lake: Lake, view: TableView) -> TableRows:

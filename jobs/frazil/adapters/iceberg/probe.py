@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, IsNull, LessThanOrEqual, Or
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
@@ -17,7 +18,7 @@ from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
 from frazil.adapters.iceberg.delete_files import names_one_file
 from frazil.adapters.iceberg.deleted_positions import DeletedPositions
 from frazil.adapters.iceberg.position_deletes import Positions
-from frazil.adapters.iceberg.scan import planned, reading
+from frazil.adapters.iceberg.scan import all_of, planned, reading
 from frazil.adapters.iceberg.source_nulls import names_of
 from frazil.adapters.iceberg.undecodable import decoding
 from frazil.materialize.ingest.storage import open_storage
@@ -33,10 +34,20 @@ BUFFER_BYTES = 1 << 20
 NAME_MAPPING = "schema.name-mapping.default"
 
 
-def stored_files(view: TableView) -> tuple[StoredFile, ...]:
-    """Return the data files of a view's head. Raises CatalogError, also if rows are deleted by equality."""
+def _range_of(column: str, least: int, greatest: int) -> BooleanExpression:
+    inside = And(GreaterThanOrEqual(term=column, value=least), LessThanOrEqual(term=column, value=greatest))
+    return Or(IsNull(term=column), inside)
+
+
+def stored_files(view: TableView, within: Mapping[str, tuple[int, int]] | None = None) -> tuple[StoredFile, ...]:
+    """Return the data files of a view's head. Raises CatalogError, also if rows are deleted by equality.
+
+    `within` are the least and the greatest values of columns: files that have no such row by their statistics are left
+    out. Times are in microseconds, dates in days. Rows without a value are within.
+    """
+    ranges = [_range_of(name, *bounds) for name, bounds in (within or {}).items()]
     with reading(view.identifier):
-        tasks = planned(view.current.scan(snapshot_id=view.head))
+        tasks = planned(view.current.scan(row_filter=all_of(ranges), snapshot_id=view.head))
     for task in tasks:
         for file in task.delete_files:
             if file.content is not DataFileContent.POSITION_DELETES:
