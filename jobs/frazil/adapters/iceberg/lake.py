@@ -333,13 +333,12 @@ class IcebergLake(RebuiltTables):
         deletes: Sequence[Deletion] = (),
         same_rows: bool = False,
     ) -> RawSnapshot:
-        stamp = commit_time(table.metadata, self._now_ms())
         return SnapshotWriter(table.metadata, table.io).write(
             files,
             parent=parent,
             summary=summary,
             document=document,
-            timestamp_ms=stamp,
+            timestamp_ms=commit_time(table.metadata, self._now_ms()),
             deletes=deletes,
             same_rows=same_rows,
         )
