@@ -217,7 +217,7 @@ def test_shapes_with_added_partitions_have_the_same_order_again(tmp_path: Path) 
 
 
 @in_long_runs
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     batches=st.lists(
         st.lists(
