@@ -38,9 +38,10 @@ from frazil.materialize.branches import STAGE_PREFIX, branch_names, stage_on_bra
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.materialize.layout import TABLE_PROPERTIES
-from frazil.materialize.publish import publish
+from frazil.materialize.publish import Share, publish
 from frazil.materialize.state import CHECKPOINT_TAG, standing
 from frazil.model.ingested import WrittenFile
+from frazil.model.pipeline import Pipeline
 from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.model.progress import (
     Counts,
@@ -55,6 +56,7 @@ from frazil.model.receipt import RangeReceipt, Receipt
 from frazil.model.snapshot import TableView
 from frazil.model.spec import CatalogSettings
 from frazil.model.summary import store
+from frazil.modes.mode import BatchChange
 
 COMMITS = (10, 1_000, 10_000)
 PARTITIONS = (12, 1_000)
@@ -64,7 +66,7 @@ MEASURED = 105
 """One merge of manifests is among them, so that its share is counted."""
 FILES = 4
 """Data files that each commit adds."""
-TABLE, PIPELINE = "lake.orders", "lake.orders<-orders"
+TABLE = "lake.orders"
 KEPT, PENDING, DAILY = 1_440, 60, 7
 """Snapshots that expiry keeps by default, those that wait for its next commit, and tagged ones, one a day."""
 TARGET_SECONDS, TARGET_MEGABYTES = 0.15, 2.0
@@ -92,6 +94,8 @@ class Orders:
 
     folder: Path
     partitions: int
+    table: str = TABLE
+    topic: str = "orders"
     lake: IcebergLake = field(init=False)
     _files: tuple[WrittenFile, ...] = field(init=False)
     _numbers: Iterator[int] = field(default_factory=count)
@@ -102,7 +106,7 @@ class Orders:
         first = store(self._state(epoch=0))
         columns = map_schema(parse_schema(json.dumps(SCHEMA))).columns
         self.lake.create(
-            TABLE,
+            self.table,
             columns,
             partition_by=(),
             properties=TABLE_PROPERTIES,
@@ -116,8 +120,12 @@ class Orders:
         self.lake = IcebergLake(CatalogSettings("jdbc", str(self.folder)))
 
     @property
+    def pipeline(self) -> Pipeline:
+        return Pipeline(self.table, (self.topic,))
+
+    @property
     def view(self) -> TableView:
-        view = self.lake.load(TABLE)
+        view = self.lake.load(self.table)
         assert view is not None
         return view
 
@@ -129,24 +137,26 @@ class Orders:
         """Stage and publish a batch; the CPU seconds that it took."""
         number = next(self._numbers)
         state = self._state(epoch=number + 1)
-        receipt = _receipt(state)
+        receipt = _receipt(state, self.table)
         files = [replace(file, path=f"{file.path}.{number}.{n}") for n in range(FILES) for file in self._files]
         rows = sum(file.rows for file in files)
         began = time.process_time()
         view = self.view
-        here = standing(view, pipeline=PIPELINE)
-        plan = BatchPlan(TABLE, state.batch_id, view.head or 0, here.state, (), WriterSchemas({}, {}), ())
+        here = standing(view, pipeline=self.pipeline)
+        plan = BatchPlan(
+            self.table, state.batch_id, view.head or 0, here.state, (), WriterSchemas({}, {}), (), table_uuid=view.uuid
+        )
         new = store(state, receipt)
         staged = stage_on_branch(
             self.lake,
             view,
             base=view.head or 0,
             names=self._names,
-            files=files,
+            change=BatchChange(files, {"added-records": rows, "deleted-records": 0}),
             summary=new.summary,
             document=new.document,
         )
-        published = publish(self.lake, plan, staged, stage_on=lambda _: staged, rows=rows)
+        (published,) = publish(self.lake, [Share(plan, staged, lambda _: staged)])
         took = time.process_time() - began
         assert published.head == staged.snapshot_id
         return took
@@ -184,10 +194,12 @@ class Orders:
             )
             for n in range(self.partitions)
         }
-        source = SourceProgress("orders", "id", 0, partitions)
+        source = SourceProgress(self.topic, "id", 0, partitions)
         ends = {n: partition.next + 500 for n, partition in partitions.items()}
-        observed = (Observation(MOMENT, (ObservedTopic("orders", 0, ends),)),)
-        return TableState(PIPELINE, epoch, "bench", f"batch{epoch}", (source,), MOMENT, observed, schema_ids=(1,))
+        observed = (Observation(MOMENT, (ObservedTopic(self.topic, 0, ends),)),)
+        return TableState(
+            self.pipeline.name, epoch, "bench", f"batch{epoch}", (source,), MOMENT, observed, schema_ids=(1,)
+        )
 
     def _written(self) -> tuple[WrittenFile, ...]:
         """A real file, whose statistics all the others repeat."""
@@ -197,14 +209,14 @@ class Orders:
         return files.close()
 
 
-def _receipt(state: TableState) -> Receipt:
+def _receipt(state: TableState, table: str) -> Receipt:
     (source,) = state.sources
     ranges = (
-        RangeReceipt("orders", n, p.start, p.next, Counts(p.next - p.start, p.next - p.start), 0)
+        RangeReceipt(source.topic, n, p.start, p.next, Counts(p.next - p.start, p.next - p.start), 0)
         for n, p in source.partitions.items()
     )
     return Receipt(
-        table=TABLE,
+        table=table,
         epoch=state.epoch,
         batch_id=state.batch_id,
         ranges=tuple(ranges),
