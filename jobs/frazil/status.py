@@ -167,16 +167,20 @@ def table_statuses(
     delta_logs: Callable[[], DeltaLogs],
     now: datetime,
     snowflake: Snowflake | None = None,
+    views: dict[str, TableView] | None = None,
 ) -> Iterator[TableStatus]:
     """Return each table's status. A failing table or an unreachable Kafka is reported and hides no other table.
 
-    `snowflake` is asked when it looked at Delta logs.
+    `snowflake` is asked when it looked at Delta logs. `views` gets the metadata of each table by its name, for callers
+    that need more of it.
 
     Raises CatalogError where the catalog does not answer.
     """
     ends, looks = _Ends(topics), None if snowflake is None else Looks(snowflake)
     for spec, (view, found) in zip(specs, _looked_at(lake, ends, specs, now), strict=True):
         status = found
+        if views is not None and view is not None:
+            views[spec.identifier] = view
         if view is not None and "delta" in spec.formats:
             log = log_standing(view, delta_logs())
             look = looks.of(spec, view, log, now=now) if looks is not None and "snowflake" in spec.readers else None

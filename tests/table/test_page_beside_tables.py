@@ -61,7 +61,7 @@ def test_a_run_whose_page_cannot_be_written_ends_as_without_it(
 
 
 def test_metrics_are_those_of_tables_and_of_the_process(watch: Watch, lake: SmallLake) -> None:
-    watch.batch_published(receipt(lake))
+    watch.counted.count(receipt(lake))
 
     text = watch.exposition()
 

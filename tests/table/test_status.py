@@ -18,6 +18,7 @@ from frazil.model.changes import RenameColumn
 from frazil.model.errors import BrokerError, CatalogError
 from frazil.model.plan import PartitionFacts, TopicFacts
 from frazil.model.progress import Counts, ForeignChanges
+from frazil.model.snapshot import TableView
 from frazil.model.spec import Maintain, Start, TableSpec
 from frazil.monitoring.history import read_histories, read_history
 from frazil.monitoring.remarks import remarks
@@ -283,6 +284,21 @@ def test_the_past_of_a_table_comes_from_its_snapshots(lake: SmallLake) -> None:
     assert sum(each.records for each in found.rejects) == 2
     assert sorted(found.file_sizes) == sorted(path.stat().st_size for path in lake.files())
     assert found.begins == found.batches[0].at
+
+
+def test_the_past_of_a_table_that_was_looked_at_is_not_loaded_again(
+    lake: SmallLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views: dict[str, TableView] = {}
+    now = NOON + timedelta(minutes=5)
+    broker, logs = Broker({0: 100}), lambda: DeltaRsLogs(lake.lake.storage)
+    list(table_statuses(lake.lake, broker, [lake.spec], delta_logs=logs, now=now, views=views))
+    expected = read_histories(lake.lake, [lake.spec])
+    load, loaded = lake.lake.load, []
+    monkeypatch.setattr(lake.lake, "load", lambda name: (loaded.append(name), load(name))[1])
+
+    assert read_histories(lake.lake, [lake.spec], views) == expected
+    assert loaded == [lake.spec.dead_letters_identifier]
 
 
 def test_a_table_that_does_not_exist_has_no_past(lake: SmallLake) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from frazil.key_status import KeyStatus
     from frazil.materialize.run import TableRun
     from frazil.model.receipt import Receipt
+    from frazil.model.snapshot import TableView
     from frazil.model.spec import Settings, TableSpec
     from frazil.monitoring.cloudwatch import CloudWatchLines
     from frazil.monitoring.keeper import PageKeeper
@@ -72,24 +73,26 @@ class Watch:
         """Write the page beside the tables, and metrics of this run's tables for CloudWatch. Raises CatalogError."""
         from frazil.adapters.storage.status_page import put_page  # noqa: PLC0415
 
-        catalog, found = self.settings.catalog, self._look(self.settings.tables)
+        views: dict[str, TableView] = {}
+        catalog, found = self.settings.catalog, self._look(self.settings.tables, views)
         if self.cloudwatch is not None:
             ours = {table.spec.identifier for run in self.runs for table in run.tables}
             filled = [each for each in found if each.table in ours]
             for line in self.cloudwatch.of_tables(filled, now=datetime.now(UTC)):
                 _write_line(line)
-        put_page(catalog.properties, catalog.warehouse, self._page(found))
+        put_page(catalog.properties, catalog.warehouse, self._page(found, views))
 
     def page(self) -> str:
         """Return the page of all tables as they are now. Raises CatalogError."""
-        return self._page(self._look(self.settings.tables))
+        views: dict[str, TableView] = {}
+        return self._page(self._look(self.settings.tables, views), views)
 
-    def _page(self, found: Sequence[TableStatus]) -> str:
+    def _page(self, found: Sequence[TableStatus], views: Mapping[str, TableView]) -> str:
         from frazil.monitoring.history import read_histories  # noqa: PLC0415
         from frazil.monitoring.page import status_page  # noqa: PLC0415
 
         keys = self._keys()
-        histories = read_histories(self.runs[0].clients.lake, self.settings.tables)
+        histories = read_histories(self.runs[0].clients.lake, self.settings.tables, views)
         title = f"Tables of {self.settings.database}"
         return status_page(found, histories, keys, now=datetime.now(UTC), title=title)
 
@@ -100,11 +103,12 @@ class Watch:
         found = self._look([table.spec for run in self.runs for table in run.tables])
         return exposition([*table_metrics(found), *key_metrics(self._keys()), *self.counted.metrics()])
 
-    def _look(self, specs: Sequence[TableSpec]) -> list[TableStatus]:
+    def _look(self, specs: Sequence[TableSpec], views: dict[str, TableView] | None = None) -> list[TableStatus]:
         from frazil.status import table_statuses  # noqa: PLC0415
 
         clients, now = self.runs[0].clients, datetime.now(UTC)
-        return list(table_statuses(clients.lake, clients.topics, specs, delta_logs=clients.delta_logs, now=now))
+        logs = clients.delta_logs
+        return list(table_statuses(clients.lake, clients.topics, specs, delta_logs=logs, now=now, views=views))
 
     def _keys(self) -> Sequence[KeyStatus]:
         from frazil.cli.keys import look_at_keys  # noqa: PLC0415

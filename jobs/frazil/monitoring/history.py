@@ -54,12 +54,18 @@ class TableHistory:
         return self.batches[0].at if self.batches else None
 
 
-def read_histories(lake: Lake, specs: Sequence[TableSpec]) -> Mapping[str, TableHistory]:
-    """Return the history of each table by its name; one that cannot be read is left out."""
+def read_histories(
+    lake: Lake, specs: Sequence[TableSpec], views: Mapping[str, TableView] | None = None
+) -> Mapping[str, TableHistory]:
+    """Return the history of each table by its name; one that cannot be read is left out.
+
+    `views` are tables that were loaded a moment ago.
+    """
+    loaded = views or {}
 
     def read(spec: TableSpec) -> TableHistory | None:
         try:
-            return read_history(lake, spec)
+            return read_history(lake, spec, loaded.get(spec.identifier))
         except CatalogError:
             return None
 
@@ -68,9 +74,9 @@ def read_histories(lake: Lake, specs: Sequence[TableSpec]) -> Mapping[str, Table
         return {spec.identifier: history for spec, history in found if history is not None}
 
 
-def read_history(lake: Lake, spec: TableSpec) -> TableHistory:
+def read_history(lake: Lake, spec: TableSpec, view: TableView | None = None) -> TableHistory:
     """Return the history of a table, empty if there is none. Raises CatalogError."""
-    view = lake.load(spec.identifier)
+    view = view or lake.load(spec.identifier)
     if view is None:
         return TableHistory()
     head = view.head_snapshot()

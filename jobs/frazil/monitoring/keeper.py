@@ -34,6 +34,7 @@ class PageKeeper:
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
         self._logged: set[str] = set()
+        self._is_abandoned = False
 
     def batch_published(self) -> None:
         """Note that the page is out of date."""
@@ -51,6 +52,7 @@ class PageKeeper:
         self._ending.set()
         if self._thread is not None:
             self._thread.join(seconds)
+            self._is_abandoned = self._thread.is_alive()
 
     def _keep(self) -> None:
         while not self._ending.wait(self._pause):
@@ -68,7 +70,8 @@ class PageKeeper:
         except FrazilError as failure:
             self._log(failure)
         except Exception:
-            LOG.exception("status_page_failed")
+            if not self._is_abandoned:  # at its end, Python refuses new threads
+                LOG.exception("status_page_failed")
         return time.monotonic() - began
 
     def _log(self, failure: FrazilError) -> None:
