@@ -112,7 +112,7 @@ class TaskRunner(Protocol):
 
 
 class RebuiltTables(Protocol):
-    """Tables of groups of which a rebuild has made everything ready (docs/decisions/0054)."""
+    """Tables of groups of which a rebuild has made everything ready (docs/decisions/0053)."""
 
     def rebuilt(self, view: TableView) -> TableView | None:
         """Return the table as `take_rebuilt` makes it; None if no rebuild has made anything ready."""

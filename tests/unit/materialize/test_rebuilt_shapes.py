@@ -1,4 +1,4 @@
-"""Shapes are read again, all tables together, while readers see them as they were (docs/decisions/0054)."""
+"""Shapes are read again, all tables together, while readers see them as they were (docs/decisions/0053)."""
 
 from __future__ import annotations
 

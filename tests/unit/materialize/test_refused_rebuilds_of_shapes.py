@@ -1,4 +1,4 @@
-"""What keeps shapes, and tables of routes, from being rebuilt or rewound (docs/decisions/0054)."""
+"""What keeps shapes, and tables of routes, from being rebuilt or rewound (docs/decisions/0053)."""
 
 from __future__ import annotations
 
