@@ -45,16 +45,30 @@ ROWS, ENVELOPES = "rows", "envelopes"
 Round: TypeAlias = dict[str, tuple[float, float]]
 FRAME_BYTES = 5
 _TIME = {"type": "long", "connect.version": 1, "connect.name": "io.debezium.time.MicroTimestamp"}
-_TEXTS = ("version", "connector", "name", "snapshot", "db", "sequence", "schema", "table")
 _NUMBERS = ("ts_ms", "ts_us", "ts_ns", "txId", "lsn")
+_SOURCE = [
+    "version",
+    "connector",
+    "name",
+    "ts_ms",
+    "snapshot",
+    "db",
+    "sequence",
+    "ts_us",
+    "ts_ns",
+    "schema",
+    "table",
+    "txId",
+    "lsn",
+    "xmin",
+]
+"""The fields of Debezium's connector for PostgreSQL, in its order."""
+_TEXTS = tuple(name for name in _SOURCE if name not in (*_NUMBERS, "xmin"))
 SOURCE = {
     "type": "record",
     "name": "Source",
     "namespace": "io.debezium.connector.postgresql",
-    "fields": [
-        *({"name": name, "type": "string"} for name in _TEXTS),
-        *({"name": name, "type": ["null", "long"]} for name in (*_NUMBERS, "xmin")),
-    ],
+    "fields": [{"name": name, "type": "string" if name in _TEXTS else ["null", "long"]} for name in _SOURCE],
 }
 ABOUT = {
     "type": "record",
@@ -78,7 +92,8 @@ def envelope_schema() -> str:
 
 def about(op: str, number: int) -> bytes:
     texts = ("3.2.0.Final", "postgresql", "shop", "false", "shop", f'["{number}","{number + 8}"]', "public", "orders")
-    numbers = (1_700_000_000_000, 1_700_000_000_000_000, 1_700_000_000_000_000_000, 571 + number, 24_023_128 + number)
+    micros = 1_700_000_000_000_000 + 997 * number
+    numbers = (micros // 1000, micros, micros * 1000, 571 + number, 24_023_128 + number)
     source = {**dict(zip(_TEXTS, texts, strict=True)), **dict(zip(_NUMBERS, numbers, strict=True)), "xmin": None}
     given = {"source": source, "op": op, "ts_ms": numbers[0], "ts_us": numbers[1], "ts_ns": numbers[2]}
     written = io.BytesIO()
