@@ -101,7 +101,8 @@ def test_the_rest_catalog_keeps_what_it_acknowledged_when_it_is_killed(directory
 
     assert start(directory, "rest").rest_catalog_url == url
     assert asked_rest(url, "GET", "namespaces") == {"namespaces": [["kept"]]}
-    assert [process.name() for process in server if process.is_running()] == []
+    _, alive = psutil.wait_procs(server, timeout=10)
+    assert alive == []
 
     down(directory, wipe=True)
 

@@ -67,9 +67,9 @@ def test_row_groups_outside_the_range_are_not_decoded(lake: SmallLake, monkeypat
     read: list[int] = []
     plain = windows.slices
 
-    def counting(parquet: pq.ParquetFile, dictionaries: pq.ParquetFile, group: int, *rest: Any) -> object:
+    def counting(parquet: pq.ParquetFile, dictionaries: pq.ParquetFile, group: int, *rest: Any, **how: Any) -> object:
         read.append(group)
-        return plain(parquet, dictionaries, group, *rest)
+        return plain(parquet, dictionaries, group, *rest, **how)
 
     monkeypatch.setattr(windows, "slices", counting)
     lake.batch(Read("orders", 0, 100, 120))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from frazil.model.cloudwatch_names import NAMESPACE_VARIABLE, RUN_VARIABLE
 
 if TYPE_CHECKING:
-    from frazil.key_status import KeyStatus
     from frazil.materialize.run import TableRun
     from frazil.model.receipt import Receipt
     from frazil.model.snapshot import TableView
@@ -28,6 +27,8 @@ class Watch:
     """Keeps the status page of all tables of the configuration, and serves metrics of the tables of `runs`.
 
     It uses the clients of the runs, which follow rotated secrets. Without `metrics_port`, nothing is served.
+
+    The age of keys is not shown: the role of a job may read the secrets, and nothing else about them.
     """
 
     settings: Settings
@@ -91,17 +92,16 @@ class Watch:
         from frazil.monitoring.history import read_histories  # noqa: PLC0415
         from frazil.monitoring.page import status_page  # noqa: PLC0415
 
-        keys = self._keys()
         histories = read_histories(self.runs[0].clients.lake, self.settings.tables, views)
         title = f"Tables of {self.settings.database}"
-        return status_page(found, histories, keys, now=datetime.now(UTC), title=title)
+        return status_page(found, histories, (), now=datetime.now(UTC), title=title)
 
     def exposition(self) -> str:
         from frazil.monitoring.prometheus import exposition  # noqa: PLC0415
-        from frazil.monitoring.table_metrics import key_metrics, table_metrics  # noqa: PLC0415
+        from frazil.monitoring.table_metrics import table_metrics  # noqa: PLC0415
 
         found = self._look([table.spec for run in self.runs for table in run.tables])
-        return exposition([*table_metrics(found), *key_metrics(self._keys()), *self.counted.metrics()])
+        return exposition([*table_metrics(found), *self.counted.metrics()])
 
     def _look(self, specs: Sequence[TableSpec], views: dict[str, TableView] | None = None) -> list[TableStatus]:
         from frazil.status import table_statuses  # noqa: PLC0415
@@ -109,11 +109,6 @@ class Watch:
         clients, now = self.runs[0].clients, datetime.now(UTC)
         logs = clients.delta_logs
         return list(table_statuses(clients.lake, clients.topics, specs, delta_logs=logs, now=now, views=views))
-
-    def _keys(self) -> Sequence[KeyStatus]:
-        from frazil.cli.keys import look_at_keys  # noqa: PLC0415
-
-        return look_at_keys(self.settings) if self.settings.secrets else ()
 
 
 def cloudwatch_lines(environment: Mapping[str, str]) -> CloudWatchLines | None:

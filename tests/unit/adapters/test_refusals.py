@@ -234,7 +234,7 @@ def test_spark_leaves_ctrl_c_to_who_handles_it(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(pyspark, "SparkConf", Conf)
 
     try:
-        application._started("test", tmp_path / "spark.log", None)
+        application._started("test", tmp_path / "spark.log", None, application.HANDS_OUT_TASKS)
         assert signal.getsignal(signal.SIGINT) is before
     finally:
         signal.signal(signal.SIGINT, before)

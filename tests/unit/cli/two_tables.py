@@ -45,6 +45,7 @@ class Run:
 
     name: str
     seconds: float
+    writer: str = "w"
     clients: Any = field(
         default_factory=lambda: SimpleNamespace(
             topics=NoTopics(), runner=Runner(), background=Background(), on_batch_end=lambda table: None
@@ -65,7 +66,7 @@ class Run:
     def batch(self) -> Outcome:
         if isinstance(self.clients.runner, WatchedRunner):
             self.clients.runner.start()
-        print(f"{self.name} begins", flush=True)
+        print(f"{self.name} begins\n", end="", flush=True)  # one write: two threads print
         time.sleep(self.seconds)
         return NothingToDo(self.name, TableState("p", 1, "w", "b", ()))
 
@@ -76,7 +77,7 @@ class SparkRun(Run):
 
     def batch(self) -> Outcome:
         self.clients.runner.start()
-        print(f"{self.name} begins", flush=True)
+        print(f"{self.name} begins\n", end="", flush=True)  # one write: two threads print
         self.clients.runner.run([5], name=f"{self.name} epoch 1")
         return NothingToDo(self.name, TableState("p", 1, "w", "b", ()))
 
@@ -93,7 +94,7 @@ def spark_runs(folder: Path) -> list[Run]:
 class NeverReady(Runner):
     def start(self) -> None:
         for name in ("lake.a", "lake.b"):
-            print(f"{name} begins", flush=True)
+            print(f"{name} begins\n", end="", flush=True)
         time.sleep(60)
 
 

@@ -63,8 +63,8 @@ def test_an_export_reads_tables_tags_them_and_writes_only_exports() -> None:
 
     assert by_place(EXPORT) == {
         "Bucket": ["s3:ListBucket"],
-        "Catalog": in_glue,
-        "Database": in_glue,
+        "Catalog": ["glue:GetDatabase", *in_glue],
+        "Database": ["glue:GetDatabase", *in_glue],
         "DeadLetters": ["sqs:SendMessage"],
         "ExportFiles": ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
         "ExportSettings": ["s3:GetObject"],

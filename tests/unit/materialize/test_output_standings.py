@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 from output_worlds import TOPIC, OutputWorld
 
-from frazil.cli.status import remarks
 from frazil.doctor.tables import look_at_table
 from frazil.fail_on import met_by, parse_conditions
 from frazil.materialize.preview.explain import explain, lines
 from frazil.model.moments import rfc3339
+from frazil.monitoring.remarks import remarks
 from frazil.status import TableStatus, table_statuses
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
