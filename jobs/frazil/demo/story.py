@@ -45,9 +45,20 @@ partition_by: [symbol]
 trigger: {{every: 5s, rows: {rows}}}
 """
 
+TOTALS = """\
+from: stock_trades
+sql: |
+  SELECT symbol, side, count(*) AS trades, sum(CAST(price AS decimal(18, 2)) * quantity) AS total
+  FROM stock_trades GROUP BY symbol, side
+"""
+
+TOTALS_QUESTION = """\
+SELECT symbol, side, trades, total
+FROM lake.stock_total_trades ORDER BY total DESC LIMIT 3"""
+
 QUESTION = """\
-SELECT symbol, count(*) AS trades, sum(price * quantity) AS total
-FROM lake.stock_trades GROUP BY symbol ORDER BY total DESC LIMIT 3"""
+SELECT symbol, side, count(*) AS trades, sum(price * quantity) AS total
+FROM lake.stock_trades GROUP BY ALL ORDER BY total DESC LIMIT 3"""
 
 NEXT = """
 What to try next:
@@ -105,7 +116,11 @@ def _demo(services: LocalServices) -> None:
     _frazil("verify", "--against-kafka")
     _say("once more:")
     _frazil("materialize", "--once")
-    _say("a question in SQL, answered by DuckDB:")
+    _write_transformation()
+    _say("a second table, of totals that each batch of trades adds to:")
+    _frazil("transform", "run", "--once")
+    _frazil("query", TOTALS_QUESTION)
+    _say("the same question to all trades, answered by DuckDB:")
     _frazil("query", QUESTION)
 
 
@@ -114,6 +129,11 @@ def _write_configuration(services: LocalServices) -> None:
     settings = SETTINGS.format(bootstrap_servers=services.bootstrap_servers, registry=services.schema_registry_url)
     CONFIG.write_text(settings)
     (HOME / "tables" / "stock_trades.yaml").write_text(TABLE.format(rows=BATCH))
+
+
+def _write_transformation() -> None:
+    (HOME / "transforms").mkdir()
+    (HOME / "transforms" / "stock_total_trades.yaml").write_text(TOTALS)
 
 
 def _run_and_kill() -> None:
