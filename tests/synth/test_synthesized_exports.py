@@ -45,6 +45,13 @@ def specs(folder: Path, spec: str) -> Path:
     return folder / "exports"
 
 
+def subscriptions(folder: Path, addresses: tuple[str, ...]) -> dict[str, str]:
+    """Return the names of the resources that subscribe addresses."""
+    folder.mkdir()
+    found = synthesized(folder, mail=addresses)["exports"].of("aws_sns_topic_subscription")
+    return {each["endpoint"]: name for name, each in found.items()}
+
+
 def document(stack: Written) -> Any:
     return json.loads(stack.of("aws_s3_object")["settings"]["content"])
 
@@ -59,8 +66,16 @@ def test_an_export_is_due_in_its_time_zone_and_announced_to_its_addresses(tmp_pa
     assert schedule["target"]["arn"] == "{function/function.arn}"
     topic = stack.of("aws_sns_topic")["topic-weekly"]
     assert topic["name"] == "frazil-dev-export-weekly"
-    told = [(each["protocol"], each["endpoint"]) for each in stack.of("aws_sns_topic_subscription").values()]
-    assert told == [("email", "a@example.com"), ("email", "b@example.com")]
+    told = {(each["protocol"], each["endpoint"]) for each in stack.of("aws_sns_topic_subscription").values()}
+    assert told == {("email", "a@example.com"), ("email", "b@example.com")}
+
+
+def test_an_address_that_is_removed_changes_the_subscription_of_no_other(tmp_path: Path) -> None:
+    addresses = ("a@example.com", "b@example.com", "c@example.com")
+    before, after = (subscriptions(tmp_path / str(len(each)), each) for each in (addresses, addresses[1:]))
+
+    assert [each for each in before if each not in after] == ["a@example.com"]
+    assert after == {address: name for address, name in before.items() if address in after}
 
 
 def test_the_function_is_taken_from_the_bucket_and_tries_three_times(tmp_path: Path) -> None:
