@@ -85,8 +85,8 @@ def _states(watched: Watched) -> Widget:
 
 
 def _table(watched: Watched, namespace: str, title: str, name: str, statistic: str) -> Widget:
-    """Return the widget of a metric with a line for each table."""
-    search = f"SEARCH('{{{namespace},{BY_TABLE}}} MetricName=\"{name}\"', '{statistic}', 60)"
+    """Return the widget of a metric with a line for each table. A namespace with other signs needs the quotes."""
+    search = f"SEARCH('{{\"{namespace}\",{BY_TABLE}}} MetricName=\"{name}\"', '{statistic}', 60)"
     return _graph(watched, title, [[{"expression": search, "id": "tables"}]], statistic)
 
 

@@ -467,6 +467,17 @@ def test_the_dashboard_can_be_read_and_no_widget_lies_on_another(
     assert all(each["x"] + each["width"] <= 24 for each in widgets)
 
 
+def test_the_widgets_of_tables_quote_the_namespace_that_they_search(
+    synthesize: Synthesize, dev: EnvironmentSettings
+) -> None:
+    widgets = json.loads(synthesize(dev).one("aws_cloudwatch_dashboard")["dashboard_body"])["widgets"]
+
+    metrics = [metric for each in widgets for metric in each["properties"].get("metrics", [])]
+    searched = [metric[0]["expression"] for metric in metrics if isinstance(metric[0], dict)]
+    wanted = """SEARCH('{"Frazil/dev",Table} MetricName="LagSeconds"', 'Maximum', 60)"""
+    assert wanted in searched
+
+
 def test_every_log_is_kept_for_as_long_as_the_settings_say(synthesize: Synthesize, dev: EnvironmentSettings) -> None:
     groups = synthesize(replace(dev, log_retention_days=7)).all("aws_cloudwatch_log_group")
 
