@@ -73,6 +73,12 @@ CAUSES = (
         "then rerun the same command. To switch `nat` with fewer addresses, set `nat_gateways: one` for one `create`",
     ),
     Cause(
+        r"account must be verified before you can add new CloudFront resources",
+        "AWS has not verified the account for CloudFront, whatever its permissions: open a case at AWS Support with "
+        "the text of the error, and rerun the same command when it is closed. Until then, remove `link` from the specs "
+        "in exports/: mails then name the files without links",
+    ),
+    Cause(
         r"AccessDenied|not authorized to perform|UnauthorizedOperation|403 Forbidden",
         "the profile lacks a permission: ask an administrator to grant the action named in the error, then rerun the "
         "same command",

@@ -127,6 +127,17 @@ def test_other_failures_are_not_blamed_on_snowflake(said: str) -> None:
     assert "abandon-snowflake" not in (hint_for(said) or "")
 
 
+def test_an_account_that_aws_has_not_verified_for_cloudfront_is_not_blamed_on_permissions() -> None:
+    hint = hint_for(
+        "Error: creating CloudFront Distribution: operation error CloudFront: CreateDistributionWithTags, "
+        "StatusCode: 403, AccessDenied: Your account must be verified before you can add new CloudFront resources."
+    )
+
+    assert hint is not None
+    assert "AWS Support" in hint
+    assert "lacks a permission" not in hint
+
+
 def test_a_key_that_confluent_cloud_does_not_know_is_told_apart_from_a_session_of_aws() -> None:
     hint = hint_for('Error: error creating Environment "frazil-dev-kafka": 401 Unauthorized: Unauthorized')
 
