@@ -21,7 +21,8 @@ from lambdas.export_csv.links import Signer
 from lambdas.export_csv.mail import Mail, mail_of
 
 PENDING = "PendingConfirmation"
-"""What SNS says in the place of an ARN for an address that did not confirm."""
+"""What SNS says in the place of an ARN for an address that did not confirm. It says `Deleted` for days after one has
+unsubscribed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,7 @@ class Announcing:
 
     def _recipients(self) -> Recipients:
         found = list(self._subscriptions())
-        unconfirmed = sum(arn == PENDING for arn in found)
-        return Recipients(len(found) - unconfirmed, unconfirmed)
+        return Recipients(sum(arn.startswith("arn:") for arn in found), found.count(PENDING))
 
     def _subscriptions(self) -> Iterator[str]:
         for page in self.sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=self.topic):

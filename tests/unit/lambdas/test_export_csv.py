@@ -112,6 +112,12 @@ def test_each_set_of_files_is_announced_once(tmp_path: Path) -> None:
     assert (noted["message_id"], noted["unconfirmed"], noted["links_end_at"]) == ("message-2", 2, None)
 
 
+def test_an_address_that_has_unsubscribed_is_no_recipient(tmp_path: Path) -> None:
+    told = announcing(tmp_path, Sns(["arn:1", PENDING, "Deleted"])).announce([manifest()])
+
+    assert told == {"announced": 1, "recipients": 1, "unconfirmed": 1}
+
+
 def test_what_could_not_be_sent_is_announced_by_the_next_run(tmp_path: Path) -> None:
     with pytest.raises(ConnectionError):
         announcing(tmp_path, Sns(fails=True)).announce([manifest()])
