@@ -17,6 +17,7 @@ from frazil.cli.watch import Watch
 from frazil.materialize.run import TableRun
 from frazil.model.errors import BrokerError, CatalogError
 from frazil.model.receipt import Receipt
+from frazil.model.spec import CatalogSettings, RestSettings
 from frazil.monitoring.cloudwatch import CloudWatchLines
 from frazil.monitoring.keeper import PageKeeper
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
@@ -58,6 +59,18 @@ def test_a_run_whose_page_cannot_be_written_ends_as_without_it(
 
     assert [each.message for each in caplog.records] == ["status_page_failed"]
     assert not list(lake.folder.glob("*.new"))
+
+
+def test_the_warehouse_of_a_rest_catalog_is_no_folder(
+    watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sales").mkdir()
+    monkeypatch.chdir(tmp_path)
+    catalog = CatalogSettings("rest", "sales", rest=RestSettings("http://127.0.0.1:1", {}))
+
+    Watch(replace(watch.settings, catalog=catalog), watch.runs, None).look()
+
+    assert list((tmp_path / "sales").iterdir()) == []
 
 
 def test_metrics_are_those_of_tables_and_of_the_process(watch: Watch, lake: SmallLake) -> None:

@@ -71,7 +71,10 @@ class Watch:
                 endpoint.stop()
 
     def look(self) -> None:
-        """Write the page beside the tables, and metrics of this run's tables for CloudWatch. Raises CatalogError."""
+        """Write the page beside the tables, and metrics of this run's tables for CloudWatch. Raises CatalogError.
+
+        With a REST catalog there is no page: its warehouse is a word, and only the catalog knows where tables are.
+        """
         from frazil.adapters.storage.status_page import put_page  # noqa: PLC0415
 
         views: dict[str, TableView] = {}
@@ -81,7 +84,8 @@ class Watch:
             filled = [each for each in found if each.table in ours]
             for line in self.cloudwatch.of_tables(filled, now=datetime.now(UTC)):
                 _write_line(line)
-        put_page(catalog.properties, catalog.warehouse, self._page(found, views))
+        if catalog.rest is None:
+            put_page(catalog.properties, catalog.warehouse, self._page(found, views))
 
     def page(self) -> str:
         """Return the page of all tables as they are now. Raises CatalogError."""
