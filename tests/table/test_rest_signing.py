@@ -13,13 +13,15 @@ from botocore.credentials import Credentials
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.local.rest_catalog.front import Answer, Front, Request
-from frazil.model.errors import MissingToolError
+from frazil.model.columns import Column, Scalar
+from frazil.model.errors import CatalogError, MissingToolError
 from frazil.model.secret import Secret
 from frazil.model.spec import CatalogSettings, RestSettings
 from tests.fakes.served_front import NoAnswerError, served_front, tokens_for_the_client
 
 KEY, SECRET, REGION = "AKIAEXAMPLE", "s3cret", "eu-west-1"
 MISSING = Answer(404, b'{"error": {"message": "no", "type": "NoSuchTableException", "code": 404}}')
+STAGED = b'{"error": {"message": "Stage create is not supported", "type": "InvalidInputException", "code": 400}}'
 
 
 @dataclass(slots=True)
@@ -33,6 +35,8 @@ class Endpoint(Front):
         self.asked.append(request)
         if request.path.endswith(self.silent) and request.method == "POST":
             raise NoAnswerError
+        if request.path.endswith("/tables"):
+            return Answer(400, STAGED)
         if request.path == "/v1/config":
             return Answer(200, b'{"defaults": {"prefix": "catalogs/1"}, "overrides": {}}')
         return Answer(200, b'{"namespace": ["a"]}') if request.method == "POST" else MISSING
@@ -98,6 +102,14 @@ def test_a_signed_request_without_an_answer_is_not_sent_again(endpoint: Endpoint
         lake.catalog.create_namespace("a")
 
     assert [request.method for request in endpoint.asked] == ["GET", "POST"]
+
+
+def test_an_endpoint_that_makes_no_table_in_stages_is_told_with_a_way_out(url: str) -> None:
+    with pytest.raises(CatalogError, match="Stage create is not supported") as refused:
+        lake_at(url, "glue").create("a.b", [Column("n", Scalar("long"))], partition_by=(), properties={}, summary={})
+
+    assert not refused.value.worth_retrying
+    assert "use `catalog.type: glue`" in refused.value.hint
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
