@@ -242,7 +242,8 @@ class ExportsStack(Stack):
         yield AlarmSpec(
             word="export-not-started",
             meaning=f"A schedule of the group {self._schedules.group.name} was given up: it could not invoke the "
-            f"function {self._function.name}.",
+            f"function {self._function.name}. The next run does not make up for it: run what was due by hand "
+            "(docs/exports-in-the-cloud.md).",
             metric=Counted("AWS/Scheduler", "InvocationDroppedCount", {"ScheduleGroup": self._schedules.group.name}),
         )
 

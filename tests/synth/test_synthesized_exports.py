@@ -90,6 +90,8 @@ def test_the_function_is_taken_from_the_bucket_and_tries_three_times(tmp_path: P
     failed = stack.of("aws_cloudwatch_metric_alarm")["export-failed"]
     assert failed["metric_query"]["metric"]["dimensions"] == {"QueueName": "{failed.name}"}
     assert failed["alarm_actions"] == [ALARMS]
+    dropped = stack.of("aws_cloudwatch_metric_alarm")["export-not-started"]
+    assert dropped["alarm_description"].endswith("run what was due by hand (docs/exports-in-the-cloud.md).")
 
 
 def test_the_settings_of_the_function_name_what_is_in_the_cloud(tmp_path: Path) -> None:
