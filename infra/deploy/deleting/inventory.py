@@ -123,13 +123,22 @@ def _keys(session: Any, names: Names) -> Iterator[Resource]:
 
 
 def _served(kind: str, operation: str, *, listed: str, name: Callable[[Any], str]) -> Lookup:
-    """Return a lookup for what CloudFront has, which is named by ids of AWS: its name or comment is ours."""
+    """Return a lookup for what CloudFront has, which is named by ids of AWS: its name or comment is ours.
+
+    Most environments use no CloudFront, and an organization may deny it. Then nothing of ours could be made there.
+    """
 
     def served(session: Any, names: Names) -> Iterator[Resource]:
+        from botocore.exceptions import ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
+
         if str(session.region_name).startswith(WITHOUT_CLOUDFRONT):
             return
-        for page in _all_of(getattr(session.client("cloudfront"), operation), listed):
-            yield from (Resource(kind, name(each)) for each in page if _is_ours(name(each), names))
+        try:
+            for page in _all_of(getattr(session.client("cloudfront"), operation), listed):
+                yield from (Resource(kind, name(each)) for each in page if _is_ours(name(each), names))
+        except ClientError as refused:
+            if refused.response["Error"]["Code"] not in NOT_OURS:
+                raise
 
     return served
 
@@ -147,7 +156,7 @@ def _all_of(call: Callable[..., Any], listed: str) -> Iterator[Sequence[Any]]:
 
 def _is_tagged(kms: Any, key: str, name: str) -> bool:
     """Return whether the key has this `Name` tag; False if its key policy denies access, which Frazil's never does."""
-    from botocore.exceptions import ClientError  # type: ignore[import-untyped]  # noqa: PLC0415
+    from botocore.exceptions import ClientError  # noqa: PLC0415
 
     try:
         tags = kms.list_resource_tags(KeyId=key)["Tags"]
@@ -158,7 +167,7 @@ def _is_tagged(kms: Any, key: str, name: str) -> bool:
     return {"TagKey": "Name", "TagValue": name} in tags
 
 
-NOT_OURS = frozenset({"AccessDeniedException", "NotFoundException", "UnsupportedOperationException"})
+NOT_OURS = frozenset({"AccessDenied", "AccessDeniedException", "NotFoundException", "UnsupportedOperationException"})
 
 
 def _secrets(session: Any, names: Names) -> Iterator[Resource]:

@@ -171,6 +171,19 @@ def test_a_key_of_others_that_refuses_to_be_asked_about_is_not_ours(
     assert look(session, NAMES) == [Resource("KMS key", ours)]
 
 
+def test_an_organization_without_cloudfront_has_nothing_there(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, call = session.client("sns").create_topic(Name="frazil-dev-alarms")["TopicArn"], BaseClient._make_api_call
+
+    def denied(self: Any, operation: str, asked: Any) -> Any:
+        if self.meta.service_model.service_name == "cloudfront":
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "with an explicit deny"}}, operation)
+        return call(self, operation, asked)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", denied)
+
+    assert [resource.name for resource in look(session, NAMES)] == [made]
+
+
 def test_a_key_of_an_environment_whose_name_begins_alike_is_not_ours(session: Any) -> None:
     session.client("kms").create_key(Tags=[{"TagKey": "Name", "TagValue": "frazil-dev-two-lake"}])
 
