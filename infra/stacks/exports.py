@@ -258,7 +258,7 @@ class ExportsStack(Stack):
 def _word_of(address: str) -> str:
     """Return what names the subscription of an address, whatever its place in the list.
 
-    Where a place named it, removing one address would give its subscription to the next. SNS answers with the
-    subscription that the next one has already, which Terraform then deletes.
+    If a place named it, removing one address would make the subscriptions of all after it anew, and each of these would
+    have to confirm again.
     """
     return hashlib.sha256(address.encode()).hexdigest()[:8]
