@@ -414,3 +414,16 @@ def test_files_without_a_group_of_the_batch_are_not_read(orders: Orders, session
     tmp.rename(tmp.with_suffix(""))
 
     assert in_order(orders.rows_of()) == in_order(grouped_at_once(orders, session, sql))
+
+
+def test_groups_of_a_union_meet_their_stored_rows(orders: Orders, session: SqlSession) -> None:
+    sql = """
+    SELECT id, count(*) AS orders
+    FROM (SELECT id FROM orders UNION ALL SELECT CAST(0 AS bigint) FROM orders) GROUP BY id
+    """
+    made = in_spark(orders, session, sql)
+    for number in (5, 9):
+        orders.add(number)
+        made.batch()
+
+    assert in_order(orders.rows_of()) == in_order(grouped_at_once(orders, session, sql))

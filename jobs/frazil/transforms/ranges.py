@@ -40,7 +40,10 @@ def key_ranges(plan: Operator, rows: TableRows, target: TableView) -> Mapping[st
 
 
 def unchanged_columns(plan: Operator, followed: str) -> Mapping[str, str]:
-    """Return the columns that a query groups by and that are columns of the followed table, by their name."""
+    """Return the columns that a query groups by and that are columns of the followed table, by their name.
+
+    A column of a union is none: it has the id of its first child's, and values of all.
+    """
     last = last_step(plan)
     grouped = {n for expression in last.expressions[: last.groups] for n in expression.references}
     views = [each for each in plan.walk() if each.kind == VIEW and each.name == followed]
@@ -52,13 +55,15 @@ def unchanged_columns(plan: Operator, followed: str) -> Mapping[str, str]:
                 inner = expression.children[0].id
                 if expression.id is not None and inner is not None:
                     same[expression.id] = inner
+    unions = (each for each in plan.walk() if each.kind == "Union")
+    of_several = {column.id for each in unions if len(each.children) > 1 for column in each.output}
     found = {}
     for column in last.output:
         n = column.id
         is_key = n in grouped or same.get(n) in grouped
-        while n in same:
+        while n in same and n not in of_several:
             n = same[n]
-        if is_key and n in ids:
+        if is_key and n in ids and n not in of_several:
             found[column.name] = ids[n]
     return found
 
