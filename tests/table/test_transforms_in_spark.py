@@ -427,3 +427,14 @@ def test_groups_of_a_union_meet_their_stored_rows(orders: Orders, session: SqlSe
         made.batch()
 
     assert in_order(orders.rows_of()) == in_order(grouped_at_once(orders, session, sql))
+
+
+def test_each_table_of_a_joined_union_is_read(orders: Orders, session: SqlSession) -> None:
+    for name, symbol in (("old", "s1"), ("new", "s2")):
+        orders.make(f"lake.{name}", (Column("symbol", Scalar("string")), Column("title", Scalar("string"))))
+        orders.put([{"symbol": symbol, "title": name}], f"lake.{name}")
+    sql = "SELECT id, title FROM orders JOIN (SELECT * FROM old UNION ALL SELECT * FROM new) USING (symbol)"
+    orders.add(1, 2)
+    in_spark(orders, session, sql, joins=("lake.old", "lake.new")).batch()
+
+    assert by_id(orders.rows_of()) == [{"id": 1, "title": "old"}, {"id": 2, "title": "new"}]

@@ -35,6 +35,8 @@ def columns_read(frame: Any) -> dict[str, frozenset[str]]:
     plan = named.operator(optimized)
     for each in plan.walk():
         needed |= {n for expression in each.expressions for n in expression.references}
+        if each.kind == "Union":  # its columns have the ids of its first child's
+            needed |= {column.id for child in each.children for column in child.output}
     found: dict[str, frozenset[str]] = {}
     for view in views:
         names = {attribute.name for attribute in view.output if attribute.id in needed}
