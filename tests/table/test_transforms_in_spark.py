@@ -438,3 +438,14 @@ def test_each_table_of_a_joined_union_is_read(orders: Orders, session: SqlSessio
     in_spark(orders, session, sql, joins=("lake.old", "lake.new")).batch()
 
     assert by_id(orders.rows_of()) == [{"id": 1, "title": "old"}, {"id": 2, "title": "new"}]
+
+
+def test_a_query_sees_no_table_that_only_another_transformation_reads(orders: Orders, session: SqlSession) -> None:
+    orders.make("lake.users", (Column("id", Scalar("long")),))
+    orders.put([{"id": 1}], "lake.users")
+    orders.add(1, 2)
+    sql = "SELECT orders.id FROM orders JOIN users USING (id)"
+    in_spark(orders, session, sql, joins=("lake.users",)).batch()
+
+    with pytest.raises(SpecError, match="`users` cannot be found"):
+        in_spark(orders, session, sql, name="other").batch()

@@ -134,8 +134,7 @@ def query_over(session: SqlSession, spec: TransformSpec, frames: Mapping[str, An
 
 
 def _frame(session: SqlSession, spec: TransformSpec, frames: Mapping[str, Any], tables: Sequence[TableRows]) -> Any:
-    for name, frame in frames.items():
-        frame.createOrReplaceTempView(name)
+    session.show(frames)
     if spec.function:
         return _called(session, spec, [session.spark.table(name) for name in frames])
     from pyspark.errors import PySparkException  # noqa: PLC0415 - a second to import

@@ -9,7 +9,7 @@ import json
 import logging
 import pickle
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -58,12 +58,21 @@ class SqlSession:
         context = runner.start()
         self.spark: Any = SparkSession(context).newSession()
         self._runner = runner
+        self._shown: frozenset[str] = frozenset()
         for name, value in (_SETTINGS | {"spark.sql.shuffle.partitions": str(max(2, runner.parallelism))}).items():
             self.spark.conf.set(name, value)
 
     @property
     def parallelism(self) -> int:
         return self._runner.parallelism
+
+    def show(self, frames: Mapping[str, Any]) -> None:
+        """Let queries see these DataFrames by their names, and none of the earlier ones."""
+        for name in self._shown - frames.keys():
+            self.spark.catalog.dropTempView(name)
+        self._shown = frozenset(frames)
+        for name, frame in frames.items():
+            frame.createOrReplaceTempView(name)
 
     def shares(self, files: Sequence[StoredFile]) -> list[list[StoredFile]]:
         """Divide files among tasks."""
