@@ -449,3 +449,12 @@ def test_a_query_sees_no_table_that_only_another_transformation_reads(orders: Or
 
     with pytest.raises(SpecError, match="`users` cannot be found"):
         in_spark(orders, session, sql, name="other").batch()
+
+
+def test_verify_computes_averages_as_batches_do(orders: Orders, session: SqlSession) -> None:
+    made = in_spark(orders, session, "SELECT n, avg(id) AS mean FROM orders GROUP BY n")
+    for _ in range(3):
+        orders.add(2**53 + 1)
+        made.batch()
+
+    assert verify(made).clean

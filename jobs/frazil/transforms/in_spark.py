@@ -11,7 +11,7 @@ import numpy as np
 
 from frazil.adapters.spark.sql.merge import grouped, merged
 from frazil.adapters.spark.sql.plans import analyzed, columns_read, optimized_text
-from frazil.adapters.spark.sql.rows import FilesOf, Merged, MergedFilesOf, StoredRows, TableFiles
+from frazil.adapters.spark.sql.rows import FILE, POSITION, FilesOf, Merged, MergedFilesOf, StoredRows, TableFiles
 from frazil.adapters.spark.sql.session import SqlSession, quoted, schema_of
 from frazil.adapters.spark.sql.types import NoSparkTypeError, arrow_schema, columns_of, ddl_of, spark_schema
 from frazil.materialize.ingest.distribute import write_target
@@ -77,13 +77,12 @@ class SparkQueries:
         keyed = query.keyed
         assert keyed is not None  # noqa: S101 - only a query with groups is merged
         session, averages = self.session, {each.name for each in keyed.kept if each.states}
-        types = {each["name"]: ddl_of(each["type"]) for each in spark_schema(target.columns)["fields"]}
         kept = [column for column in target.columns if column.name not in averages]
         shares = session.shares(stored)
         there = TableFiles(write_target(target), self.lake.storage, shares, arrow_schema(kept))
         old = session.stored(kept, StoredRows(there)) if stored else None
         new = grouped(session, self._over_rows(spec, query, tables), keyed)
-        frame = merged(session, new, old, keyed, types)
+        frame = merged(session, new, old, keyed, _types(target))
         files = MergedFilesOf(self._files_of(spec, target, prefix))
         found: list[Merged] = session.run(frame, files, name=f"transform {spec.name}")
         return MergedGroups(
@@ -97,6 +96,9 @@ class SparkQueries:
         self, spec: TransformSpec, query: Query, tables: Sequence[TableRows], target: TableRows
     ) -> tuple[int, int]:
         expected = self._over_rows(spec, query, tables)
+        if query.keyed is not None:  # as a batch computes averages, and with what they are made of
+            groups = grouped(self.session, expected, query.keyed)
+            expected = merged(self.session, groups, None, query.keyed, _types(target.view)).drop(FILE, POSITION)
         names = frozenset(expected.columns)
         there = target.frame(self.session, self.lake, names).select(*map(quoted, expected.columns))
         name = f"verify {spec.name}"
@@ -111,6 +113,11 @@ class SparkQueries:
 
     def _files_of(self, spec: TransformSpec, target: TableView, prefix: str) -> FilesOf:
         return FilesOf(write_target(target), self.lake.storage, prefix, spec.target_file_bytes)
+
+
+def _types(target: TableView) -> dict[str, str]:
+    """Return the types of a table's columns as SQL writes them, in the order of the columns."""
+    return {each["name"]: ddl_of(each["type"]) for each in spark_schema(target.columns)["fields"]}
 
 
 def _states(
