@@ -458,3 +458,10 @@ def test_verify_computes_averages_as_batches_do(orders: Orders, session: SqlSess
         made.batch()
 
     assert verify(made).clean
+
+
+def test_a_sum_that_is_null_beyond_its_type_is_refused(orders: Orders, session: SqlSession) -> None:
+    for function in ("try_sum", "try_avg"):
+        with pytest.raises(SpecError, match="only count, sum, avg, min and max are kept"):
+            sql = f"SELECT n, {function}(id) AS total FROM orders GROUP BY n"
+            SparkQueries(session, orders.lake).check(spec_of(sql), [TableRows(orders.view(), ())])
