@@ -123,8 +123,12 @@ def make_again(orders: Orders) -> None:
     orders.add(1)
 
 
-def delete_rows(orders: Orders) -> None:
+def delete_without_a_batch(orders: Orders) -> None:
     orders.lake.catalog.load_table(ORDERS).delete("id = 2")
+
+
+def delete_rows(orders: Orders) -> None:
+    delete_without_a_batch(orders)
     orders.add(9)
 
 
@@ -279,6 +283,21 @@ def test_a_rebuild_computes_all_rows_by_the_present_query(orders: Orders, change
     assert (made.partition_fields, [*made.branches]) == (("symbol",), ["main"])
     assert [column.name for column in made.columns] == ["id", "symbol", "twice"]
     assert len(made.snapshots) > snapshots, "readers of older snapshots keep them"
+
+
+@pytest.mark.parametrize("change", [append_rows, delete_without_a_batch])
+def test_a_rebuild_has_read_what_others_changed_last(orders: Orders, change: Callable[[Orders], None]) -> None:
+    orders.add(1, 2)
+    orders.transformation(spec_of()).batch()
+    change(orders)
+    orders.rows = orders.rows_of(ORDERS)
+    rebuild(orders, OTHER_SQL)
+
+    assert orders.transformation(spec_of(OTHER_SQL)).batch() is None
+    orders.add(5)
+    orders.transformation(spec_of(OTHER_SQL)).batch()
+
+    assert by_id(orders.rows_of()) == expected(orders, OTHER_SQL)
 
 
 def test_a_rebuild_leaves_a_table_of_others_alone(orders: Orders) -> None:

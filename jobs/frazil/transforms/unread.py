@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from frazil.model.errors import TransformHaltedError
 from frazil.model.snapshot import Snapshot, TableView
@@ -43,14 +43,15 @@ def unread(view: TableView, spec: TransformSpec, position: Position | None) -> U
     snapshots expired before they were read.
     """
     head = head_position(view, spec)
-    if position is None:
-        return Unread(head, is_everything=True)
+    if position is None:  # all rows of the head, also those of others who came after its last epoch
+        return Unread(replace(head, snapshot_id=view.head or head.snapshot_id), is_everything=True)
     if (position.table, position.uuid) != (view.identifier, view.uuid):
         raise _halted(view, spec, position, "is another table now: it was dropped and made again")
     newer: list[Snapshot] = []
     for snapshot in view.ancestry(view.head):
         if snapshot.id == position.snapshot_id:
-            return Unread(head, _added(view, spec, position, newer[::-1]))
+            added = _added(view, spec, position, newer[::-1])
+            return Unread(head if any(map(batch_of, newer)) else position, added)
         newer.append(snapshot)
     if position.snapshot_id in view.snapshots:
         raise _halted(view, spec, position, "was rolled back or rebuilt: that snapshot is not in its history any more")
