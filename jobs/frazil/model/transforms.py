@@ -55,8 +55,12 @@ class TransformSpec:
         return (self.source, *self.joins)
 
     def definition(self, code: str = "") -> str:
-        """Return a hash of what decides the rows; `code` is the text of the module that the function is in."""
-        text = json.dumps([self.source, sorted(self.joins), self.sql.strip(), self.function, code])
+        """Return a hash of what decides the rows; `code` is the text of the module that the function is in.
+
+        A function gets the joined tables in their order, which SQL does not see.
+        """
+        joins = self.joins if self.function else sorted(self.joins)
+        text = json.dumps([self.source, joins, self.sql.strip(), self.function, code])
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 

@@ -101,4 +101,6 @@ def test_the_definition_changes_with_the_rows_and_with_nothing_else() -> None:
 
     assert spec.definition() == replace(spec, sql="SELECT 1\n", joins=("lake.b", "lake.a"), table="x").definition()
     others = [replace(spec, sql="SELECT 2"), replace(spec, source="lake.x"), replace(spec, joins=())]
+    function = replace(spec, sql="", function="m:f", joins=("lake.a", "lake.b"))
+    assert function.definition() != replace(function, joins=("lake.b", "lake.a")).definition(), "its arguments"
     assert len({spec.definition(), spec.definition("code"), *(each.definition() for each in others)}) == 5
