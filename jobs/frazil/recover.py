@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from frazil.adapters.iceberg.dropped_table import Unusable, described_by, location_of, metadata_files, register
 from frazil.adapters.iceberg.lake import IcebergLake
@@ -25,24 +26,24 @@ class Recovered:
 def recover(catalog: CatalogSettings, spec: TableSpec, *, metadata: str | None = None) -> list[Recovered]:
     """List the table and its dead letters again, those that the catalog lacks; `metadata` is the table's file.
 
-    A file names a whole state of the table, so what was committed later is read from Kafka again. Raises Misuse if the
-    catalog has the table and a file was named, CatalogError if there is no file or one cannot be used, and
-    CommitRejectedError.
+    A file names a whole state of the table, so what was committed later is read from Kafka again. A folder may have the
+    files of several tables, if one was dropped and made again: without a name, the table is the one that was written
+    last. Raises Misuse if the catalog has the table and a file was named, CatalogError if there is no file or one
+    cannot be used, and CommitRejectedError.
     """
     lake = IcebergLake(catalog)
     found = []
-    for identifier, named in ((spec.identifier, metadata), (spec.dead_letters_identifier, None)):
-        if lake.load(identifier) is None:
-            found.append(_recovered(lake, catalog, identifier, named))
-        elif named is not None:
-            raise Misuse(f"the catalog has the table {identifier}", hint="drop it first, without purging its files")
+    if (rows := lake.load(spec.identifier)) is None:
+        chosen = _named(lake, spec.identifier, metadata) if metadata else _last_table(lake, catalog, spec.identifier)
+        register(lake, spec.identifier, chosen.address)
+        found, rows = [chosen], chosen.view
+    elif metadata is not None:
+        raise Misuse(f"the catalog has the table {spec.identifier}", hint="drop it first, without purging its files")
+    if lake.load(spec.dead_letters_identifier) is None:
+        letters = _letters(lake, catalog, spec.dead_letters_identifier, rows.uuid)
+        register(lake, spec.dead_letters_identifier, letters.address)
+        found.append(letters)
     return found
-
-
-def _recovered(lake: IcebergLake, catalog: CatalogSettings, identifier: str, named: str | None) -> Recovered:
-    chosen = _named(lake, identifier, named) if named else _newest(lake, catalog, identifier)
-    register(lake, identifier, chosen.address)
-    return chosen
 
 
 def _named(lake: IcebergLake, identifier: str, address: str) -> Recovered:
@@ -52,12 +53,39 @@ def _named(lake: IcebergLake, identifier: str, address: str) -> Recovered:
     return Recovered(found, address)
 
 
-def _newest(lake: IcebergLake, catalog: CatalogSettings, identifier: str) -> Recovered:
-    location = location_of(lake, identifier)
-    files = metadata_files(catalog, location)
+def _last_table(lake: IcebergLake, catalog: CatalogSettings, identifier: str) -> Recovered:
+    """Return the newest state of the table that was written last: an earlier one may have had more commits."""
+    files = metadata_files(catalog, location_of(lake, identifier))
+    by_time = sorted(files, key=lambda each: 0 if each.written is None else each.written.timestamp(), reverse=True)
+    views = (_described(lake, identifier, each.address) for each in by_time)
+    last = next((view.uuid for view in views if not isinstance(view, Unusable)), None)
+
+    def why_not(view: TableView) -> str:
+        return "" if last in (None, view.uuid) else "it is of an earlier table, which was dropped"
+
+    found = _newest(lake, catalog, identifier, why_not)
+    return found if isinstance(found, Recovered) else _raise_none(lake, identifier, found)
+
+
+def _letters(lake: IcebergLake, catalog: CatalogSettings, identifier: str, rows_uuid: str) -> Recovered:
+    """Return the newest state of the dead letters of this table; if it has none, of those that were written last."""
+
+    def why_not(view: TableView) -> str:
+        is_of = any(snapshot.summary.get(ROWS_UUID) == rows_uuid for snapshot in view.ancestry(view.head))
+        return "" if is_of else "it has no dead letters of this table"
+
+    found = _newest(lake, catalog, identifier, why_not)
+    return found if isinstance(found, Recovered) else _last_table(lake, catalog, identifier)
+
+
+def _newest(
+    lake: IcebergLake, catalog: CatalogSettings, identifier: str, why_not: Callable[[TableView], str]
+) -> Recovered | tuple[Unusable, ...]:
+    """Return the newest state that can be used, or why none can. Raises CatalogError if two are of one commit."""
+    files = metadata_files(catalog, location_of(lake, identifier))
     passed_over: list[Unusable] = []
     for commits in sorted({each.commits for each in files}, reverse=True):
-        found = [_described(lake, identifier, each.address) for each in files if each.commits == commits]
+        found = [_judged(lake, identifier, each.address, why_not) for each in files if each.commits == commits]
         addresses = [each.address for each in files if each.commits == commits]
         passed_over += [each for each in found if isinstance(each, Unusable)]
         valid = [
@@ -69,12 +97,25 @@ def _newest(lake: IcebergLake, catalog: CatalogSettings, identifier: str) -> Rec
             raise _several(identifier, [each.address for each in valid])
         if valid:
             return valid[0]
+    return tuple(passed_over)
+
+
+def _raise_none(lake: IcebergLake, identifier: str, passed_over: Sequence[Unusable]) -> NoReturn:
+    location = location_of(lake, identifier)
     why = "".join(f"\n  {each.address}: {each.why}" for each in passed_over)
     raise CatalogError(
         f"{location}/metadata has no metadata file of {identifier} that can be used{why}",
         hint="restore one from a backup or an earlier version of the object; without one, `frazil materialize` makes"
         " the table again from what Kafka still has",
     )
+
+
+def _judged(
+    lake: IcebergLake, identifier: str, address: str, why_not: Callable[[TableView], str]
+) -> TableView | Unusable:
+    view = _described(lake, identifier, address)
+    why = "" if isinstance(view, Unusable) else why_not(view)
+    return Unusable(address, why) if why else view
 
 
 def _described(lake: IcebergLake, identifier: str, address: str) -> TableView | Unusable:

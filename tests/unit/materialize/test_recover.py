@@ -89,6 +89,22 @@ def test_two_files_of_one_commit_are_a_choice_for_people(log: Changelog) -> None
     log.check()
 
 
+def test_a_table_that_was_made_again_is_not_confused_with_the_one_before(log: Changelog) -> None:
+    earlier = dropped(log)
+    log.catch_up()
+    newest = dropped(log)
+    assert earlier.name > newest.name, "the earlier table has more commits"
+
+    done = recovered(log)
+
+    assert Path(done[0].address).name == newest.name
+    assert earlier.name in [Path(each.address).name for each in done[0].passed_over]
+    log.check()
+    dropped(log)
+    assert Path(recovered(log, str(earlier))[0].address) == earlier
+    log.check()
+
+
 def test_a_folder_without_metadata_says_what_is_left_to_do(log: Changelog) -> None:
     shutil.rmtree(dropped(log).parent)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from pyarrow.fs import FileSelector, FileType
@@ -27,10 +28,11 @@ METADATA_FILE = re.compile(r"(\d+)-[0-9a-f-]+(\.gz)?\.metadata\.json(\.gz)?")
 
 @dataclass(frozen=True, slots=True)
 class FoundMetadata:
-    """A metadata file of a table, and the number of commits that made it."""
+    """A metadata file of a table, the number of commits that made it, and when it was written, if storage says so."""
 
     address: str
     commits: int
+    written: datetime | None = None
 
 
 def location_of(lake: IcebergLake, identifier: str) -> str:
@@ -54,11 +56,10 @@ def metadata_files(settings: CatalogSettings, location: str) -> list[FoundMetada
         listed = files.get_file_info(FileSelector(folder, allow_not_found=True))
     except Exception as problem:
         raise _not_answered(f"list {location}/metadata", problem) from problem
-    names = [each.base_name for each in listed if each.type == FileType.File]
     found = [
-        FoundMetadata(f"{location}/metadata/{name}", int(match[1]))
-        for name in names
-        if (match := METADATA_FILE.fullmatch(name))
+        FoundMetadata(f"{location}/metadata/{each.base_name}", int(match[1]), each.mtime)
+        for each in listed
+        if each.type == FileType.File and (match := METADATA_FILE.fullmatch(each.base_name))
     ]
     return sorted(found, key=lambda each: (each.commits, each.address), reverse=True)
 
