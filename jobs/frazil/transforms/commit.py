@@ -29,8 +29,19 @@ def loaded(lake: Lake, identifier: str) -> TableView:
     return view
 
 
+def ensure(lake: Lake, spec: TransformSpec, columns: Sequence[Column], state: TransformState) -> TableView:
+    """Return the table of a transformation, which is created, empty, if it does not exist. Raises as `create`."""
+    try:
+        return create(lake, spec, columns, state)
+    except CommitRejectedError:
+        return loaded(lake, spec.identifier)
+
+
 def create(lake: Lake, spec: TransformSpec, columns: Sequence[Column], state: TransformState) -> TableView:
-    """Create the table of a transformation, empty. Raises SpecError for a partitioning that does not fit."""
+    """Create the table of a transformation, empty.
+
+    Raises SpecError for a partitioning that does not fit, CommitRejectedError if another process was first.
+    """
     try:
         return lake.create(
             spec.identifier,
@@ -41,8 +52,6 @@ def create(lake: Lake, spec: TransformSpec, columns: Sequence[Column], state: Tr
             summary=state.summary(),
             tag=CHECKPOINT_TAG,
         )
-    except CommitRejectedError:
-        return loaded(lake, spec.identifier)
     except SpecError as misfit:
         raise SpecError(f"{spec.source_file}: {misfit.what}", hint=misfit.hint) from misfit
 

@@ -7,14 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, branch_names, given_up
-from frazil.materialize.layout import TABLE_PROPERTIES
 from frazil.materialize.state import CHECKPOINT_TAG
-from frazil.model.columns import Column
-from frazil.model.errors import CommitError, CommitUnknownError, ContendedError, SpecError
+from frazil.model.errors import CommitError, CommitUnknownError, ContendedError
 from frazil.model.snapshot import TableView
 from frazil.model.transforms import TransformState, transform_state
 from frazil.ports import RebuildLake
-from frazil.transforms.commit import OvertakenError, keep_from, loaded, publish
+from frazil.transforms.commit import OvertakenError, create, keep_from, loaded, publish
 from frazil.transforms.run import Transformation, Transformed
 from frazil.transforms.unread import owned_by, unread
 
@@ -50,7 +48,7 @@ class Rebuild:
         query = made.queries().check(spec, tables)
         state = TransformState(spec.name, made.definition(), news.position, joined, made.new_id())
         self.built.discard(spec.identifier)
-        branch = self._begun(query.columns, state)
+        branch = create(self.built, spec, query.columns, TransformState(spec.name, state.definition))
         change = made.change(query, tables, branch, ())
         try:
             publish(self.built, branch, change, state, names=branch_names(STAGE_PREFIX, state.batch_id))
@@ -61,21 +59,6 @@ class Rebuild:
         rows = sum(file.rows for file in change.files)
         LOG.info("transform_rebuilt", extra={"transform": spec.name, "table": spec.identifier, "rows": rows})
         return Transformed(spec, tables[0].rows, rows, state, snapshot_id, made.clock() - begun)
-
-    def _begun(self, columns: tuple[Column, ...], state: TransformState) -> TableView:
-        spec = self.made.spec
-        try:
-            return self.built.create(
-                spec.identifier,
-                columns,
-                partition_by=spec.partition_by,
-                sort_by=spec.sort_by,
-                properties=TABLE_PROPERTIES,
-                summary=TransformState(spec.name, state.definition).summary(),
-                tag=CHECKPOINT_TAG,
-            )
-        except SpecError as misfit:
-            raise SpecError(f"{spec.source_file}: {misfit.what}", hint=misfit.hint) from misfit
 
     def _replaced(self, state: TransformState) -> int:
         """Make what was built the table. A batch of a driver that is first is replaced as well."""

@@ -17,7 +17,7 @@ from frazil.model.snapshot import TableView
 from frazil.model.transforms import TransformSpec, TransformState
 from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
-from frazil.transforms.commit import OvertakenError, appended, create, keep_from, loaded, publish
+from frazil.transforms.commit import OvertakenError, appended, ensure, keep_from, loaded, publish
 from frazil.transforms.function import code_of
 from frazil.transforms.queries import Queries, Query
 from frazil.transforms.ranges import key_ranges
@@ -114,7 +114,7 @@ class Transformation:
             return target, appended(())
         query = self.queries().check(self.spec, tables)
         if target is None:
-            target = create(self.lake, self.spec, query.columns, TransformState(self.spec.name, definition))
+            target = ensure(self.lake, self.spec, query.columns, TransformState(self.spec.name, definition))
         target = self._with_columns(target, query.columns)
         stored = stored_files(target, key_ranges(query.plan, tables[0], target)) if query.keyed else ()
         return target, self.change(query, tables, target, stored)
