@@ -20,6 +20,7 @@ from frazil.formats.python_values import python_values
 from frazil.model.errors import CatalogError, FrazilError, MissingToolError, Misuse
 from frazil.model.secret import revealed
 from frazil.model.spec import CatalogSettings, Settings
+from frazil.model.sql_text import literal, quoted
 
 READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 LOCAL_EXTENSIONS = ("avro", "iceberg")
@@ -143,19 +144,19 @@ def _is_on_s3(location: str) -> bool:
 
 
 def _make_views(connection: duckdb.DuckDBPyConnection, default: str, locations: Mapping[str, str]) -> None:
-    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(default)}")
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(default)}")
     for name, location in locations.items():
         database, table = name.split(".", 1)
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(database)}")
-        scan = f"iceberg_scan({_literal(location)})"
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(database)}")
+        scan = f"iceberg_scan({literal(location)})"
         with _as_errors(name):
-            connection.execute(f"CREATE VIEW {_quoted(database)}.{_quoted(table)} AS SELECT * FROM {scan}")  # noqa: S608
-    connection.execute(f"SET schema = {_literal(default)}")
+            connection.execute(f"CREATE VIEW {quoted(database)}.{quoted(table)} AS SELECT * FROM {scan}")  # noqa: S608
+    connection.execute(f"SET schema = {literal(default)}")
 
 
 def _open_storage(connection: duckdb.DuckDBPyConnection, catalog: CatalogSettings, *, on_s3: bool) -> None:
     for extension in (*LOCAL_EXTENSIONS, *(S3_EXTENSIONS if on_s3 else ())):
-        connection.execute(f"LOAD {_literal(str(extension_file(extension)))}")
+        connection.execute(f"LOAD {literal(str(extension_file(extension)))}")
     connection.execute("SET TimeZone = 'UTC'")
     if on_s3:
         connection.execute(_secret(catalog))
@@ -178,7 +179,7 @@ def _secret(catalog: CatalogSettings) -> str:
     """Return DuckDB's secret for S3: from the catalog's properties, else from AWS's default credential chain."""
     given = revealed(catalog.properties)
     options = {option: _first(given, names) for option, names in SECRET_OPTIONS.items()}
-    settings = {name: _literal(value) for name, value in options.items() if value is not None}
+    settings = {name: literal(value) for name, value in options.items() if value is not None}
     if options["KEY_ID"] is None:
         settings["PROVIDER"] = "credential_chain"
     settings.update(_endpoint(given.get("s3.endpoint")))
@@ -190,19 +191,11 @@ def _endpoint(endpoint: str | None) -> Mapping[str, str]:
         return {}
     parts = urlsplit(endpoint if "//" in endpoint else f"https://{endpoint}")
     ssl = "true" if parts.scheme == "https" else "false"
-    return {"ENDPOINT": _literal(parts.netloc), "URL_STYLE": "'path'", "USE_SSL": ssl}
+    return {"ENDPOINT": literal(parts.netloc), "URL_STYLE": "'path'", "USE_SSL": ssl}
 
 
 def _first(given: Mapping[str, str], names: Sequence[str]) -> str | None:
     return next((given[name] for name in names if name in given), None)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def is_numeric(kind: pa.DataType) -> bool:

@@ -19,6 +19,7 @@ from frazil.model.errors import SettingError, SnowflakeError
 from frazil.model.secret import Secret
 from frazil.model.snowflake import Served
 from frazil.model.spec import SnowflakeSettings, SnowflakeUser
+from frazil.model.sql_text import quoted
 
 LOGIN_SECONDS = 20
 ANSWER_SECONDS = 120
@@ -42,7 +43,7 @@ class SnowflakeAccount:
 
     def refreshed_at(self, table: str) -> datetime | None:
         """Return when the table was last refreshed. `LIKE` takes `_` for any character, so it may list others."""
-        schema = f"{_quoted(self.settings.database)}.{_quoted(self.settings.schema)}"
+        schema = f"{quoted(self.settings.database)}.{quoted(self.settings.schema)}"
         with self._session() as session:
             statement = f"SHOW EXTERNAL TABLES LIKE {_literal(table)} IN SCHEMA {schema}"
             listed = session.ask_named(statement, f"read when {table} was refreshed")
@@ -62,7 +63,7 @@ class SnowflakeAccount:
         return Served(answer.get("metadataLocation") or None, str(answer.get("status", "unknown")), refreshing)
 
     def _identifier(self, table: str) -> str:
-        return ".".join(_quoted(name) for name in (self.settings.database, self.settings.schema, table))
+        return ".".join(quoted(name) for name in (self.settings.database, self.settings.schema, table))
 
     @contextmanager
     def _session(self) -> Iterator[_Session]:
@@ -150,10 +151,6 @@ def _elsewhere(url: str | None) -> dict[str, Any]:
         return {}
     parts = urlsplit(url)
     return {"host": parts.hostname, "port": parts.port or 443, "protocol": parts.scheme}
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _literal(text: str) -> str:

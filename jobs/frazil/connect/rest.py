@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from frazil.connect.table_address import literal
+from frazil.adapters.iceberg.rest_access import TOKEN_PATH
 from frazil.model.secret import Secret
 from frazil.model.spec import RestSettings
+from frazil.model.sql_text import literal
 
 CREDENTIAL = "<client id>:<client secret>"
 TOKEN = "<token>"  # noqa: S105 - a placeholder
@@ -36,17 +37,17 @@ def attached_in_duckdb(rest: RestSettings, warehouse: str) -> Iterator[str]:
         server = f"OAUTH2_SERVER_URI {literal(_token_address(rest))}"
         credential = "CLIENT_ID '<client id>', CLIENT_SECRET '<client secret>'"
         yield f"CREATE SECRET frazil_catalog (TYPE iceberg, {credential}, {server}{scope});"
-        secret = "SECRET frazil_catalog"  # noqa: S105 - the name of DuckDB's secret
+        access = "SECRET frazil_catalog"
     elif _has(rest, "token"):
         yield f"CREATE SECRET frazil_catalog (TYPE iceberg, TOKEN '{TOKEN}');"
-        secret = "SECRET frazil_catalog"  # noqa: S105
+        access = "SECRET frazil_catalog"
     elif _has(rest, "signing_name"):
         region = literal(_shown(rest, "signing_region") or "")
         yield f"CREATE SECRET (TYPE s3, PROVIDER credential_chain, REGION {region});"
-        secret = "AUTHORIZATION_TYPE 'sigv4'"  # noqa: S105 - no secret
+        access = "AUTHORIZATION_TYPE 'sigv4'"
     else:
-        secret = "AUTHORIZATION_TYPE 'none'"  # noqa: S105 - no secret
-    yield f"ATTACH {literal(warehouse)} AS frazil (TYPE iceberg, {secret}, {endpoint});"
+        access = "AUTHORIZATION_TYPE 'none'"
+    yield f"ATTACH {literal(warehouse)} AS frazil (TYPE iceberg, {access}, {endpoint});"
 
 
 def in_trino(rest: RestSettings, warehouse: str) -> Iterator[str]:
@@ -70,7 +71,7 @@ def in_trino(rest: RestSettings, warehouse: str) -> Iterator[str]:
 
 
 def _token_address(rest: RestSettings) -> str:
-    return _shown(rest, "oauth2_server_uri") or f"{rest.uri.rstrip('/')}/v1/oauth/tokens"
+    return _shown(rest, "oauth2_server_uri") or f"{rest.uri.rstrip('/')}{TOKEN_PATH}"
 
 
 def _has(rest: RestSettings, name: str) -> bool:
@@ -78,6 +79,5 @@ def _has(rest: RestSettings, name: str) -> bool:
 
 
 def _shown(rest: RestSettings, name: str) -> str | None:
-    value: Mapping[str, object] = rest.properties
-    found = value.get(name)
-    return None if found is None or isinstance(found, Secret) else str(found)
+    found = rest.properties.get(name)
+    return None if isinstance(found, Secret) else found

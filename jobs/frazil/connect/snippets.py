@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
 
 from frazil.connect.rest import attached_in_duckdb, in_trino, library_properties
-from frazil.connect.table_address import TableAddress, literal
+from frazil.connect.table_address import TableAddress
 from frazil.model.errors import Misuse
 from frazil.model.snowflake import iceberg_table
 from frazil.model.spec import RestSettings
+from frazil.model.sql_text import literal
 
 ROWS_SHOWN = 10
 CREDENTIALS = "credentials of AWS come from the environment, such as AWS_PROFILE"

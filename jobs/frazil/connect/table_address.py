@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from frazil.model.secret import Secret
 from frazil.model.spec import CatalogSettings, SnowflakeSettings, TableSpec
+from frazil.model.sql_text import quoted
 
 CREDENTIALS = ("access-key", "secret", "token", "password", "profile-name")
 """What is in the name of a catalog's property that holds a credential, or names one of this machine."""
@@ -39,11 +40,3 @@ class TableAddress:
     def quoted(self, mark: str = '"') -> str:
         """Database and table as identifiers of SQL."""
         return f"{quoted(self.spec.database, mark)}.{quoted(self.spec.table, mark)}"
-
-
-def quoted(name: str, mark: str = '"') -> str:
-    return mark + name.replace(mark, mark * 2) + mark
-
-
-def literal(text: str) -> str:
-    return quoted(text, "'")
