@@ -222,21 +222,20 @@ NOT_OF_OUR_ROLES = {
 }
 """What is needed too, and by whom instead."""
 
+OF_WRITTEN_FILES = (
+    "GetObject",
+    "HeadObject",
+    "PutObject",
+    "CreateMultipartUpload",
+    "UploadPart",
+    "CompleteMultipartUpload",
+    "DeleteObject",
+)
+"""The operations of S3 on files that are written, read again and removed."""
+
 JOB = frozenset(
     {
-        *(
-            Call(f"s3:{operation}", PolicyTarget.TABLE_FILES)
-            for operation in (
-                "GetObject",
-                "HeadObject",
-                "PutObject",
-                "CreateMultipartUpload",
-                "UploadPart",
-                "CompleteMultipartUpload",
-                "DeleteObject",
-                "DeleteObjects",
-            )
-        ),
+        *(Call(f"s3:{operation}", PolicyTarget.TABLE_FILES) for operation in (*OF_WRITTEN_FILES, "DeleteObjects")),
         Call("s3:GetObject", PolicyTarget.ARTEFACTS),
         Call("s3:ListObjectsV2", PolicyTarget.TABLE_FILES),
         Call("glue:GetDatabase", PolicyTarget.DATABASE),
@@ -324,19 +323,7 @@ STARTS_RUNS = frozenset({Call("emr-serverless:StartJobRun", PolicyTarget.APPLICA
 
 EXPORT = frozenset(
     {
-        *(
-            Call(f"s3:{operation}", PolicyTarget.EXPORT_FILES)
-            for operation in (
-                "GetObject",
-                "HeadObject",
-                "PutObject",
-                "CreateMultipartUpload",
-                "UploadPart",
-                "CompleteMultipartUpload",
-                "DeleteObject",
-                "ListObjectsV2",
-            )
-        ),
+        *(Call(f"s3:{operation}", PolicyTarget.EXPORT_FILES) for operation in (*OF_WRITTEN_FILES, "ListObjectsV2")),
         *(Call(f"s3:{operation}", PolicyTarget.TABLE_FILES) for operation in ("GetObject", "HeadObject", "PutObject")),
         Call("s3:GetObject", PolicyTarget.EXPORT_SETTINGS),
         Call("glue:GetDatabase", PolicyTarget.DATABASE),

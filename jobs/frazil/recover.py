@@ -85,8 +85,8 @@ def _newest(
     files = metadata_files(catalog, location_of(lake, identifier))
     passed_over: list[Unusable] = []
     for commits in sorted({each.commits for each in files}, reverse=True):
-        found = [_judged(lake, identifier, each.address, why_not) for each in files if each.commits == commits]
         addresses = [each.address for each in files if each.commits == commits]
+        found = [_judged(lake, identifier, address, why_not) for address in addresses]
         passed_over += [each for each in found if isinstance(each, Unusable)]
         valid = [
             Recovered(view, address, tuple(passed_over))
