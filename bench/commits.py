@@ -53,8 +53,8 @@ from frazil.model.progress import (
     TableState,
 )
 from frazil.model.receipt import RangeReceipt, Receipt
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings
 from frazil.model.summary import store
 from frazil.modes.mode import BatchChange
 

@@ -24,7 +24,7 @@ from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.probe import probe
 from frazil.model.ingested import FollowedRecords, FollowedRows, WrittenFile
 from frazil.model.probe import FoundRows, ProbeTask
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from frazil.modes.deduplicate import keep_the_first
 from frazil.modes.mode import Written
 from frazil.modes.wanted import Numbers, as_array

@@ -32,8 +32,8 @@ from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.columns import Column, Decimal, Scalar
 from frazil.model.exports import ExportSpec, ExportWindow
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings
 
 TABLE = "lake.trades"
 WEEK = ExportWindow("kafka_timestamp", "week", "UTC")

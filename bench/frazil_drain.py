@@ -15,13 +15,11 @@ from frazil.adapters.spark.runner import SparkRunner
 from frazil.cli.clients import open_clients, table_runs
 from frazil.materialize.run import TableRun
 from frazil.materialize.scheduling.schedule import Stopping, run_once
+from frazil.model.settings import CatalogSettings, RegistrySettings, Settings
 from frazil.model.spec import (
     BadRecordLimit,
-    CatalogSettings,
     Maintain,
     MetadataColumns,
-    RegistrySettings,
-    Settings,
     StartEarliest,
     SubjectSettings,
     TableSpec,

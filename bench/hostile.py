@@ -37,7 +37,8 @@ from frazil.materialize.layout import ADDED_DEAD_LETTER_COLUMNS, DEAD_LETTER_COL
 from frazil.model.columns import Column
 from frazil.model.ingested import IngestTask, TaskContext, TaskResult, WriteTarget, WrittenFile
 from frazil.model.plan import OffsetRange, WriterSchemas
-from frazil.model.spec import FormatSettings, RegistrySettings, TableSpec
+from frazil.model.settings import RegistrySettings
+from frazil.model.spec import FormatSettings, TableSpec
 from tests.fakes.clients_in_memory import RegistryInMemory
 from tests.fakes.reader_in_memory import ReaderInMemory
 

@@ -10,7 +10,7 @@ from frazil.adapters.registry import ConfluentRegistry
 from frazil.cli.clients import open_clients, table_runs
 from frazil.model.ingested import IngestTask, TaskResult
 from frazil.model.plan import WriterSchemas
-from frazil.model.spec import Settings
+from frazil.model.settings import Settings
 
 
 class PlannedError(Exception):

@@ -23,8 +23,8 @@ from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.columns import Column, Scalar
 from frazil.model.probe import IdentityColumns, ProbeTask
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings
 from frazil.modes.identity import COLUMNS
 from frazil.modes.wanted import as_array
 

@@ -22,7 +22,7 @@ from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.columns import Column, Scalar, ScalarName
 from frazil.model.ingested import WriteTarget
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from frazil.model.updates import RowUpdates, UpdateTask
 from frazil.modes.validity import IS_CURRENT, VALID_TO, validity_columns
 from frazil.modes.wanted import as_array

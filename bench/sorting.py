@@ -24,7 +24,7 @@ from frazil.formats.avro.schema import parse_schema
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.ingested import WriteTarget
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from frazil.records import binary
 
 CHUNK = 20_000

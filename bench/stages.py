@@ -29,7 +29,7 @@ from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.ingested import WriteTarget
 from frazil.model.plan import OffsetRange
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from frazil.records import OptionalFields, binary
 
 FETCHED = 600_000

@@ -30,7 +30,8 @@ from bench.sections import put
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.model.plan import PartitionFacts, TopicFacts
-from frazil.model.spec import CatalogSettings, Start, TableSpec
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import Start, TableSpec
 from frazil.monitoring.history import read_histories
 from frazil.monitoring.page import status_page
 from frazil.monitoring.prometheus import exposition

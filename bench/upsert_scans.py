@@ -19,7 +19,7 @@ from bench.subjects import code_in_use
 from bench.updates import Updates
 from bench.upsert_memory import CHART
 from frazil.adapters.iceberg.lake import CATALOG_NAME
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from frazil.query import LOCAL_EXTENSIONS, extension_file
 from tests.faults.procedures import procedures
 

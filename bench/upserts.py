@@ -29,7 +29,7 @@ from bench.upsert_memory import draw
 from bench.upsert_scans import SCANS, TARGET_SCAN, report_alone, scanner, scans_of, seconds_of_scan, table
 from frazil.adapters.iceberg.lake import CATALOG_NAME
 from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from tests.faults.procedures import procedures
 
 HOME = subjects.HOME / "upserts"

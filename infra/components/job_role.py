@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from frazil.model.outputs import OUTPUT_GROUP
-from frazil.model.spec import GlueSource
+from frazil.model.settings import GlueSource
 from frazil.specs.kafka_keys import READER_GROUP
 from infra.artefacts.artefact import PREFIX
 from infra.cdk import Construct

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from frazil.model.spec import GlueSource
+from frazil.model.settings import GlueSource
 from infra.settings.model import ExternalKafka, ExternalRegistry
 from shared.naming import Account
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from frazil.model.spec import GlueSource
+from frazil.model.settings import GlueSource
 from infra.settings.model import EnvironmentSettings, ExternalKafka, ExternalRegistry, S3State
 from shared.naming import APPLICATION, database_name, partition_of
 

@@ -9,7 +9,7 @@ from typing import cast
 
 from frazil.model.errors import SettingError
 from frazil.model.secret import Secret
-from frazil.model.spec import GlueSource
+from frazil.model.settings import GlueSource
 from frazil.specs.document import Mark
 from frazil.specs.keys import Key, Values
 from frazil.specs.load import read_document

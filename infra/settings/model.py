@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
-from frazil.model.spec import GlueSource
+from frazil.model.settings import GlueSource
 
 Architecture = Literal["x86_64", "arm64"]
 Availability = Literal["SINGLE_ZONE", "MULTI_ZONE", "LOW", "HIGH"]

@@ -19,7 +19,7 @@ from frazil.adapters.iceberg.scan import metadata_location
 from frazil.formats.python_values import python_values
 from frazil.model.errors import CatalogError, FrazilError, MissingToolError, Misuse
 from frazil.model.secret import revealed
-from frazil.model.spec import CatalogSettings, Settings
+from frazil.model.settings import CatalogSettings, Settings
 from frazil.model.sql_text import literal, quoted
 
 READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)

@@ -9,8 +9,9 @@ from typing import NoReturn
 from frazil.adapters.iceberg.dropped_table import Unusable, described_by, location_of, metadata_files, register
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.model.errors import CatalogError, Misuse, StateLostError
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.model.spec import TableSpec
 from frazil.model.summary import ROWS_UUID, carries_state, state_in
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from frazil.model.errors import Misuse
 from frazil.model.exports import ExportSpec
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from frazil.model.spelling import did_you_mean
 from lambdas.export_csv.link_key import LinkKeys
 from lambdas.export_csv.links import Signer

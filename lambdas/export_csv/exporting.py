@@ -15,7 +15,7 @@ from frazil.exports.perform import Export, Exported
 from frazil.exports.periods import last_period, period_between
 from frazil.model.errors import ServiceError
 from frazil.model.exports import ExportSpec, Period
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 
 
 class OutOfTimeError(ServiceError):

@@ -9,7 +9,7 @@ from typing import Any
 from pyiceberg.catalog import Catalog
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 
 Commit = Callable[[], object]
 Around = Callable[[str, Commit], object]

@@ -10,7 +10,7 @@ from frazil.adapters.kafka.output_topics import KafkaOutputTopics
 from frazil.adapters.output_schemas import RegistrySchemas
 from frazil.model.outputs import Marker, OutputSpec, ShardPlace
 from frazil.model.secret import SettingValue
-from frazil.model.spec import RegistrySettings
+from frazil.model.settings import RegistrySettings
 from frazil.outputs.ports import Encoded, OutputClients, ShardProducer
 
 Reach = Callable[[str], None]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from frazil.local.supervisor import LocalServices
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 
 pytest.register_assert_rewrite("tests.faults.world", "tests.faults.stepped", "tests.faults.delta_side")
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from frazil.local.java import find_java
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from tests.faults.spark_catalogs import spark_catalog, start_settings
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from frazil.local.rest import CLIENT_ID, CLIENT_SECRET
 from frazil.model.secret import Secret, SettingValue
-from frazil.model.spec import CatalogSettings, RestSettings
+from frazil.model.settings import CatalogSettings, RestSettings
 
 CLIENT: dict[str, SettingValue] = {
     "client_id": Secret(CLIENT_ID),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from frazil.local.jars import class_path
 from frazil.model.secret import revealed
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 
 JVM_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",

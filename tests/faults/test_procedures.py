@@ -11,7 +11,7 @@ import pytest
 from frazil.adapters.iceberg.lake import CATALOG_NAME
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.outcome import Again, Published
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from tests.faults.moments import BOUNDARIES, Moment, at
 from tests.faults.procedures import Procedures, procedures
 from tests.faults.rest import rest_catalog

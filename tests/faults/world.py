@@ -34,12 +34,11 @@ from frazil.materialize.run import TableRun
 from frazil.materialize.state import Standing, standing
 from frazil.model.plan import NothingToDo
 from frazil.model.progress import FOREIGN_NAMES_KEPT, MODULUS, OffsetSums
+from frazil.model.settings import CatalogSettings, RegistrySettings
 from frazil.model.spec import (
     BadRecordLimit,
-    CatalogSettings,
     Maintain,
     MetadataColumns,
-    RegistrySettings,
     StartEarliest,
     SubjectSettings,
     TableSpec,

@@ -16,7 +16,7 @@ from waiting import eventually
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.kafka.topics import KafkaTopics
-from frazil.model.spec import Settings
+from frazil.model.settings import Settings
 from frazil.specs.select import select_tables
 from frazil.status import TableStatus, table_statuses
 

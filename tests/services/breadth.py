@@ -38,8 +38,9 @@ from frazil.materialize.state import standing
 from frazil.model.plan import NothingToDo
 from frazil.model.progress import TableState
 from frazil.model.receipt import Receipt
+from frazil.model.settings import CatalogSettings, RegistrySettings, Settings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, RegistrySettings, Settings, TableSpec
+from frazil.model.spec import TableSpec
 from frazil.ports import SchemaRegistry
 from frazil.specs.load import load_settings
 from frazil.specs.select import read_together

@@ -17,7 +17,7 @@ from frazil.materialize.scheduling import schedule
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import BadRecordLimitError, PausedError, RegistryError
 from frazil.model.schemas import RegisteredSchema
-from frazil.model.spec import RegistrySettings
+from frazil.model.settings import RegistrySettings
 from tests.reader_paths import on_both_readers
 
 SCHEMA = record_of(("n", "long"), ("s", "string"))

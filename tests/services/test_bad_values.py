@@ -17,7 +17,7 @@ from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import open_registry
 from frazil.model.errors import IncompatibleSchemaError, PausedError, RegistryError
-from frazil.model.spec import RegistrySettings
+from frazil.model.settings import RegistrySettings
 from frazil.proof.verification import FindingKind, Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table

@@ -17,7 +17,7 @@ from frazil.adapters import registry
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.kafka import topics
 from frazil.cli import app
-from frazil.model.spec import RegistrySettings
+from frazil.model.settings import RegistrySettings
 from frazil.specs.load import load_settings
 
 SCHEMA = record_of(("n", "long"), ("day", {"type": "int", "logicalType": "date"}))

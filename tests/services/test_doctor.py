@@ -28,7 +28,7 @@ from frazil.doctor.asking import Asking
 from frazil.doctor.warehouse import ask_warehouse
 from frazil.local.supervisor import LocalServices
 from frazil.model.errors import ServiceError, SettingError
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 
 Said = pytest.CaptureFixture[str]
 SCHEMA = record_of(("n", "long"))

@@ -11,7 +11,7 @@ from breadth import Place, catch_up, encode, record_of
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.cli.app import run
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from tests.fakes.watched_lake import Commit, WatchedLake
 
 SCHEMAS = {

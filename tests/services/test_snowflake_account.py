@@ -15,8 +15,8 @@ from devcloud.stub_behind import EXTERNAL, OWNERSHIP, SnowflakeLogin
 from frazil.adapters.snowflake import SnowflakeAccount
 from frazil.model.errors import SettingError, SnowflakeError
 from frazil.model.secret import DeferredSecret, Secret
+from frazil.model.settings import SnowflakeSettings, SnowflakeUser
 from frazil.model.snowflake import Served
-from frazil.model.spec import SnowflakeSettings, SnowflakeUser
 from tests.fakes.late_keys import late_key
 from tests.fakes.served import served
 

@@ -25,7 +25,8 @@ from frazil.model.errors import BrokerError, RegistryError
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaDefinition
 from frazil.model.secret import SettingValue
-from frazil.model.spec import RegistrySettings, StartEarliest, StartLatest, StartOffsets
+from frazil.model.settings import RegistrySettings
+from frazil.model.spec import StartEarliest, StartLatest, StartOffsets
 from frazil.ports import RecordReader, SchemaRegistry, Topics
 from frazil.records import OptionalFields
 from infra.deploy.kafka.topics import Admin, connect

@@ -34,7 +34,8 @@ from frazil.materialize.pause.pausing import excluded_schemas_property
 from frazil.materialize.run import TableRun
 from frazil.model.plan import NothingToDo
 from frazil.model.schemas import ExcludedSchemas
-from frazil.model.spec import CatalogSettings, RegistrySettings, TableSpec
+from frazil.model.settings import CatalogSettings, RegistrySettings
+from frazil.model.spec import TableSpec
 from frazil.proof.verification import Check, Discrepancy, FindingKind, Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table

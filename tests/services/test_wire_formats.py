@@ -33,7 +33,7 @@ from frazil.model.schemas import (
     SubjectVersion,
     schema_id_of,
 )
-from frazil.model.spec import GlueSource, RegistrySettings
+from frazil.model.settings import GlueSource, RegistrySettings
 from frazil.peek import peek
 from frazil.ports import SchemaRegistry
 from frazil.proof.verification import Verification

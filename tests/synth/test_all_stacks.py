@@ -14,7 +14,7 @@ from every_feature import BACKENDS
 from test_snowflake import SNOWFLAKE
 
 from frazil.model.errors import SettingError
-from frazil.model.spec import GlueSource
+from frazil.model.settings import GlueSource
 from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts, write_manifest
 from infra.guards import rules

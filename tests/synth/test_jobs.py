@@ -16,7 +16,7 @@ from every_feature import BACKENDS
 from frazil.materialize.scheduling import waiting
 from frazil.materialize.scheduling.schedule import FAILING_SECONDS
 from frazil.model.errors import SettingError
-from frazil.model.spec import GlueSource
+from frazil.model.settings import GlueSource
 from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts
 from infra.reports.picture import ACCOUNT

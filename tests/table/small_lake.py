@@ -29,10 +29,10 @@ from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.model.progress import Counts, PartitionProgress, SourceProgress, TableState
 from frazil.model.receipt import Receipt
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
 from frazil.model.spec import (
     BadRecordLimit,
-    CatalogSettings,
     Maintain,
     MetadataColumns,
     StartEarliest,

@@ -12,8 +12,8 @@ from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.layout import TABLE_PROPERTIES
 from frazil.model.columns import Column, Scalar
 from frazil.model.errors import CommitError, CommitRejectedError
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings
 from tests.table.small_lake import SmallLake, spec_of
 
 

@@ -17,7 +17,7 @@ from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.columns import Column, Scalar
 from frazil.model.errors import CommitRejectedError
 from frazil.model.ingested import DeletedRows, DroppedFile
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from tests.table.trades_by_symbol import PATH_ID, ROWS, Trades, new_trades
 
 

@@ -27,8 +27,8 @@ from frazil.materialize.readers.delta import announce_delta
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.columns import Column, Scalar
 from frazil.model.delta import LogIsCurrent, LogWritten
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings
 from tests.fakes.duckdb_once import engine
 
 IDENTIFIER = "lake.parts"

@@ -27,7 +27,7 @@ from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
 from frazil.model.columns import Column, Scalar
 from frazil.model.delta import BeginLog, ExtendLog, LogIsCurrent, ReplaceLog, Withheld
 from frazil.model.errors import CommitRejectedError
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from tests.table.delta_trades import Trades, by_delta_in_duckdb, by_delta_rs, by_iceberg
 
 

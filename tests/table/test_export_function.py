@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from frazil.model.exports import ExportSpec, ExportWindow
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from lambdas.export_csv.exporting import OutOfTimeError, period_of, run
 from tests.table.small_lake import SmallLake
 

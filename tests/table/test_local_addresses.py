@@ -13,7 +13,7 @@ from frazil.cli.app import run
 from frazil.local.processes import _started
 from frazil.local.state import Running, ServiceState, write_state
 from frazil.local.supervisor import LocalServices, running_address
-from frazil.model.spec import NOT_RUNNING_HOST
+from frazil.model.settings import NOT_RUNNING_HOST
 
 PORTS = {
     "bootstrap_servers": "broker",

@@ -13,8 +13,8 @@ from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.columns import Column, ListOf, MapOf, Scalar, Struct
 from frazil.model.ingested import WrittenFile
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings
 
 PART = Struct((Column("a", Scalar("long")), Column("name", Scalar("string"))))
 COLUMNS = (

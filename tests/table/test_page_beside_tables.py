@@ -17,7 +17,7 @@ from frazil.cli.watch import Watch
 from frazil.materialize.run import TableRun
 from frazil.model.errors import BrokerError, CatalogError
 from frazil.model.receipt import Receipt
-from frazil.model.spec import CatalogSettings, RestSettings
+from frazil.model.settings import CatalogSettings, RestSettings
 from frazil.monitoring.cloudwatch import CloudWatchLines
 from frazil.monitoring.keeper import PageKeeper
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory

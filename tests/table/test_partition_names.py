@@ -15,8 +15,8 @@ from frazil.adapters.iceberg.scan import metadata_location
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.columns import Column, Scalar
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings
 from tests.fakes.duckdb_once import engine
 
 NAME = "lake.sizes"

@@ -25,8 +25,8 @@ from frazil.model.errors import CatalogError
 from frazil.model.ingested import DeletedRows, WrittenFile
 from frazil.model.partition_numbers import PartitionNumbers
 from frazil.model.probe import IdentityColumns, ProbeTask
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings
 from frazil.modes.identity import COLUMNS, FIRST, SECOND
 from frazil.modes.order import LEAST
 

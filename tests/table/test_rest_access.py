@@ -13,7 +13,7 @@ from frazil.local.rest_catalog.front import TOKEN_PATH, Answer, Front, Request
 from frazil.local.rest_catalog.tokens import Tokens
 from frazil.model.errors import CatalogError
 from frazil.model.secret import Secret
-from frazil.model.spec import RestSettings
+from frazil.model.settings import RestSettings
 from tests.fakes.served_front import served_front
 
 

@@ -16,7 +16,7 @@ from frazil.local.rest_catalog.front import Answer, Front, Request
 from frazil.model.columns import Column, Scalar
 from frazil.model.errors import CatalogError, MissingToolError
 from frazil.model.secret import Secret
-from frazil.model.spec import CatalogSettings, RestSettings
+from frazil.model.settings import CatalogSettings, RestSettings
 from tests.fakes.served_front import NoAnswerError, served_front, tokens_for_the_client
 
 KEY, SECRET, REGION = "AKIAEXAMPLE", "s3cret", "eu-west-1"

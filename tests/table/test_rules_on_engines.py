@@ -17,7 +17,7 @@ from frazil.adapters.iceberg.lake import CATALOG_NAME, IcebergLake
 from frazil.adapters.iceberg.types import to_schema
 from frazil.model.columns import Column, ColumnType, Fixed, ListOf, MapOf, Scalar, Struct
 from frazil.model.reader_rules import RULES, ReaderRule
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from tests.fakes.duckdb_once import engine
 from tests.faults.procedures import Procedures, procedures
 

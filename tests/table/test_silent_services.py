@@ -25,7 +25,7 @@ from frazil.materialize.scheduling.fair_queue import FairQueue
 from frazil.materialize.scheduling.schedule import RETRY_WAITS_SECONDS, Stopping, _until_caught_up, retrying
 from frazil.model.errors import BrokerError, CatalogError, SettingError
 from frazil.model.secret import SettingValue
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from tests.table.small_lake import spec_of
 
 

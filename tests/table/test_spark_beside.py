@@ -20,8 +20,8 @@ from frazil.model.changes import AddColumn, RenameColumn
 from frazil.model.columns import Column, Scalar
 from frazil.model.ingested import DeletedRows
 from frazil.model.progress import PartitionProgress, SourceProgress, TableState
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings
 from frazil.model.summary import store
 from frazil.verify.table import verify_table
 from tests.fakes.duckdb_once import engine

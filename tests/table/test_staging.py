@@ -18,8 +18,8 @@ from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.columns import Column, Scalar
 from frazil.model.errors import CommitRejectedError
 from frazil.model.ingested import WrittenFile
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings
 
 YEAR_55838 = 1_700_000_000_000_000_000
 

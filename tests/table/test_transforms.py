@@ -20,7 +20,7 @@ from frazil.materialize.scheduling.schedule import Stopping
 from frazil.model.changes import AddColumn, RenameColumn
 from frazil.model.columns import Column, Scalar
 from frazil.model.errors import CatalogError, CommitUnknownError, FrazilError, TransformHaltedError
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from frazil.model.transforms import Position, transform_state
 from frazil.transforms.rebuild import Rebuild
 from frazil.transforms.schedule import run_every

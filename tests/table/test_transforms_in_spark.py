@@ -17,7 +17,7 @@ from frazil.adapters.spark.runner import SparkRunner
 from frazil.adapters.spark.sql.session import SqlSession
 from frazil.model.columns import Column, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
 from frazil.model.errors import Misuse, QueryFailedError, SpecError, TransformHaltedError
-from frazil.model.spec import Settings
+from frazil.model.settings import Settings
 from frazil.model.transforms import Position, transform_state
 from frazil.specs.keys import NoSecrets
 from frazil.specs.load import load_settings

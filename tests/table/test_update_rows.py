@@ -23,8 +23,8 @@ from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.columns import Column, ListOf, Scalar, Struct
 from frazil.model.errors import CatalogError
 from frazil.model.ingested import DeletedRows, WrittenFile
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings
 from frazil.model.updates import NULL, RowUpdates, TakenColumns, UpdateTask
 
 COLUMNS = (

@@ -17,8 +17,8 @@ from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.columns import Column, Scalar
 from frazil.model.ingested import Deletion, WrittenFile
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings
 from tests.fakes.duckdb_once import engine
 
 PATH_ID = 2_147_483_546

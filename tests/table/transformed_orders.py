@@ -23,8 +23,8 @@ from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.columns import Column, ColumnType, Decimal, Scalar
 from frazil.model.ingested import WrittenFile
 from frazil.model.queries import Operator
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings
 from frazil.model.summary import EPOCH
 from frazil.model.transforms import TransformSpec
 from frazil.transforms.queries import Queries, Query

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from frazil.model.errors import RegistryError
 from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaDefinition, SchemaId
-from frazil.model.spec import GlueSource, RegistrySettings
+from frazil.model.settings import GlueSource, RegistrySettings
 
 UNKNOWN_FOR_SECONDS = 60.0
 """How long an id that the registry does not know is remembered as unknown."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from frazil.adapters.registry import PATIENCE
 from frazil.model.errors import OutputSchemaError, RegistryError, SettingError
 from frazil.model.secret import revealed
-from frazil.model.spec import RegistrySettings
+from frazil.model.settings import RegistrySettings
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import SchemaRegistryClient

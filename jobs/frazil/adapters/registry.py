@@ -16,7 +16,7 @@ from frazil.adapters.glue_registry import GlueRegistry
 from frazil.model.errors import LocalServicesError, RegistryError, SettingError
 from frazil.model.schemas import UNREGISTERED, Reference, RegisteredSchema, SchemaDefinition, SchemaId
 from frazil.model.secret import revealed
-from frazil.model.spec import NOT_RUNNING_HOST, RegistrySettings
+from frazil.model.settings import NOT_RUNNING_HOST, RegistrySettings
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import RegisteredSchema as RegisteredVersion

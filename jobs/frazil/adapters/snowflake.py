@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from frazil.model.errors import SettingError, SnowflakeError
 from frazil.model.secret import Secret
+from frazil.model.settings import SnowflakeSettings, SnowflakeUser
 from frazil.model.snowflake import Served
-from frazil.model.spec import SnowflakeSettings, SnowflakeUser
 from frazil.model.sql_text import quoted
 
 LOGIN_SECONDS = 20

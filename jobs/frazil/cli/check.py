@@ -16,7 +16,8 @@ from frazil.cli.screen import print_lines
 from frazil.cli.transform import described
 from frazil.model.errors import FencedError, FrazilError, SubjectMissingError, TopicMissingError
 from frazil.model.exports import ExportSpec
-from frazil.model.spec import Settings, TableSpec
+from frazil.model.settings import Settings
+from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 
 NOT_THERE_YET = 3

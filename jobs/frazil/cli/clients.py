@@ -14,7 +14,8 @@ from frazil.materialize.clients import Clients, ClientSource, Observer, Step
 from frazil.materialize.run import TableRun
 from frazil.model.receipt import Receipt
 from frazil.model.secret import SettingValue
-from frazil.model.spec import RegistrySettings, Settings, SnowflakeSettings, TableSpec
+from frazil.model.settings import RegistrySettings, Settings, SnowflakeSettings
+from frazil.model.spec import TableSpec
 from frazil.outputs.ports import OutputClients
 from frazil.ports import DeltaLogs, Lake, Snowflake, TaskRunner
 from frazil.specs.select import read_together

@@ -12,7 +12,8 @@ from frazil.model.errors import Misuse
 
 if TYPE_CHECKING:
     from frazil.connect.table_address import TableAddress
-    from frazil.model.spec import Settings, TableSpec
+    from frazil.model.settings import Settings
+    from frazil.model.spec import TableSpec
 
 SECONDS = 10.0
 """The time limit for asking AWS which account this is."""

@@ -20,7 +20,7 @@ from frazil.cli.clients import delta_logs_of, outputs_of
 from frazil.materialize.clients import Clients
 from frazil.model.errors import FrazilError
 from frazil.model.secret import Secret, SettingValue
-from frazil.model.spec import RegistrySettings, Settings
+from frazil.model.settings import RegistrySettings, Settings
 
 LOG = logging.getLogger(__name__)
 

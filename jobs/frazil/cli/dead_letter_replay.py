@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from frazil.adapters.spark.cluster import SparkCluster
     from frazil.materialize.replay.request import ReplayRequest, ReplayResult
     from frazil.model.receipt import Receipt
-    from frazil.model.spec import Settings, TableSpec
+    from frazil.model.settings import Settings
+    from frazil.model.spec import TableSpec
     from frazil.ports import Lake
 
 LOOK_SECONDS = 0.5

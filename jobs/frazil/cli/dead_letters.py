@@ -20,7 +20,8 @@ from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
     from frazil.dead_letters import Chosen, DeadLetter, DeadLetterList
-    from frazil.model.spec import Settings, TableSpec
+    from frazil.model.settings import Settings
+    from frazil.model.spec import TableSpec
     from frazil.peek import PeekedRecord, Peeker
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A table as `table` or `database.table`.")]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from frazil.exports.manifest import Manifest
     from frazil.exports.perform import Exported, Watch
     from frazil.model.exports import ExportSpec, Period
-    from frazil.model.spec import Settings
+    from frazil.model.settings import Settings
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of an export: that of its file, without .yaml.")]
 From = Annotated[str | None, typer.Option("--from", metavar="TIME", help="The first day or time of the window.")]

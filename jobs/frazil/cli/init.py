@@ -19,7 +19,7 @@ from frazil.model.errors import FrazilError, IncompatibleSchemaError, Misuse, Su
 if TYPE_CHECKING:
     from frazil.adapters.kafka.topics import KafkaTopics
     from frazil.draft_spec import Draft
-    from frazil.model.spec import Settings
+    from frazil.model.settings import Settings
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Topics of the cluster.")]
 Like = Annotated[

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from frazil.cli.screen import print_lines
-from frazil.model.spec import Settings
+from frazil.model.settings import Settings
 from frazil.model.spelling import age
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import typer
 from frazil.cli.config_name import remark_on_origin, with_config_name
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, local_directory
 from frazil.model.errors import LocalServicesError
-from frazil.model.spec import NOT_RUNNING_HOST
+from frazil.model.settings import NOT_RUNNING_HOST
 from frazil.model.spelling import plural
 
 if TYPE_CHECKING:

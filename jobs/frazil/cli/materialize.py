@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from frazil.materialize.run import TableRun
     from frazil.materialize.scheduling.schedule import Stopping, TableReport
     from frazil.model.receipt import Receipt
-    from frazil.model.spec import Settings
+    from frazil.model.settings import Settings
     from frazil.transforms.run import Transformation
 
 STOPS = (signal.SIGINT, signal.SIGTERM)

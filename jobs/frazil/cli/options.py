@@ -11,7 +11,7 @@ import typer
 
 from frazil.cli import config_name
 from frazil.model.schemas import SchemaId, schema_id_of
-from frazil.model.spec import Settings
+from frazil.model.settings import Settings
 
 Config = Annotated[
     Path,

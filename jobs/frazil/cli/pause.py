@@ -18,7 +18,8 @@ from frazil.model.errors import ServiceError
 
 if TYPE_CHECKING:
     from frazil.model.schemas import SchemaId
-    from frazil.model.spec import Settings, TableSpec
+    from frazil.model.settings import Settings
+    from frazil.model.spec import TableSpec
     from frazil.ports import Lake
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A table as `table` or `database.table`.")]

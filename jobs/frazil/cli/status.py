@@ -22,7 +22,7 @@ from frazil.model.spelling import age, plural, rate
 if TYPE_CHECKING:
     from frazil.cli.columns import Column
     from frazil.key_status import KeyStatus
-    from frazil.model.spec import Settings
+    from frazil.model.settings import Settings
     from frazil.status import TableStatus
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from frazil.model.errors import Misuse
-from frazil.model.spec import Settings
+from frazil.model.settings import Settings
 
 if TYPE_CHECKING:
     from frazil.key_status import KeyStatus

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from frazil.adapters.spark.cluster import SparkCluster
     from frazil.adapters.spark.runner import SparkRunner
     from frazil.materialize.scheduling.schedule import Stopping
-    from frazil.model.spec import Settings
+    from frazil.model.settings import Settings
     from frazil.model.transforms import TransformSpec
     from frazil.ports import Lake
     from frazil.transforms.queries import Queries

@@ -15,7 +15,7 @@ from frazil.cli.screen import print_lines
 from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
-    from frazil.model.spec import Settings
+    from frazil.model.settings import Settings
     from frazil.proof.verification import Check, Verification
     from frazil.verify.against_kafka import KafkaSide
     from frazil.verify.scan import Watch

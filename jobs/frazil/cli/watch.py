@@ -14,8 +14,9 @@ from frazil.model.cloudwatch_names import NAMESPACE_VARIABLE, RUN_VARIABLE
 if TYPE_CHECKING:
     from frazil.materialize.run import TableRun
     from frazil.model.receipt import Receipt
+    from frazil.model.settings import Settings
     from frazil.model.snapshot import TableView
-    from frazil.model.spec import Settings, TableSpec
+    from frazil.model.spec import TableSpec
     from frazil.monitoring.cloudwatch import CloudWatchLines
     from frazil.monitoring.keeper import PageKeeper
     from frazil.monitoring.process_metrics import ProcessMetrics

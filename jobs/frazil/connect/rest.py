@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from frazil.adapters.iceberg.rest_access import TOKEN_PATH
 from frazil.model.secret import Secret
-from frazil.model.spec import RestSettings
+from frazil.model.settings import RestSettings
 from frazil.model.sql_text import literal
 
 CREDENTIAL = "<client id>:<client secret>"

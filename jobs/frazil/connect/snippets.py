@@ -9,8 +9,8 @@ from importlib.resources import files
 from frazil.connect.rest import attached_in_duckdb, in_trino, library_properties
 from frazil.connect.table_address import TableAddress
 from frazil.model.errors import Misuse
+from frazil.model.settings import RestSettings
 from frazil.model.snowflake import iceberg_table
-from frazil.model.spec import RestSettings
 from frazil.model.sql_text import literal
 
 ROWS_SHOWN = 10

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from frazil.model.secret import Secret
-from frazil.model.spec import CatalogSettings, SnowflakeSettings, TableSpec
+from frazil.model.settings import CatalogSettings, SnowflakeSettings
+from frazil.model.spec import TableSpec
 from frazil.model.sql_text import quoted
 
 CREDENTIALS = ("access-key", "secret", "token", "password", "profile-name")

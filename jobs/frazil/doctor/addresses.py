@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from frazil.adapters.network import Address, Tls
 from frazil.model.secret import SettingValue, revealed
-from frazil.model.spec import RegistrySettings
+from frazil.model.settings import RegistrySettings
 
 KAFKA_PORT = 9092
 ONLY_LIBRDKAFKA = ("ssl.keystore.location", "ssl.certificate.pem", "ssl.key.pem")

@@ -14,8 +14,9 @@ from frazil.doctor.configuration import lacks_a_secret
 from frazil.doctor.finding import Finding, not_asked
 from frazil.doctor.ways import SLACK_SECONDS
 from frazil.model.errors import CatalogError, FrazilError
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 from frazil.ports import Lake
 

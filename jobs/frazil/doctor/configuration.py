@@ -12,7 +12,7 @@ from frazil.doctor.asking import Asking
 from frazil.doctor.finding import Finding, failed, not_asked
 from frazil.model.errors import FrazilError, ServiceError
 from frazil.model.secret import DeferredSecret, Secret, SettingValue, revealed
-from frazil.model.spec import Settings
+from frazil.model.settings import Settings
 from frazil.model.spelling import plural
 from frazil.specs.load import load_settings
 from frazil.specs.placeholders import WHERE_SECRETS_ARE, LocalAddress, SecretSource, no_local_services

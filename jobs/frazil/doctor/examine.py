@@ -22,8 +22,8 @@ from frazil.doctor.snowflake import ask_snowflake, reader_of
 from frazil.doctor.tables import look_at_tables
 from frazil.doctor.warehouse import ask_warehouse
 from frazil.model.errors import FrazilError
+from frazil.model.settings import RegistrySettings, Settings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import RegistrySettings, Settings
 from frazil.specs.placeholders import LocalAddress, SecretSource, no_local_services
 
 CONFIGURED: tuple[Part, ...] = ("identity", "broker", "registry", "clock", "warehouse", "catalog", "tables")

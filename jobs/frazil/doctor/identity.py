@@ -12,7 +12,7 @@ from frazil.doctor.clock import compare_clocks
 from frazil.doctor.configuration import lacks_a_secret
 from frazil.doctor.finding import Finding, not_asked
 from frazil.doctor.ways import SLACK_SECONDS
-from frazil.model.spec import Settings
+from frazil.model.settings import Settings
 
 WHAT = "AWS"
 ENDPOINTS = ("AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL")

@@ -13,7 +13,8 @@ from frazil.doctor.finding import Finding, not_asked
 from frazil.doctor.ways import SLACK_SECONDS, ways
 from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.errors import SubjectMissingError
-from frazil.model.spec import RegistrySettings, TableSpec
+from frazil.model.settings import RegistrySettings
+from frazil.model.spec import TableSpec
 from frazil.ports import SchemaRegistry
 
 REFUSES_ALL = "it refused an earlier request, or did not answer"

@@ -13,9 +13,10 @@ from frazil.doctor.asking import Asking
 from frazil.doctor.finding import Finding, failed, not_asked
 from frazil.model.errors import FrazilError
 from frazil.model.secret import DeferredSecret
+from frazil.model.settings import SnowflakeSettings
 from frazil.model.snapshot import TableView
 from frazil.model.snowflake import Served, iceberg_table
-from frazil.model.spec import SnowflakeSettings, TableSpec
+from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 from frazil.ports import Snowflake
 

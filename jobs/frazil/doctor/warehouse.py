@@ -12,7 +12,7 @@ from frazil.doctor.configuration import lacks_a_secret
 from frazil.doctor.finding import Finding, not_asked
 from frazil.doctor.ways import SLACK_SECONDS
 from frazil.model.errors import CatalogError
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 
 TIMED_OUT = "NETWORK_CONNECTION"
 STEPS = ("list", "put", "get", "remove")

@@ -10,7 +10,7 @@ from frazil.adapters.network import Address, Tls, reach
 from frazil.doctor.asking import Asking
 from frazil.doctor.finding import Finding, failed
 from frazil.model.errors import LocalServicesError
-from frazil.model.spec import NOT_RUNNING_HOST
+from frazil.model.settings import NOT_RUNNING_HOST
 
 NOT_RUNNING = LocalServicesError(
     "the local service that the configuration refers to is not running",

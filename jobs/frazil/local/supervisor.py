@@ -20,7 +20,7 @@ from frazil.local.rest import REST
 from frazil.local.service import Ports, Service
 from frazil.local.state import Running, ServiceState, State, read_state, write_state
 from frazil.model.errors import ServiceError, SettingError
-from frazil.model.spec import NOT_RUNNING_HOST
+from frazil.model.settings import NOT_RUNNING_HOST
 
 SERVICES: Mapping[str, Service] = {service.name: service for service in (REGISTRY, AWS, BROKER, REST)}
 ALL = tuple(SERVICES)

@@ -11,7 +11,7 @@ from frazil.maintain.background import Background
 from frazil.model.errors import DefectError
 from frazil.model.receipt import Receipt
 from frazil.model.secret import SettingValue
-from frazil.model.spec import RegistrySettings
+from frazil.model.settings import RegistrySettings
 from frazil.outputs.ports import OutputClients
 from frazil.ports import DeltaLogs, Lake, SchemaRegistry, Snowflake, TaskRunner, Topics
 

@@ -13,8 +13,9 @@ from frazil.model.progress import Counts, OffsetSums
 from frazil.model.routes import Route, are_shapes
 from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, SchemaId
 from frazil.model.secret import SettingValue
+from frazil.model.settings import RegistrySettings
 from frazil.model.sort_order import UNSORTED_JSON
-from frazil.model.spec import RegistrySettings, TableSpec
+from frazil.model.spec import TableSpec
 
 ATTEMPTS_OF_A_TASK = 4
 """How often Spark runs a task that fails or loses its worker, on one machine and in EMR Serverless."""

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from frazil.model.loopback import is_loopback
 from frazil.model.secret import Secret, SettingValue
-from frazil.model.spec import NOT_RUNNING_HOST, CatalogSettings, RestSettings
+from frazil.model.settings import NOT_RUNNING_HOST, CatalogSettings, RestSettings
 from frazil.specs.keys import Derived, Key, Refused, Section, Values
 from frazil.specs.problems import Problem
 from frazil.specs.scalars import TEXT, URL

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from frazil.model.secret import Secret, SettingValue
-from frazil.model.spec import GlueSource, RegistrySettings, TableSpec
+from frazil.model.settings import GlueSource, RegistrySettings
+from frazil.model.spec import TableSpec
 from frazil.specs import kafka_keys, settings_keys
 from frazil.specs.catalog_keys import catalog_problems
 from frazil.specs.keys import Key, Values

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from frazil.model.exports import ExportSpec
-from frazil.model.spec import CatalogSettings, Settings, TableSpec
+from frazil.model.settings import CatalogSettings, Settings
+from frazil.model.spec import TableSpec
 from frazil.model.transforms import TransformSpec
 from frazil.specs import settings_keys
 from frazil.specs.across import problems_across

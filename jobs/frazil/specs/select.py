@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from frazil.model.errors import SpecError
-from frazil.model.spec import Settings, TableSpec
+from frazil.model.settings import Settings
+from frazil.model.spec import TableSpec
 from frazil.specs.problems import suggest
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from frazil.model.loopback import is_loopback
-from frazil.model.spec import SnowflakeSettings, SnowflakeUser
+from frazil.model.settings import SnowflakeSettings, SnowflakeUser
 from frazil.specs.keys import Built, Derived, Key, Refused, Required, Section, Values
 from frazil.specs.problems import Problem
 from frazil.specs.scalars import URL, parse_snowflake_name

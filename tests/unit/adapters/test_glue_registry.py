@@ -9,7 +9,7 @@ import pytest
 
 from frazil.adapters.glue_registry import GlueRegistry
 from frazil.model.schemas import RegisteredSchema
-from frazil.model.spec import GlueSource, RegistrySettings
+from frazil.model.settings import GlueSource, RegistrySettings
 
 
 class PagedGlue:

@@ -16,7 +16,7 @@ from frazil.adapters.iceberg import manifest_readers
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.recent import Recent
 from frazil.model.columns import Column, Scalar
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 
 ROWS = pa.table({"n": pa.array([1, 2], pa.int64()), "name": ["a", None]})
 

@@ -27,7 +27,7 @@ from frazil.adapters.registry import ConfluentRegistry
 from frazil.adapters.spark import application
 from frazil.model.errors import BrokerError, CatalogError, RegistryError
 from frazil.model.plan import OffsetRange
-from frazil.model.spec import CatalogSettings, RegistrySettings
+from frazil.model.settings import CatalogSettings, RegistrySettings
 from frazil.records import OptionalFields, Records
 
 SERVERS = {"bootstrap.servers": "broker:9092"}

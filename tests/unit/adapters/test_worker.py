@@ -16,7 +16,7 @@ from frazil.adapters.spark import worker
 from frazil.model.errors import BrokerError
 from frazil.model.plan import OffsetRange
 from frazil.model.secret import SettingValue
-from frazil.model.spec import RegistrySettings
+from frazil.model.settings import RegistrySettings
 from frazil.records import OptionalFields
 
 SERVERS: dict[str, SettingValue] = {"bootstrap.servers": "127.0.0.1:1"}

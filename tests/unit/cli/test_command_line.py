@@ -13,7 +13,7 @@ import pytest
 from frazil.cli import app, check, config_name, reference
 from frazil.local.supervisor import LocalServices
 from frazil.model.errors import BrokerError, SpecError, TopicMissingError
-from frazil.model.spec import Settings
+from frazil.model.settings import Settings
 from tests.routes import EVENTS
 
 ROOT = Path(__file__).parents[3]

@@ -11,8 +11,8 @@ from frazil.connect.snippets import ENGINES, snippet
 from frazil.connect.table_address import TableAddress
 from frazil.model.errors import Misuse
 from frazil.model.secret import Secret, SettingValue
+from frazil.model.settings import CatalogSettings, RestSettings, SnowflakeSettings
 from frazil.model.snowflake import iceberg_table
-from frazil.model.spec import CatalogSettings, RestSettings, SnowflakeSettings
 from frazil.specs.load import load_settings
 
 SERVICES = "kafka: {bootstrap.servers: localhost:9092}\nschema_registry: {url: http://localhost:8081}\n"

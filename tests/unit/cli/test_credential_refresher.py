@@ -16,7 +16,7 @@ from frazil.cli.clients import open_clients
 from frazil.cli.credential_refresher import READ_SECONDS, SECONDS_AFTER_FAILURE, CredentialRefresher
 from frazil.model.errors import ServiceError
 from frazil.model.secret import Secret
-from frazil.model.spec import RegistrySettings
+from frazil.model.settings import RegistrySettings
 from frazil.specs.load import load_settings
 
 FILE = """

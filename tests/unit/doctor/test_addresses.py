@@ -5,7 +5,7 @@ import pytest
 from frazil.adapters.network import Address, Tls
 from frazil.doctor.addresses import address_of, brokers_of, registry_address, tls_of_kafka, tls_of_registry
 from frazil.model.secret import Secret
-from frazil.model.spec import RegistrySettings
+from frazil.model.settings import RegistrySettings
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from frazil.doctor.registry import ask_subjects
 from frazil.doctor.warehouse import ask_bucket
 from frazil.model.errors import CatalogError, RegistryError
 from frazil.model.schemas import RegisteredSchema
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

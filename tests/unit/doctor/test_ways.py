@@ -5,7 +5,7 @@ from __future__ import annotations
 from frazil.adapters.network import Address
 from frazil.doctor.asking import Asking
 from frazil.doctor.ways import ways
-from frazil.model.spec import NOT_RUNNING_HOST
+from frazil.model.settings import NOT_RUNNING_HOST
 
 
 def test_local_services_that_do_not_run_are_named_and_not_looked_up() -> None:

@@ -15,7 +15,7 @@ import pytest
 from botocore import xform_name
 from botocore.loaders import Loader
 
-from frazil.model.spec import GlueSource
+from frazil.model.settings import GlueSource
 from infra.deploy.deleting import inventory
 from infra.generate import FOLDER
 from infra.permissions.deployer_limits import ANYWHERE, Limits, Scope, limits_of

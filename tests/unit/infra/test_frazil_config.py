@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from frazil.model.secret import Secret, revealed
-from frazil.model.spec import CatalogSettings, GlueSource, Settings
+from frazil.model.settings import CatalogSettings, GlueSource, Settings
 from frazil.specs.load import load_settings
 from infra.components.frazil_config import Values, frazil_yaml, snowflake_section
 from infra.components.kafka import Kafka

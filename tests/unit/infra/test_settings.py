@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from frazil.model.errors import SettingError
-from frazil.model.spec import GlueSource
+from frazil.model.settings import GlueSource
 from infra.reports.reference import FOLDER as REFERENCE
 from infra.reports.reference import pages
 from infra.settings.file import environments, load_environment

@@ -15,8 +15,9 @@ from whole_batches import World, drained
 from frazil.adapters.embedded_schemas import WithEmbedded
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.model.change_events import ChangeEvents
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, SubjectSettings, TableSpec
+from frazil.model.spec import SubjectSettings, TableSpec
 from frazil.proof.verification import Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table

@@ -20,8 +20,9 @@ from frazil.materialize.state import standing
 from frazil.model.ingested import DeletedRows
 from frazil.model.probe import StoredFile
 from frazil.model.progress import Counts
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.model.spec import TableSpec
 from frazil.proof.verification import Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table

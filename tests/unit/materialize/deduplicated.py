@@ -15,7 +15,7 @@ from values_of_tables import SPEC
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.state import standing
 from frazil.model.progress import Counts
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 
 Event = tuple[str | None, int, int]
 """An id, or None for a null; a timestamp in milliseconds, and a partition."""

@@ -22,7 +22,8 @@ from frazil.model.errors import FrazilError
 from frazil.model.plan import NothingToDo
 from frazil.model.progress import OffsetSums
 from frazil.model.routes import Group, Route
-from frazil.model.spec import BadRecordLimit, CatalogSettings, SubjectSettings, TableSpec, Trigger
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import BadRecordLimit, SubjectSettings, TableSpec, Trigger
 from frazil.ports import Lake
 from frazil.verify.group import verify_together
 from tests.fakes.clients_in_memory import a_field, record

@@ -20,8 +20,9 @@ from frazil.materialize.outcome import Published
 from frazil.materialize.replay.request import ReplayRequest, ReplayResult
 from frazil.materialize.run import TableRun
 from frazil.model.plan import NothingToDo
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import BadRecordLimit, CatalogSettings, TableSpec
+from frazil.model.spec import BadRecordLimit, TableSpec
 from frazil.proof.verification import Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table

@@ -16,7 +16,7 @@ from whole_batches import World
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.model.plan import OffsetRange
 from frazil.model.progress import Counts
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from frazil.records import Records
 from tests.fakes.clients_in_memory import TopicsInMemory
 

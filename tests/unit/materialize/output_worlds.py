@@ -19,8 +19,9 @@ from frazil.materialize.run import TableRun
 from frazil.model.errors import FrazilError
 from frazil.model.outputs import OutputSpec
 from frazil.model.plan import NothingToDo
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.model.spec import TableSpec
 from frazil.outputs.ports import OutputClients
 from tests.fakes.clients_in_memory import a_field, record
 from tests.fakes.output_topics_in_memory import OutputTopicsInMemory, SchemasInMemory

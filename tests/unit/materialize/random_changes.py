@@ -29,8 +29,9 @@ from frazil.materialize.run import TableRun
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.errors import FencedError
 from frazil.model.plan import NothingToDo
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.model.spec import TableSpec
 from frazil.model.summary import carries_state, state_in
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table

@@ -21,7 +21,8 @@ from frazil.materialize.run import TableRun
 from frazil.materialize.state import Standing, standing
 from frazil.model.plan import NothingToDo
 from frazil.model.routes import Group, Route
-from frazil.model.spec import BadRecordLimit, CatalogSettings, TableSpec, Trigger
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import BadRecordLimit, TableSpec, Trigger
 from frazil.ports import Lake
 from frazil.proof.verification import Verification
 from frazil.verify.against_kafka import KafkaSide

@@ -19,7 +19,8 @@ from frazil.materialize.pause.by_operator import resume
 from frazil.materialize.replay.request import ReplayRequest
 from frazil.materialize.run import TableRun
 from frazil.model.errors import BadRecordLimitError, SpecChangeError
-from frazil.model.spec import BadRecordLimit, CatalogSettings, FormatSettings, TableSpec
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import BadRecordLimit, FormatSettings, TableSpec
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
 

@@ -17,7 +17,8 @@ from frazil.formats.json_values import open as json_values
 from frazil.formats.native import choose_decoder, native_available
 from frazil.formats.protobuf import open as protobuf
 from frazil.formats.protobuf.schema import parse_schema
-from frazil.model.spec import BadRecordLimit, CatalogSettings
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import BadRecordLimit
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
 

@@ -19,7 +19,8 @@ from frazil.materialize.preview.explain import explain, lines
 from frazil.materialize.replay.request import ReplayRequest
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import UNREGISTERED, RegisteredSchema
-from frazil.model.spec import BadRecordLimit, CatalogSettings, TableSpec
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import BadRecordLimit, TableSpec
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import a_field, record

@@ -31,8 +31,9 @@ from frazil.materialize.state import standing
 from frazil.model.errors import BadRecordLimitError, FrazilError, IncompatibleSchemaError, Misuse, PausedError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo
 from frazil.model.schemas import ExcludedSchemas
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import BadRecordLimit, CatalogSettings, KeyFormat, StartOffsets, SubjectSettings, TableSpec
+from frazil.model.spec import BadRecordLimit, KeyFormat, StartOffsets, SubjectSettings, TableSpec
 from frazil.monitoring.remarks import remarks
 from frazil.status import TableStatus, table_statuses
 from tests.fakes.clients_in_memory import TopicsInMemory, a_field, record

@@ -17,7 +17,7 @@ from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.state import standing
 from frazil.model.errors import SpecChangeError
 from frazil.model.progress import Counts
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from tests.sampling import examples
 
 

@@ -20,8 +20,8 @@ from frazil.materialize.run import TableRun
 from frazil.model.delta import DeltaLog, LoggedFile
 from frazil.model.errors import CatalogError, PausedError
 from frazil.model.plan import NothingToDo
+from frazil.model.settings import CatalogSettings, RegistrySettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, RegistrySettings
 from frazil.ports import DeltaLogs
 from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory

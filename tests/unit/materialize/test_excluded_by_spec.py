@@ -23,8 +23,9 @@ from frazil.materialize.run import Again, Published
 from frazil.model.errors import CommitRejectedError, IncompatibleSchemaError
 from frazil.model.plan import NothingToDo
 from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.model.spec import TableSpec
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import a_field, record

@@ -22,7 +22,8 @@ from frazil.model.changes import AddColumn
 from frazil.model.errors import BrokerError, IncompatibleSchemaError, PausedError
 from frazil.model.plan import BatchPlan, Halt, NothingToDo, Plan
 from frazil.model.schemas import SchemaFinding
-from frazil.model.spec import CatalogSettings, RegistrySettings, SubjectNaming, SubjectSettings, Trigger
+from frazil.model.settings import CatalogSettings, RegistrySettings
+from frazil.model.spec import SubjectNaming, SubjectSettings, Trigger
 from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 

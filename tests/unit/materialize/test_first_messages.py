@@ -16,8 +16,9 @@ from frazil.materialize.pause.pausing import PAUSED_PROPERTY, excluded_schemas, 
 from frazil.materialize.preview.candidate import plan_schema
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import NONE_EXCLUDED, UNREGISTERED, RegisteredSchema
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, FormatSettings, TableSpec
+from frazil.model.spec import FormatSettings, TableSpec
 
 SPEC = spec(value="protobuf")
 HEAD = 'syntax = "proto3"; package shop; '

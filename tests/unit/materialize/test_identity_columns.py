@@ -13,7 +13,8 @@ from whole_batches import World, drained, framed
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.pause.pausing import pause_of
 from frazil.model.errors import IncompatibleSchemaError, SpecError
-from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import TableSpec
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import a_field, record
 

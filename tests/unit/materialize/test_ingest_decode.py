@@ -32,7 +32,8 @@ from frazil.model.errors import BadRecordLimitError, DefectError, IncompatibleSc
 from frazil.model.ingested import IngestTask, RangeResult, TaskContext, TaskResult, WriteTarget
 from frazil.model.plan import OffsetRange, WriterSchemas
 from frazil.model.progress import Counts, OffsetSums
-from frazil.model.spec import RegistrySettings, TableSpec
+from frazil.model.settings import RegistrySettings
+from frazil.model.spec import TableSpec
 from frazil.records import HeaderList, Records, UnreadableHeaders
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
 from tests.fakes.reader_in_memory import ReaderInMemory, Sent

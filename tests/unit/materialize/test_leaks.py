@@ -37,7 +37,8 @@ from frazil.materialize.replay.request import ReplayRequest, replayed_text, stay
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.errors import BadRecordLimitError, FrazilError
 from frazil.model.plan import OffsetRange
-from frazil.model.spec import BadRecordLimit, CatalogSettings, MetadataColumns, TableSpec
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import BadRecordLimit, MetadataColumns, TableSpec
 from frazil.monitoring.remarks import remarks
 from frazil.peek import peek
 from frazil.records import Records

@@ -26,8 +26,9 @@ from frazil.materialize.state import standing
 from frazil.model.errors import StateLostError
 from frazil.model.expired_letters import expired_letters
 from frazil.model.progress import OffsetSums
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import BadRecordLimit, CatalogSettings, KeepSnapshots, Maintain
+from frazil.model.spec import BadRecordLimit, KeepSnapshots, Maintain
 from frazil.proof.verification import FindingKind, Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table

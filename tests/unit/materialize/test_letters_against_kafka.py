@@ -17,7 +17,8 @@ from whole_batches import LONG, World, framed
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.outcome import Published
 from frazil.model.secret import NamedKey
-from frazil.model.spec import BadRecordLimit, CatalogSettings, TableSpec
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import BadRecordLimit, TableSpec
 from frazil.proof.verification import Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table

@@ -15,7 +15,7 @@ from frazil.materialize.ingest import decoders
 from frazil.materialize.run import Again, Published
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.plan import NothingToDo
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from tests.fakes.clients_in_memory import a_field, record
 
 VERSIONS = 120

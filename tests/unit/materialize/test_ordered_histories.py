@@ -21,7 +21,7 @@ from frazil.materialize.state import standing
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import IncompatibleSchemaError, SpecError
 from frazil.model.progress import Counts
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from frazil.proof.verification import FindingKind
 from frazil.verify import history_ends, intervals
 from tests.fakes.clients_in_memory import a_field, record

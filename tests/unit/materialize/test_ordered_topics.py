@@ -23,7 +23,8 @@ from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.dead_letters import list_dead_letters
 from frazil.materialize.state import standing
 from frazil.model.progress import Counts, PartitionProgress
-from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import TableSpec
 from frazil.proof.verification import FindingKind, Verification
 from frazil.verify import by_identity, history_ends, intervals
 from tests.sampling import examples

@@ -25,7 +25,8 @@ from frazil.materialize.state import CHECKPOINT_TAG, standing
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import IncompatibleSchemaError, SpecError, StateLostError
 from frazil.model.remembered import RememberedDeletes
-from frazil.model.spec import CatalogSettings, KeepSnapshots
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import KeepSnapshots
 from frazil.modes import memory
 from tests.fakes.clients_in_memory import a_field, record
 

@@ -19,7 +19,8 @@ from frazil.materialize.outcome import Published
 from frazil.materialize.pause.excluding import change_excluded
 from frazil.materialize.preview.explain import explain, lines
 from frazil.model.errors import BadRecordLimitError, IncompatibleSchemaError, Misuse, SpecChangeError
-from frazil.model.spec import BadRecordLimit, CatalogSettings, FormatSettings, MetadataColumns, TableSpec
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import BadRecordLimit, FormatSettings, MetadataColumns, TableSpec
 from frazil.peek import peek
 from frazil.proof.verification import FindingKind, Verification
 from frazil.verify.against_kafka import KafkaSide

@@ -17,7 +17,8 @@ from frazil.materialize.preview.candidate import SchemaPlan, lines, plan_schema
 from frazil.model.errors import IncompatibleSchemaError, Misuse
 from frazil.model.plan import NothingToDo
 from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaDefinition, SubjectVersion
-from frazil.model.spec import CatalogSettings, TableSpec
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import TableSpec
 from frazil.schema_file import read_schema_file
 from tests.fakes.clients_in_memory import a_field, record
 

@@ -25,7 +25,8 @@ from frazil.model.masked import MASKED_PROPERTY
 from frazil.model.policed import policed
 from frazil.model.policies import NO_POLICIES
 from frazil.model.secret import NamedKey, Secret
-from frazil.model.spec import CatalogSettings, MetadataColumns, TableSpec
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import MetadataColumns, TableSpec
 from frazil.proof.verification import Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table

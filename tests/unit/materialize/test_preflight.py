@@ -47,8 +47,9 @@ from frazil.model.errors import (
 from frazil.model.plan import TopicFacts, WriterSchemas
 from frazil.model.progress import TableState
 from frazil.model.schemas import RegisteredSchema
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, MetadataColumns, StartOffsets, SubjectSettings, TableSpec
+from frazil.model.spec import MetadataColumns, StartOffsets, SubjectSettings, TableSpec
 from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 DATE = {"type": "int", "logicalType": "date"}

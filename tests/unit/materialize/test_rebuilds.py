@@ -47,7 +47,8 @@ from frazil.model.errors import (
     StateLostError,
 )
 from frazil.model.ingested import DeletedRows
-from frazil.model.spec import BadRecordLimit, CatalogSettings, StartOffsets
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import BadRecordLimit, StartOffsets
 from frazil.monitoring.remarks import remarks
 from frazil.status import TableStatus, table_statuses
 from tests.fakes.clients_in_memory import a_field, record

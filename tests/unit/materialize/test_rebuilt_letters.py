@@ -24,7 +24,8 @@ from frazil.materialize.replay.request import ReplayRequest
 from frazil.materialize.run import TableRun
 from frazil.materialize.state import standing
 from frazil.model.errors import RebuildError
-from frazil.model.spec import BadRecordLimit, CatalogSettings, KeepSnapshots, Maintain
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import BadRecordLimit, KeepSnapshots, Maintain
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import a_field, record

@@ -12,7 +12,8 @@ from whole_batches import LONG, World, framed
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.cli.receipt_lines import lines
 from frazil.materialize.outcome import Published
-from frazil.model.spec import CatalogSettings, MetadataColumns
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import MetadataColumns
 
 
 @pytest.fixture

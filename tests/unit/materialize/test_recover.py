@@ -10,7 +10,7 @@ from changelogs import Changelog
 
 from frazil.adapters.iceberg.scan import metadata_location
 from frazil.model.errors import CatalogError, Misuse
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from frazil.recover import Recovered, recover
 
 

@@ -16,7 +16,8 @@ from frazil.materialize.changed_spec.spec_changes import spec_changes
 from frazil.materialize.outcome import Published
 from frazil.model.errors import IncompatibleSchemaError, SpecChangeError, SpecError
 from frazil.model.policies import Policy
-from frazil.model.spec import CatalogSettings, MetadataColumns, TableSpec
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import MetadataColumns, TableSpec
 from frazil.model.spec_change import Fate
 from tests.fakes.clients_in_memory import a_field, record
 

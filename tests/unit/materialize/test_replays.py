@@ -26,7 +26,8 @@ from frazil.materialize.run import TableRun
 from frazil.materialize.state import standing
 from frazil.model.errors import CatalogError, ContendedError, CountMismatchError, FrazilError
 from frazil.model.secret import NamedKey
-from frazil.model.spec import BadRecordLimit, CatalogSettings, MetadataColumns, TableSpec
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import BadRecordLimit, MetadataColumns, TableSpec
 from frazil.proof.verification import FindingKind
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table

@@ -18,7 +18,8 @@ from frazil.materialize.dead_letters import drop_others
 from frazil.materialize.outcome import Published
 from frazil.materialize.run import TableRun
 from frazil.materialize.state import standing
-from frazil.model.spec import BadRecordLimit, CatalogSettings
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import BadRecordLimit
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import a_field, record
 

@@ -34,7 +34,8 @@ from frazil.model.policies import Policies, Policy
 from frazil.model.progress import Counts, OffsetSums
 from frazil.model.routes import FieldCondition, HeaderCondition, Route
 from frazil.model.schemas import ExcludedSchemas
-from frazil.model.spec import MetadataColumns, RegistrySettings, TableSpec
+from frazil.model.settings import RegistrySettings
+from frazil.model.spec import MetadataColumns, TableSpec
 from frazil.records import HeaderList, Headers
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
 from tests.fakes.reader_in_memory import ReaderInMemory, Sent

@@ -25,7 +25,8 @@ from frazil.model.changes import AddColumn
 from frazil.model.errors import SpecChangeError, SpecError, SubjectMissingError
 from frazil.model.plan import BatchPlan, Halt, WriterSchemas
 from frazil.model.schemas import NONE_EXCLUDED, SchemaDefinition
-from frazil.model.spec import CatalogSettings, SubjectSettings, TableSpec
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import SubjectSettings, TableSpec
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
 from tests.routes import group_specs
 

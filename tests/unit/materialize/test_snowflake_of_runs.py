@@ -19,8 +19,9 @@ from frazil.materialize.readers.snowflake import REST
 from frazil.materialize.run import TableRun
 from frazil.model.errors import CatalogError, SnowflakeError
 from frazil.model.plan import NothingToDo
+from frazil.model.settings import CatalogSettings, RegistrySettings
 from frazil.model.snowflake import Served
-from frazil.model.spec import CatalogSettings, RegistrySettings, TableSpec
+from frazil.model.spec import TableSpec
 from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
 

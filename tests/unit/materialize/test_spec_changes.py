@@ -47,8 +47,9 @@ from frazil.model.outputs import OutputSpec
 from frazil.model.plan import BatchPlan, Halt, PartitionFacts, TopicFacts
 from frazil.model.policies import Policies, Policy
 from frazil.model.routes import Group, HeaderCondition, Route
+from frazil.model.settings import CatalogSettings, RegistrySettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings, FormatSettings, Maintain, RegistrySettings, TableSpec
+from frazil.model.spec import FormatSettings, Maintain, TableSpec
 from frazil.model.spec_change import Fate
 from frazil.specs.describe import section_of, walk_keys
 from frazil.specs.load import load_tables

@@ -17,7 +17,8 @@ from frazil.materialize.preview.candidate import plan_schema
 from frazil.materialize.schema.strictness import strict_findings
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaType
-from frazil.model.spec import CatalogSettings, SubjectSettings
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import SubjectSettings
 from tests.fakes.clients_in_memory import a_field, record
 
 SPEC = spec(evolution="strict")

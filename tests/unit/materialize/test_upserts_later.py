@@ -19,7 +19,8 @@ from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.policed import policed
 from frazil.model.policies import Policies, Policy
-from frazil.model.spec import CatalogSettings, KeepSnapshots, TableSpec
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import KeepSnapshots, TableSpec
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import a_field, record
 

@@ -19,7 +19,8 @@ from frazil.materialize.outcome import Published
 from frazil.materialize.replay.request import ReplayRequest
 from frazil.model.plan import NothingToDo, OffsetRange
 from frazil.model.schemas import RegisteredSchema
-from frazil.model.spec import BadRecordLimit, CatalogSettings, TableSpec
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import BadRecordLimit, TableSpec
 from frazil.records import HeaderList, Records
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table

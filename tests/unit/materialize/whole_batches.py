@@ -28,7 +28,8 @@ from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.plan import NothingToDo, OffsetRange
 from frazil.model.probe import FoundRows, ProbeTask
 from frazil.model.rewrites import RewriteTask, Rewritten
-from frazil.model.spec import RegistrySettings, TableSpec
+from frazil.model.settings import RegistrySettings
+from frazil.model.spec import TableSpec
 from frazil.model.updates import UpdateTask
 from frazil.ports import TaskRunner
 from frazil.records import OptionalFields, Records

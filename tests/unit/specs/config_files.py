@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from frazil.model.spec import Settings
+from frazil.model.settings import Settings
 
 KAFKA = "kafka: {bootstrap.servers: localhost:9092}"
 REGISTRY = "schema_registry: {url: http://localhost:8081}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from config_files import GOOD, Load
 
-from frazil.model.spec import Settings
+from frazil.model.settings import Settings
 from frazil.specs.load import load_settings
 from frazil.specs.placeholders import LocalAddress, no_local_services
 from tests.fakes.clients_in_memory import SecretsInMemory

@@ -9,7 +9,7 @@ import pytest
 
 from frazil.model.errors import FrazilError
 from frazil.model.exports import ExportSpec, ExportWindow
-from frazil.model.spec import Settings
+from frazil.model.settings import Settings
 from frazil.specs.keys import NoSecrets
 from frazil.specs.load import load_exports, load_settings
 from tests.unit.specs.config_files import GOOD

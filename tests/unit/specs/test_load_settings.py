@@ -11,14 +11,11 @@ from config_files import GOOD, KAFKA, Load
 
 from frazil.model.errors import FrazilError, SettingError
 from frazil.model.secret import Secret
+from frazil.model.settings import CatalogSettings, GlueSource, RegistrySettings, Settings
 from frazil.model.spec import (
     BadRecordLimit,
-    CatalogSettings,
-    GlueSource,
     Maintain,
     MetadataColumns,
-    RegistrySettings,
-    Settings,
     StartEarliest,
     StartLatest,
     StartOffsets,

@@ -10,7 +10,7 @@ import pytest
 from frazil.model.errors import Misuse, SettingError
 from frazil.model.policies import Policies, Policy
 from frazil.model.secret import DeferredSecret
-from frazil.model.spec import Settings
+from frazil.model.settings import Settings
 
 Load = Callable[..., Settings]
 KEYS = """

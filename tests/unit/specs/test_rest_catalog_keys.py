@@ -7,7 +7,7 @@ from config_files import GOOD, Load
 
 from frazil.model.errors import SettingError, SpecError
 from frazil.model.secret import Secret
-from frazil.model.spec import NOT_RUNNING_HOST, CatalogSettings, RestSettings
+from frazil.model.settings import NOT_RUNNING_HOST, CatalogSettings, RestSettings
 
 URI = "https://catalog.example.com/api"
 CLIENT = "client_id: frazil, client_secret: s3cret"

@@ -10,7 +10,7 @@ from config_files import GOOD, Load
 from frazil.model.errors import SpecError
 from frazil.model.policed import policed_by_all
 from frazil.model.policies import Policy
-from frazil.model.spec import Settings
+from frazil.model.settings import Settings
 from frazil.specs.select import read_together, read_with, select_ledger, select_table, select_tables
 from tests.routes import EVENTS, group_specs
 

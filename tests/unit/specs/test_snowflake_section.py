@@ -8,7 +8,7 @@ import pytest
 from config_files import GOOD, Load
 
 from frazil.model.errors import ServiceError, SettingError
-from frazil.model.spec import SnowflakeSettings
+from frazil.model.settings import SnowflakeSettings
 from frazil.specs.load import load_settings
 from tests.fakes.clients_in_memory import SecretsInMemory
 

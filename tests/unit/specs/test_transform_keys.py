@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from frazil.model.errors import FrazilError
-from frazil.model.spec import Settings
+from frazil.model.settings import Settings
 from frazil.model.transforms import TransformSpec
 from frazil.specs.keys import NoSecrets
 from frazil.specs.load import load_settings

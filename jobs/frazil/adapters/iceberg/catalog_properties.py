@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from frazil.adapters.storage.warehouse_folder import CATALOG_FILE, make_warehouse
 from frazil.model.secret import SettingValue, revealed
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 
 STORAGE_PREFIXES = ("s3.", "client.")
 

@@ -19,8 +19,8 @@ from frazil.adapters.iceberg.row_sources import SourceChanges
 from frazil.adapters.iceberg.view import read_document, view_of
 from frazil.materialize.ingest.storage import open_storage
 from frazil.model.errors import CatalogError, CommitRejectedError, Misuse
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import CatalogSettings
 
 METADATA_FILE = re.compile(r"(\d+)-[0-9a-f-]+(\.gz)?\.metadata\.json(\.gz)?")
 """The names of metadata files, which begin with the number of commits: Iceberg specification, "Metastore Tables"."""

@@ -51,8 +51,8 @@ from frazil.model.ingested import Deletion, DroppedFile, WrittenFile
 from frazil.model.probe import StoredFile
 from frazil.model.remembered import PuffinFile
 from frazil.model.secret import SettingValue
+from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import MAIN, TableView
-from frazil.model.spec import CatalogSettings
 
 CATALOG_NAME = "frazil"
 """The name under which a JDBC catalog stores its tables; other engines must use the same one."""

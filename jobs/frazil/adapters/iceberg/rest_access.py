@@ -13,7 +13,7 @@ import requests
 
 from frazil.model.errors import CatalogError
 from frazil.model.secret import revealed
-from frazil.model.spec import RestSettings
+from frazil.model.settings import RestSettings
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 60.0

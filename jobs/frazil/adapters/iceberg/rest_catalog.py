@@ -36,7 +36,7 @@ from frazil.adapters.iceberg.recent import Recent
 from frazil.adapters.iceberg.refusals import hint_for, is_lasting
 from frazil.adapters.iceberg.rest_access import TIMEOUT, Access, access_of
 from frazil.model.errors import CatalogError, MissingToolError
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 
 ACCESS = "frazil.access"
 """The property with the catalog's `Access`. It is an object, and taken out before anything keeps the properties."""

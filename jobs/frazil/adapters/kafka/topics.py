@@ -18,7 +18,8 @@ from frazil.adapters.kafka.msk_iam import for_this_process
 from frazil.model.errors import BrokerError, LocalServicesError, SettingError
 from frazil.model.plan import PartitionFacts, TopicFacts
 from frazil.model.secret import SettingValue, revealed
-from frazil.model.spec import NOT_RUNNING_HOST, Start, StartEarliest, StartLatest, StartOffsets, StartTimestamp
+from frazil.model.settings import NOT_RUNNING_HOST
+from frazil.model.spec import Start, StartEarliest, StartLatest, StartOffsets, StartTimestamp
 from frazil.specs.kafka_keys import FETCH_BYTES, READER_GROUP
 
 LOG = logging.getLogger(__name__)

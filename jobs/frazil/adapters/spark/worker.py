@@ -24,7 +24,7 @@ from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.probe import FoundRows, ProbeTask
 from frazil.model.rewrites import RewriteTask, Rewritten
 from frazil.model.secret import SettingValue
-from frazil.model.spec import RegistrySettings
+from frazil.model.settings import RegistrySettings
 from frazil.model.updates import UpdateTask
 from frazil.ports import RecordReader
 

@@ -14,7 +14,7 @@ from pyiceberg.io import FileIO
 from frazil.materialize.ingest.storage import open_storage
 from frazil.model.errors import CatalogError
 from frazil.model.secret import SettingValue
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 from frazil.model.spelling import plural
 
 CONTENT = b"Written by `frazil doctor` to see whether it may. No table knows it: remove it.\n"

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from frazil.model.errors import CatalogError
-from frazil.model.spec import CatalogSettings
+from frazil.model.settings import CatalogSettings
 
 CATALOG_FILE = "catalog.db"
 """The database of an embedded catalog, in the folder of the warehouse."""

@@ -13,8 +13,9 @@ from frazil.model.ingested import IngestTask, RouteTarget, TaskContext, WriteTar
 from frazil.model.plan import BatchPlan, OffsetRange
 from frazil.model.routes import Group
 from frazil.model.secret import SettingValue
+from frazil.model.settings import RegistrySettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import RegistrySettings, TableSpec
+from frazil.model.spec import TableSpec
 
 SMALL_BATCH = 50_000
 """Offsets that one task reads faster than several could be started."""
