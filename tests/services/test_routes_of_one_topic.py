@@ -22,6 +22,6 @@ def test_the_walk_through_prints_what_its_page_shows(
 
     walk.follow(page.replace("lake.", f"{place.name}."))
 
-    assert len(walk.shown) == 5
+    assert len(walk.shown) == 6
     assert walk.run("frazil status web_refunds")
     assert "read together with" in walk.run("frazil explain web_refunds")

@@ -64,10 +64,10 @@ def rebuild(
     """Make all rows of a table again from its topics.
 
     The rows are made by the present spec. Use it after a change of the spec that a table cannot follow, such as another
-    `write`. All tables of shapes are made again together. Readers see the table as it was until it is complete; then
-    one commit replaces rows, columns and partitioning. The table keeps its uuid. If it is interrupted, run it again: it
-    continues. A driver of the table may run meanwhile; start it again afterwards if the spec has changed. Nothing is
-    replaced if Kafka has lost records that the table has.
+    `write`. All tables of shapes or routes are made again together. Readers see the table as it was until it is
+    complete; then one commit replaces rows, columns and partitioning. The table keeps its uuid. If it is interrupted,
+    run it again: it continues. A driver of the table may run meanwhile; start it again afterwards if the spec has
+    changed. Nothing is replaced if Kafka has lost records that the table has.
     """
     found = _opened(table, config, spark_master, spark_environment, max_rate, drop_foreign_changes)
     _drop(found) if discard else _perform(found)

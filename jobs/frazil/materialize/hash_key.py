@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from frazil.formats.masks.hashes import fingerprint
-from frazil.materialize.read_again import read_again
 from frazil.model.errors import SettingError
 from frazil.model.secret import NamedKey
 from frazil.model.snapshot import TableView
@@ -64,7 +63,7 @@ def _read(key: NamedKey | None, spec: TableSpec, properties: Mapping[str, str]) 
             f"{spec.identifier}: the hash_key {key.id} is not the key of the table's hashes: its fingerprint is"
             f" {has}, and the table's property {HASH_KEY_PROPERTY} has {had}",
             hint="restore the former value of the key in the file or secret that `policies` in frazil.yaml names; for"
-            f" another key, give it another `id` and {read_again(spec)}",
+            f" another key, give it another `id` and run `frazil rebuild {spec.identifier}`",
         )
     return found
 

@@ -11,7 +11,6 @@ from frazil.materialize.account import Ingested, next_state, receipt_of
 from frazil.materialize.branches import BaseExpiredError, Staged, stage_on_branch
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.group.ledger import LedgerEntry
-from frazil.materialize.read_again import read_again
 from frazil.materialize.state import Standing
 from frazil.materialize.table_change import TableAccess, change_table
 from frazil.materialize.verdicts import new_base
@@ -118,7 +117,7 @@ class ReadBatch:
                 " not say which is newer; nothing was published",
                 hint="let all producers of the topic use one partitioner (Java and librdkafka have different defaults);"
                 f" write `{by_column}` in {self.spec.source_file} and"
-                f" {read_again(self.spec)}: all records are read again in that order",
+                f" run `frazil rebuild {self.spec.identifier}`: all records are read again in that order",
             ) from moved
 
     def _truncation(self, view: TableView) -> Truncation | None:

@@ -216,6 +216,18 @@ def test_shapes_with_added_partitions_have_the_same_order_again(tmp_path: Path) 
     shapes.check()
 
 
+def test_shapes_without_records_are_rebuilt(tmp_path: Path) -> None:
+    shapes = Shapes.at(tmp_path)
+    shapes.catch_up()
+
+    rebuilding(shapes).perform()
+
+    check_rebuilt(shapes)
+    shapes.send(*SOME)
+    shapes.catch_up()
+    check_rebuilt(shapes)
+
+
 @in_long_runs
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(

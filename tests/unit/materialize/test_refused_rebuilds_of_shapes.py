@@ -1,15 +1,11 @@
-"""What keeps shapes, and tables of routes, from being rebuilt or rewound (docs/decisions/0053)."""
+"""What keeps shapes from being rebuilt or rewound (docs/decisions/0053)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from grouped_tables import GroupWorld
-from grouped_tables import specs as routes
 from rebuilt_shapes import (
     check_rebuilt,
     made_otherwise,
@@ -19,9 +15,7 @@ from rebuilt_shapes import (
 from shaped_tables import TABLES, SavedShapes, Shapes
 from test_shapes import LATE, SOME
 
-from frazil.adapters.iceberg.rebuild_lake import RebuildLake
-from frazil.materialize.rebuild.perform import Rebuild
-from frazil.materialize.rebuild.rewind import ToEarliest, ToOffsets
+from frazil.materialize.rebuild.rewind import ToOffsets
 from frazil.model.errors import GroupApartError, RebuildError, StateLostError
 from frazil.model.routes import Group, Route
 from frazil.proof.verification import FindingKind
@@ -120,20 +114,3 @@ def test_other_shapes_are_refused(shapes: Shapes) -> None:
         rebuilding(shapes, tables=fewer).perform()
 
     assert [shapes.stands(table).view.head for table in TABLES] == before
-
-
-@pytest.mark.parametrize("target", [None, ToEarliest()], ids=["rebuild", "rewind"])
-def test_tables_of_routes_are_not_rebuilt(tmp_path: Path, target: ToEarliest | None) -> None:
-    world = GroupWorld.at(tmp_path)
-    world.send("order", "refund")
-    world.catch_up()
-    first, *others = routes()
-    before = [world.stands(each.table).view.head for each in (first, *others)]
-    built = RebuildLake(world.lake, (first.dead_letters_identifier, *(each.identifier for each in (first, *others))))
-    more: dict[str, Callable[..., Any]] = {"wait": print, "clock": lambda: 0.0, "report": print}
-
-    with pytest.raises(RebuildError, match=r"events \(orders, refunds\), .* single tables and shapes only") as refused:
-        Rebuild(first, world.driver().clients, built, "r", others=others, target=target, **more).perform()
-
-    assert "`frazil dead-letters replay events`" in refused.value.hint
-    assert [world.stands(each.table).view.head for each in (first, *others)] == before

@@ -22,7 +22,6 @@ from frazil.materialize.changed_spec.judged import NEXT_BATCH, Judged, prefix_re
 from frazil.materialize.changed_spec.layout_rules import LAYOUT, partition_by_rule, sort_by_rule, with_new_names
 from frazil.materialize.changed_spec.policy_changes import policies_rule, tags_rule
 from frazil.materialize.layout import metadata_columns
-from frazil.materialize.read_again import can_be_rebuilt, read_again
 from frazil.materialize.schema.compare import applied
 from frazil.materialize.schema.former_names import former_names_of, former_names_property
 from frazil.model.changes import RenameColumn
@@ -68,8 +67,8 @@ def refused_changes(spec: TableSpec, changes: Sequence[SpecChange]) -> tuple[Spe
 def _refusal(spec: TableSpec, change: SpecChange) -> SpecChangeError:
     given_in = change.given_in or f"`{change.key}` in {spec.source_file}"
     way_out = "materialize into another `table`"
-    if change.key in REBUILT and can_be_rebuilt(spec):
-        way_out = f"{read_again(spec)}, which reads the topic again by the changed spec"
+    if change.key in REBUILT:
+        way_out = f"run `frazil rebuild {spec.identifier}`, which reads the topic again by the changed spec"
     return SpecChangeError(
         f"{spec.identifier}: the table cannot follow a change of its spec: {change.key}:"
         f" {change.table_has} -> {change.spec_says}: {change.how}",
@@ -271,7 +270,7 @@ def _start(judged: Judged) -> Iterator[SpecChange]:
     if judged.applied.keys["start"] != TEXTS["start"](judged.spec):
         how = (
             "the table continues from its offsets, and only topics that are added later start here; to start its"
-            f" topics elsewhere, {read_again(judged.spec)}"
+            f" topics elsewhere, run `frazil rebuild {judged.spec.identifier}`"
         )
         yield judged.change("start", Fate.REBUILD, how)
 

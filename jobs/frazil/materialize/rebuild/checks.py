@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from frazil.materialize.changed_spec.applied_spec import TEXTS, applied_spec_of
 from frazil.materialize.foreign import changed_rows, count_foreign
 from frazil.materialize.plan import source_problems, together
-from frazil.materialize.read_again import can_be_rebuilt
 from frazil.materialize.rebuild.rebuilt_state import ends_of
 from frazil.materialize.rebuild.topics import Offsets
 from frazil.materialize.state import Standing, check_format
@@ -21,31 +19,6 @@ from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 
 NEW_TABLE = "materialize the topic into another `table`"
-
-
-def check_spec(spec: TableSpec) -> None:
-    """Raise RebuildError for a table of a group with routes."""
-    if spec.group is not None and not can_be_rebuilt(spec):
-        tables = ", ".join(route.table for route in spec.group.routes)
-        raise RebuildError(
-            f"{spec.identifier} belongs to the group of tables {spec.group.name} ({tables}), which have common offsets:"
-            " this release rebuilds and rewinds single tables and shapes only; nothing was changed",
-            hint="write another spec with the same topic, another `table` and other names in routes, materialize it,"
-            " and let readers use its tables once they are complete (`frazil status`). To have dead letters as rows,"
-            f" run `frazil dead-letters replay {spec.group.name}`",
-        )
-
-
-def check_shapes(spec: TableSpec, here: Standing) -> None:
-    """Raise RebuildError if the table belongs to a group with other tables than the spec says."""
-    applied = applied_spec_of(here.view.properties, table=spec.identifier)
-    had, wanted = "" if applied is None else applied.keys["shapes"], TEXTS["shapes"](spec)
-    if applied is not None and had != wanted:
-        raise RebuildError(
-            f"{spec.identifier}: a rebuild makes the same tables again: the table was made with the shapes"
-            f" {had or 'none'}, and {spec.source_file} says {wanted or 'none'}; nothing was changed",
-            hint=f"restore `shapes` in {spec.source_file}; or write another spec with the same topic and other tables",
-        )
 
 
 def check_topics(spec: TableSpec, state: TableState) -> None:

@@ -22,6 +22,7 @@ from frazil.materialize.dead_letters import (
     tagged,
 )
 from frazil.materialize.group.complete import Places, complete
+from frazil.materialize.group.join import join
 from frazil.materialize.outcome import Outcome, Published
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.rebuild.build_run import BuildRun
@@ -33,12 +34,11 @@ from frazil.materialize.rebuild.checks import (
     check_not_ahead,
     check_own,
     check_records,
-    check_shapes,
-    check_spec,
     check_topics,
 )
 from frazil.materialize.rebuild.continued import continues
 from frazil.materialize.rebuild.former_order import former_order, record, waits
+from frazil.materialize.rebuild.group_checks import check_removed, check_tables
 from frazil.materialize.rebuild.rebuilt_properties import DECIDED
 from frazil.materialize.rebuild.rebuilt_state import ends_of, offsets_in, total_offsets
 from frazil.materialize.rebuild.replaced import check_replaced, receipts_of, was_interrupted
@@ -185,7 +185,6 @@ class Rebuild:
 
     def _loaded(self) -> Places:
         """Return the tables as readers see them. Raises if they cannot be rebuilt at all."""
-        check_spec(self.spec)
         found = {}
         for spec in self._specs:
             view = self.clients.lake.load(spec.identifier)
@@ -195,18 +194,19 @@ class Rebuild:
                     hint="run `frazil materialize`, which creates it",
                 )
             found[spec.identifier] = standing(view, pipeline=spec.pipeline)
-            check_shapes(spec, found[spec.identifier])
+            check_tables(spec, found[spec.identifier])
         return found
 
     def _standing(self) -> Places:
         """Return the tables as readers see them, all with the last batch. Raises as `_loaded`, and GroupApartError."""
-        here = complete(self.clients.lake, self.spec, self._loaded())
+        here = join(self.clients.lake, self.spec, complete(self.clients.lake, self.spec, self._loaded()))
         check_topics(self.spec, self._ledger(here).state)
         return here
 
     def _checked(self) -> Places:
         """Return the tables as readers see them. Raises if the topics cannot make their rows again."""
         here = self._standing()
+        check_removed(self.clients.lake, self.spec, self._ledger(here), self._base_state(self.spec))
         facts = self._facts(here)
         for spec in self._specs:
             at, base = here[spec.identifier], self._base_state(spec)

@@ -6,9 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from frazil.model.plan import BatchPlan, WriterSchemas
-from frazil.model.progress import Counts, PartitionProgress, SourceProgress, TableState
+from frazil.model.progress import (
+    Counts,
+    GroupPartition,
+    GroupState,
+    PartitionProgress,
+    RouteLine,
+    SourceProgress,
+    TableState,
+)
 from frazil.model.receipt import RangeReceipt, Receipt
 from frazil.model.snapshot import MAIN, REBUILD_PREFIX, Snapshot, TableView
+from frazil.model.spec import TableSpec
 from frazil.model.summary import carries_state, state_in
 
 
@@ -47,6 +56,18 @@ def state_after(
         complete_through=table.complete_through,
         observations=table.observations,
     )
+
+
+def with_group(spec: TableSpec, built: TableState) -> TableState:
+    """Return what was built, for a ledger with a state of its group, also if there was no record to read."""
+    if spec.group is None or spec.ledger is not None or built.group is not None:
+        return built
+    routes = spec.group.routes
+    lines = tuple(RouteLine(route.table, {}) for route in routes)
+    nothing = {
+        s.topic: {n: GroupPartition(routed_since=p.next) for n, p in s.partitions.items()} for s in built.sources
+    }
+    return replace(built, group=GroupState(routes, nothing, lines))
 
 
 def _read_at_once(source: SourceProgress, base: TableState | None) -> SourceProgress:

@@ -15,7 +15,7 @@ from frazil.materialize.changed_spec.applied_spec import (
 from frazil.materialize.epoch_tags import epoch_tag, has_epoch_tags
 from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY
 from frazil.materialize.rebuild.rebuilt_properties import LEFT_BEHIND
-from frazil.materialize.rebuild.rebuilt_state import plan_of, receipt_of, state_after
+from frazil.materialize.rebuild.rebuilt_state import plan_of, receipt_of, state_after, with_group
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, generation_property
 from frazil.model.plan import BatchPlan
 from frazil.model.progress import TableState
@@ -44,7 +44,8 @@ class Replacement:
 
     @property
     def after(self) -> TableState:
-        return state_after(self.here.state, self.built.state, self.base, writer=self.writer, batch_id=self.batch_id)
+        built = with_group(self.spec, self.built.state)
+        return state_after(self.here.state, built, self.base, writer=self.writer, batch_id=self.batch_id)
 
     @property
     def plan(self) -> BatchPlan:
