@@ -39,6 +39,7 @@ FOLDERS = (
     "native",
     "tables",
     "exports",
+    "examples",
     "transforms",
     "scripts",
     "infra",
