@@ -9,13 +9,11 @@ from datetime import datetime
 from frazil.model.delta import (
     BeginLog,
     DeltaLog,
-    ExtendLog,
     FileShape,
-    LoggedFile,
     LogWrite,
-    ReplaceLog,
     TableFile,
     TableFiles,
+    log_after,
 )
 from frazil.model.errors import CommitRejectedError
 from frazil.model.snapshot import TableView
@@ -52,14 +50,4 @@ class DeltaLogsInMemory:
         there = self.versions.setdefault(location, [])
         if len(there) != (0 if isinstance(write, BeginLog) else write.base + 1):
             raise CommitRejectedError(f"{location} has {len(there)} versions")
-        there += [self._next(there, write)] * (write.version + 1 - len(there))
-
-    def _next(self, there: Sequence[DeltaLog], write: LogWrite) -> DeltaLog:
-        match write:
-            case ExtendLog():
-                gone = {file.path for file in write.remove}
-                kept = tuple(file for file in there[-1].files if file.path not in gone)
-            case BeginLog() | ReplaceLog():
-                kept = ()
-        added = tuple(LoggedFile(file.path, file.size) for file in write.add)
-        return DeltaLog(write.version, write.metadata, write.snapshot_id, kept + added)
+        there += [log_after(there[-1] if there else None, write)] * (write.version + 1 - len(there))

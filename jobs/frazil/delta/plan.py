@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 
 from frazil.delta.expressible import inexpressible
+from frazil.delta.follow import DELETES
 from frazil.delta.schema import LoggedColumn, NoPlaceInDeltaError, columns_of, fields_with, metadata_of
 from frazil.delta.statistics import statistics_of
 from frazil.model.delta import (
@@ -67,9 +68,8 @@ def _no_place(view: TableView) -> str | None:
 
 def _without_words(files: TableFiles) -> str | None:
     """Return why Delta's reader version 1 cannot represent the snapshot, independent of the log; None if it can."""
-    deletes = files.position_deletes + files.equality_deletes
-    if deletes:
-        return f"the table has {plural(deletes, 'delete file')}: compact the table"
+    if files.position_deletes or files.equality_deletes:
+        return DELETES
     for file in files.data:
         if file.format != "PARQUET":
             return f"{file.location} is not a Parquet file"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from frazil.delta.follow import DELETES, snapshots_to_log
 from frazil.delta.plan import plan_log
 from frazil.model.delta import DeltaLog, LogIsCurrent, LogPlan, Withheld
 from frazil.model.errors import FrazilError
@@ -38,19 +39,27 @@ def next_version(view: TableView, log: DeltaLog | None, logs: DeltaLogs) -> LogP
     return plan_log(view, logs.files(view), log, shapes=lambda files: logs.shapes(view, files))
 
 
+def current_or_withheld(view: TableView, current: LogIsCurrent) -> LogIsCurrent | Withheld:
+    """Return Withheld if the log is current with an older snapshot than the view's head, which has delete files."""
+    if view.head is None or current.snapshot_id == view.head:
+        return current
+    return Withheld(view.head, DELETES, current.version)
+
+
 def log_standing(view: TableView, logs: DeltaLogs) -> LogStanding:
     """Return the state of a table's Delta log. Raises nothing: a read error becomes the state `unreadable`."""
     log = None
     try:
         log = logs.read(view.location)
-        plan = next_version(view, log, logs)
+        at = snapshots_to_log(view, log)
+        plan = next_version(at[-1], log, logs) if at else None
     except FrazilError as problem:
         return LogStanding("unreadable", reason=problem.what)
     version, snapshot_id = (None, None) if log is None else (log.version, log.snapshot_id)
-    match plan:
+    match current_or_withheld(view, plan) if isinstance(plan, LogIsCurrent) else plan:
         case None | LogIsCurrent():
             return LogStanding("current", version, snapshot_id)
-        case Withheld(_, reason):
+        case Withheld(reason=reason):
             return LogStanding("withheld", version, snapshot_id, reason)
         case _:
             return LogStanding("behind", version, snapshot_id)

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field
 
 from frazil.materialize.clients import Clients
-from frazil.materialize.readers.delta import LogProgress, announce_delta
+from frazil.materialize.readers.delta import LogProgress, announce_delta, drop_delta_tags
 from frazil.materialize.readers.snowflake import Telling
 from frazil.materialize.warn_once import WarnOnce
 from frazil.model.delta import Announced, LogFailed, LogWritten, Withheld
@@ -34,7 +34,10 @@ class Announcing:
     def write_delta_log(self, clients: Clients, view: TableView) -> Announced | None:
         """Return None if the table has no readers of Delta, or its log was checked a moment ago."""
         now = clients.now()
-        if "delta" not in self.spec.formats or not self.delta_log.is_due(view, now=now):
+        if "delta" not in self.spec.formats:
+            drop_delta_tags(clients.lake, view)
+            return None
+        if not self.delta_log.is_due(view, now=now):
             return None
         announced = announce_delta(clients.lake, clients.delta_logs, view)
         self.delta_log.record(view, announced, now=now)

@@ -154,10 +154,14 @@ class LogIsCurrent:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """Reader version 1 of Delta cannot represent the snapshot. The log keeps describing an older snapshot."""
+    """Reader version 1 of Delta cannot represent the snapshot. The log keeps describing an older snapshot.
+
+    `version` is the log's newest, if it is complete: it describes the newest snapshot that can be represented.
+    """
 
     snapshot_id: int
     reason: str
+    version: int | None = None
 
 
 LogWrite = BeginLog | ExtendLog | ReplaceLog
@@ -182,3 +186,13 @@ class LogFailed:
 
 Announced = LogWritten | LogIsCurrent | Withheld | LogFailed
 """The result of announcing a table's head to readers of Delta."""
+
+
+def log_after(log: DeltaLog | None, write: LogWrite) -> DeltaLog:
+    """Return what a log contains after a version was written to it."""
+    kept: tuple[LoggedFile, ...] = ()
+    if log is not None and isinstance(write, ExtendLog):
+        gone = {file.path for file in write.remove}
+        kept = tuple(file for file in log.files if file.path not in gone)
+    added = tuple(LoggedFile(file.path, file.size) for file in write.add)
+    return DeltaLog(write.version, write.metadata, write.snapshot_id, kept + added)

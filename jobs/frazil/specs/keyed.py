@@ -57,9 +57,6 @@ def keyed_problems(values: Values, metadata: MetadataColumns) -> Iterator[Proble
     if values.get(ROUTES) is not None:
         what = "routes are not supported with a write mode that follows keys"
         yield _problem(values.place_of(ROUTES), what, "write one spec per table, or write: append")
-    if "delta" in values[keys.FORMATS]:
-        what = f"{says}, rows are deleted by their position, which Frazil's Delta logs do not express"
-        yield _problem(values.place_of(keys.FORMATS), what, "write [iceberg]")
 
 
 def _identity_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ from values_of_tables import NOW, spec, topic
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.clients import Clients
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_property
-from frazil.materialize.readers.delta import CHECK_EVERY, DELTA_TAG
+from frazil.materialize.readers.delta import CHECK_EVERY, DELTA_TAG, NEXT_DELTA_TAG
 from frazil.materialize.run import TableRun
 from frazil.model.delta import DeltaLog, LoggedFile
 from frazil.model.errors import CatalogError, PausedError
@@ -177,3 +177,15 @@ def test_a_table_without_delta_never_opens_the_door(world: World) -> None:
 
     assert world.opened == []
     assert world.logs.versions == {}
+
+
+def test_the_tags_go_once_delta_is_no_format_of_the_table_any_more(world: World) -> None:
+    world.run().create()
+    world.lake.move_tags(world.view, put={NEXT_DELTA_TAG: world.view.head or 0})
+    before = dict(world.view.tags)
+
+    world.run(spec()).batch()
+
+    assert {DELTA_TAG, NEXT_DELTA_TAG} < before.keys()
+    assert world.view.tags.keys() == before.keys() - {DELTA_TAG, NEXT_DELTA_TAG}
+    assert world.log is not None

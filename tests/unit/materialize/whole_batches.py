@@ -6,7 +6,7 @@ import io
 import json
 import struct
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -31,7 +31,7 @@ from frazil.model.rewrites import RewriteTask, Rewritten
 from frazil.model.settings import RegistrySettings
 from frazil.model.spec import TableSpec
 from frazil.model.updates import UpdateTask
-from frazil.ports import TaskRunner
+from frazil.ports import DeltaLogs, TaskRunner
 from frazil.records import OptionalFields, Records
 from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
@@ -61,6 +61,7 @@ class World:
     parallelism: int = 1
     names: tuple[str, ...] = ("orders",)
     """Topics that have the same records."""
+    delta_logs: Callable[[], DeltaLogs] = lambda: cast(Any, None)
 
     def start(self) -> None: ...
 
@@ -112,7 +113,7 @@ class World:
             new_id=lambda: uuid.uuid4().hex,
             on_receipt=lambda receipt: None,
             observe=lambda when, step: None,
-            delta_logs=lambda: cast(Any, None),
+            delta_logs=self.delta_logs,
         )
         return TableRun(wanted, clients, writer="w")
 

@@ -346,12 +346,6 @@ CONTRADICTIONS = {
         "tables/a.yaml:4:9: routes: routes are not supported with a write mode that follows keys",
         "write one spec per table, or write: append",
     ),
-    "upsert with a Delta log": (
-        "topic: a\nwrite: upsert\nformats: [iceberg, delta]",
-        "tables/a.yaml:3:10: formats: with write: upsert, rows are deleted by their position, which Frazil's Delta logs"
-        " do not express",
-        "write [iceberg]",
-    ),
     "order of rows that are added": (
         "topic: a\norder_by: placed_at",
         "tables/a.yaml:2:11: order_by: no effect with write: append",

@@ -59,7 +59,6 @@ def test_each_shape_is_a_table_of_one_group(tmp_path: Path) -> None:
             spec(LOG, "{table: now, write: upsert, order_by: at}"),
             "shapes[1].order_by: a record without a value has no at",
         ),
-        (spec(LOG, NOW, more="formats: [iceberg, delta]"), "rows are deleted by their position"),
         (spec("{write: append}"), "shapes[0].table: required key is missing"),
         (spec(LOG, "{table: x, schema: y}"), "shapes[1].schema: unknown key"),
     ],

@@ -262,7 +262,7 @@ def _formats(judged: Judged) -> Iterator[SpecChange]:
     added = "the next run creates the Delta log"
     if judged.applied.prefix != judged.spec.metadata.prefix:
         added = "the Delta log is created once older files are compacted, because metadata.prefix renames columns"
-    gone = "the Delta log is no longer updated: delete the table's folder _delta_log/, and drop the tag frazil_delta"
+    gone = "the Delta log is no longer updated: delete the table's folder _delta_log/ once no reader needs it"
     yield judged.change("formats", Fate.APPLIED, added if "delta" in judged.spec.formats else gone)
 
 

@@ -10,10 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from frazil.delta.standing import next_version
+from frazil.delta.follow import snapshots_to_log
+from frazil.delta.standing import current_or_withheld, next_version
 from frazil.materialize.branches import ATTEMPTS
 from frazil.materialize.state import CHECKPOINT_TAG
-from frazil.model.delta import Announced, LogFailed, LogIsCurrent, LogWritten, Withheld
+from frazil.model.delta import (
+    Announced,
+    LogFailed,
+    LogIsCurrent,
+    LogWrite,
+    LogWritten,
+    Withheld,
+    log_after,
+)
 from frazil.model.errors import CommitError, CommitRejectedError, CommitUnknownError, FrazilError
 from frazil.model.snapshot import TableView
 from frazil.ports import DeltaLogs, Lake
@@ -51,7 +60,7 @@ class LogProgress:
         """Record the outcome of a check; after a failure the check stays due."""
         if isinstance(announced, LogFailed):
             return
-        if isinstance(announced, LogWritten | LogIsCurrent):
+        if announced is not None and announced.version is not None:
             self.version = announced.version
         self._checked, self._checked_at = (view.head, view.schema_json), now
 
@@ -87,16 +96,26 @@ def _brought_to_head(lake: Lake, logs: DeltaLogs, view: TableView) -> Announced 
     """
     log = logs.read(view.location)
     view = lake.load(view.identifier) or view
-    plan = next_version(view, log, logs)
-    match plan:
-        case None | LogIsCurrent() | Withheld():
-            _keep(lake, view, None if log is None else log.snapshot_id)
-            return plan
-        case write:
-            view = _held(lake, view, write.snapshot_id)
-            logs.write(view.location, write)
-            _keep(lake, view, write.snapshot_id)
-            return LogWritten(write.version, write.snapshot_id)
+    written: LogWritten | None = None
+    settled: LogIsCurrent | Withheld | None = None
+    for at in snapshots_to_log(view, log):
+        plan = next_version(at, log, logs)
+        if plan is None or isinstance(plan, LogIsCurrent | Withheld):
+            settled = plan
+            continue
+        view = view if written is None else lake.load(view.identifier) or view
+        _write(lake, logs, view, plan)
+        written, log = LogWritten(plan.version, plan.snapshot_id), log_after(log, plan)
+    if written is not None:
+        return written
+    _keep(lake, view, None if log is None else log.snapshot_id)
+    return current_or_withheld(view, settled) if isinstance(settled, LogIsCurrent) else settled
+
+
+def _write(lake: Lake, logs: DeltaLogs, view: TableView, write: LogWrite) -> None:
+    view = _held(lake, view, write.snapshot_id)
+    logs.write(view.location, write)
+    _keep(lake, view, write.snapshot_id)
 
 
 def _held(lake: Lake, view: TableView, snapshot_id: int) -> TableView:
@@ -130,3 +149,14 @@ def _move_tag(lake: Lake, view: TableView, snapshot_id: int | None) -> None:
             break
         except CommitRejectedError:
             view = lake.load(view.identifier) or view
+
+
+def drop_delta_tags(lake: Lake, view: TableView) -> None:
+    """Drop the tags of a table that is not offered as Delta any more. The next run repeats a failed attempt."""
+    drop = [name for name in (DELTA_TAG, NEXT_DELTA_TAG) if name in view.tags]
+    if not drop:
+        return
+    try:
+        lake.move_tags(view, put={}, drop=drop)
+    except (FrazilError, CommitRejectedError, CommitUnknownError) as problem:
+        LOG.warning("delta_tag_not_moved", extra={"table": view.identifier, "problem": str(problem)})

@@ -1,0 +1,55 @@
+"""The Delta log of a table that follows keys: it follows the snapshots in which no row is marked as deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from changelogs import Changelog
+from deltalake import DeltaTable
+
+from frazil.adapters.delta.log import DeltaRsLogs
+from frazil.delta.standing import log_standing
+from frazil.maintain import rewriting
+
+
+@pytest.fixture
+def changelog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Changelog]:
+    monkeypatch.setattr(rewriting, "WORTH_A_SNAPSHOT", 1)
+    made = Changelog.at(tmp_path, formats=("iceberg", "delta"))
+    made.world.delta_logs = lambda: logs_of(made)
+    yield made
+
+
+def logs_of(changelog: Changelog) -> DeltaRsLogs:
+    return DeltaRsLogs(changelog.world.lake.storage)
+
+
+def in_delta(changelog: Changelog) -> dict[str, int]:
+    table = DeltaTable(changelog.view.location.removeprefix("file://"))
+    rows = table.to_pyarrow_table(columns=["kafka_key", "kafka_offset"]).to_pylist()
+    assert len({row["kafka_key"] for row in rows}) == len(rows)
+    return {row["kafka_key"]: row["kafka_offset"] for row in rows}
+
+
+def test_the_log_waits_while_rows_are_marked_as_deleted_and_follows_their_rewriting(
+    changelog: Changelog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changelog.send(*((key, 1) for key in "abcd"))
+    changelog.catch_up()
+    first = dict(changelog.state)
+    with monkeypatch.context() as undone:
+        undone.setattr(rewriting, "NEVER", 0.0)
+        changelog.send(("a", 2), ("b", None))
+        changelog.catch_up()
+    waiting, seen = log_standing(changelog.view, logs_of(changelog)), in_delta(changelog)
+    changelog.send(("c", 3))
+    changelog.catch_up()
+    changelog.catch_up()
+
+    assert (waiting.state, waiting.version) == ("withheld", 0)
+    assert seen == first != changelog.state
+    assert log_standing(changelog.view, logs_of(changelog)).state == "current"
+    assert in_delta(changelog) == changelog.state
+    changelog.check()
