@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal as Number
 from pathlib import Path
@@ -12,9 +12,12 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
+from frazil.adapters.iceberg.rebuild_lake import RebuildLake
 from frazil.adapters.spark.application import RUNS_QUERIES
 from frazil.adapters.spark.runner import SparkRunner
+from frazil.adapters.spark.sql.comparable import except_all
 from frazil.adapters.spark.sql.session import SqlSession
+from frazil.adapters.spark.sql.types import spark_schema
 from frazil.model.columns import Column, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
 from frazil.model.errors import Misuse, QueryFailedError, SpecError, TransformHaltedError
 from frazil.model.settings import Settings
@@ -25,13 +28,14 @@ from frazil.transforms.in_spark import SparkQueries
 from frazil.transforms.preview import lines as preview_lines
 from frazil.transforms.preview import preview, problems
 from frazil.transforms.query import lineage
+from frazil.transforms.rebuild import Rebuild
 from frazil.transforms.run import Transformation
 from frazil.transforms.tables import TableRows
 from frazil.transforms.tested import compared
 from frazil.transforms.tested import lines as compared_lines
 from frazil.transforms.verify import Verified, verify
 from tests.sampling import examples, sampled
-from tests.table.transformed_orders import ORDERS, SQL, Orders, by_id, spec_of, written
+from tests.table.transformed_orders import ORDERS, SQL, Orders, by_id, compact, spec_of, written
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 """PySpark leaves the sockets of `collect` to the garbage collector."""
@@ -94,6 +98,7 @@ def test_each_type_of_a_table_comes_back_as_it_was(orders: Orders, session: SqlS
 
     made.batch()
 
+    assert verify(made).clean
     assert orders.view("lake.made").columns == columns
     assert sorted(orders.rows_of(), key=repr) == sorted([row, dict.fromkeys(row)], key=repr)
 
@@ -192,6 +197,18 @@ def test_a_function_of_frames_is_a_transformation(orders: Orders, session: SqlSe
     in_spark(orders, session, "", function="cleaning_orders:small", folder=str(tmp_path)).batch()
 
     assert orders.rows_of() == [{"id": 1}]
+
+
+def test_wide_rows_are_handed_over_in_smaller_batches(session: SqlSession) -> None:
+    wide = session.spark.range(0, 40, 1, 1).selectExpr("repeat('x', 2000000) AS text")
+    schema = spark_schema([Column("bytes", Scalar("long"))])
+
+    def sizes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (pa.record_batch([pa.array([each.nbytes])], names=["bytes"]) for each in batches)
+
+    found = [row.bytes for row in session.map_in_arrow(wide, sizes, schema).collect()]
+
+    assert len(found) == 3 and max(found) < 40 << 20
 
 
 def test_deleted_rows_are_not_read(orders: Orders, session: SqlSession) -> None:
@@ -321,6 +338,10 @@ def test_a_query_is_tested_with_files(orders: Orders, session: SqlSession, tmp_p
     assert list(compared_lines(found)) == ["columns: id, symbol, next", "expected  |  found", "4, D, 5   |"]
     (tmp_path / "out.csv").write_text("id,symbol,next\n1,A,2\n")
     assert compared(queries, spec_of(), {ORDERS: tmp_path / "in.jsonl"}, tmp_path / "out.csv").agree
+    (tmp_path / "null.csv").write_text("id,symbol,n\n1,null,2\n2,,2\n")
+    (tmp_path / "swapped.csv").write_text("id,symbol,next\n1,,3\n2,NULL,3\n")
+    found = compared(queries, spec_of(), {ORDERS: tmp_path / "null.csv"}, tmp_path / "swapped.csv")
+    assert (len(found.missing), len(found.unexpected)) == (2, 2), "null is not the text null"
     with pytest.raises(Misuse, match="there is no file"):
         compared(queries, spec_of(), {ORDERS: tmp_path / "none.csv"}, tmp_path / "out.csv")
     (tmp_path / "bad.csv").write_text("id,symbol,n\nx,A,2\n")
@@ -427,6 +448,38 @@ def test_groups_of_a_union_meet_their_stored_rows(orders: Orders, session: SqlSe
         made.batch()
 
     assert in_order(orders.rows_of()) == in_order(grouped_at_once(orders, session, sql))
+
+
+def test_groups_are_computed_again_with_the_joined_tables_as_they_met_them(orders: Orders, session: SqlSession) -> None:
+    orders.make("lake.titles", (Column("symbol", Scalar("string")), Column("title", Scalar("string"))))
+    sql = """
+    SELECT title, count(*) AS orders, avg(id) AS mean FROM orders JOIN titles USING (symbol) GROUP BY title
+    """
+    made = in_spark(orders, session, sql, joins=("lake.titles",))
+    for number, symbol in ((1, "s1"), (2, "s2")):
+        orders.put([{"symbol": symbol, "title": f"title {number}"}], "lake.titles")
+        orders.add(number, 6, 7)
+        made.batch()
+    rows = in_order(orders.rows_of())
+    compact(orders)
+
+    assert verify(made).clean
+    Rebuild(made, RebuildLake(orders.lake, ["lake.made"])).perform()
+
+    assert [(row["title"], row["orders"]) for row in rows] == [("title 1", 3), ("title 2", 2)]
+    assert in_order(orders.rows_of()) == rows
+
+
+def test_rows_are_taken_out_of_others_with_maps(session: SqlSession) -> None:
+    rows = session.spark.sql(
+        "SELECT map('b', 1, 'a', named_struct('m', map(1, x)).m[1]) AS m, x FROM VALUES (1), (1), (2) t(x)"
+    )
+    other = session.spark.sql("SELECT map('a', 1, 'b', 1) AS m, 1 AS x")
+
+    found = except_all(rows, other)
+
+    assert found.schema == rows.schema
+    assert sorted((row.x, row.m) for row in found.collect()) == [(1, {"a": 1, "b": 1}), (2, {"a": 2, "b": 1})]
 
 
 def test_each_table_of_a_joined_union_is_read(orders: Orders, session: SqlSession) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -21,13 +22,13 @@ from frazil.materialize.ingest.write import DataFileWriter
 from frazil.materialize.layout import TABLE_PROPERTIES
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.columns import Column, ColumnType, Decimal, Scalar
-from frazil.model.ingested import WrittenFile
+from frazil.model.ingested import DroppedFile, WrittenFile
 from frazil.model.queries import Operator
 from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.summary import EPOCH
+from frazil.model.summary import EPOCH, REWRITTEN_BY
 from frazil.model.transforms import TransformSpec
-from frazil.transforms.queries import Queries, Query
+from frazil.transforms.queries import Parts, Queries, Query
 from frazil.transforms.run import Transformation
 from frazil.transforms.tables import TableRows
 
@@ -104,6 +105,21 @@ def written(lake: IcebergLake, view: TableView, batches: Sequence[pa.RecordBatch
     return files.close()
 
 
+def compact(orders: Orders, identifier: str = ORDERS) -> None:
+    """Write all rows of a table into files of one, as maintenance does."""
+    view = orders.view(identifier)
+    old = orders.lake.stored_files(view)
+    files = written(orders.lake, view, _read(orders.lake, TableRows(view, old)).to_batches())
+    rows = sum(file.rows for file in files)
+    orders.lake.rewrite(
+        view,
+        files=files,
+        dropped=[DroppedFile(each.path, tuple(d.path for d in each.deletes)) for each in old],
+        summary={REWRITTEN_BY: "w"},
+        figures={"added-records": rows},
+    )
+
+
 def by_id(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["id"])
 
@@ -125,10 +141,18 @@ class DuckQueries:
         return Query(tuple(Column(f.name, _type_of(f.type)) for f in empty.schema), Operator("Project", ()), {})
 
     def write(
-        self, spec: TransformSpec, query: Query, tables: Sequence[TableRows], target: TableView, *, prefix: str
+        self, spec: TransformSpec, query: Query, parts: Parts, target: TableView, *, prefix: str
     ) -> Sequence[WrittenFile]:
         del query, prefix
-        return written(self.lake, target, self.run(spec, tables).to_batches())
+        rows = pa.concat_tables([self.run(spec, tables) for tables in parts])
+        return written(self.lake, target, rows.to_batches())
+
+    def differences(self, spec: TransformSpec, query: Query, parts: Parts, target: TableRows) -> tuple[int, int]:
+        del query
+        found = (self.run(spec, tables).to_pylist() for tables in parts)
+        expected = Counter(repr(row) for rows in found for row in rows)
+        there = Counter(repr(row) for row in _read(self.lake, target).to_pylist())
+        return (expected - there).total(), (there - expected).total()
 
 
 def _type_of(kind: pa.DataType) -> ColumnType:
@@ -140,4 +164,14 @@ def _type_of(kind: pa.DataType) -> ColumnType:
 def _read(lake: IcebergLake, rows: TableRows) -> pa.Table:
     schema = arrow_schema(rows.columns)
     files = TableFiles(write_target(rows.view), lake.storage, [rows.files], schema)
-    return pa.Table.from_batches(files([pa.record_batch({"id": [0]})]), schema)
+    found = pa.Table.from_batches(files([pa.record_batch({"id": [0]})]), schema)
+    if not rows.less:
+        return found
+    left = Counter(repr(row) for row in _read(lake, TableRows(rows.view, rows.less)).to_pylist())
+    kept = []
+    for row in found.to_pylist():
+        if left[repr(row)]:
+            left[repr(row)] -= 1
+        else:
+            kept.append(row)
+    return pa.Table.from_pylist(kept, schema)

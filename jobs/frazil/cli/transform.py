@@ -39,6 +39,9 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="A transformation, by 
 Input = Annotated[Path, typer.Option("--input", metavar="FILE", help="Rows of the followed table.")]
 Expect = Annotated[Path, typer.Option("--expect", metavar="FILE", help="The rows that the query must give.")]
 Join = Annotated[list[str] | None, typer.Option("--join", metavar="TABLE=FILE", help="Rows of a table of `joins`.")]
+NewestJoins = Annotated[
+    bool, typer.Option("--newest-joins", help="Read joined tables at their newest snapshots, for all rows.")
+]
 Once = Annotated[bool, typer.Option("--once", help="Stop after reading what the tables have at the start.")]
 Every = Annotated[
     str | None,
@@ -90,6 +93,7 @@ def run(
 
 def rebuild(
     name: Name,
+    newest_joins: NewestJoins = False,
     spark_master: SparkMaster = None,
     spark_environment: SparkEnvironment = None,
     config: Config = DEFAULT_CONFIG,
@@ -97,7 +101,8 @@ def rebuild(
     """Compute all rows of a transformation again, and replace its table's.
 
     Use it after the query has changed, or if the transformation has halted. Readers see the table as it was until all
-    rows are there; then one commit replaces rows, columns and partitioning. If it is interrupted, run it again.
+    rows are there; then one commit replaces rows, columns and partitioning. If it is interrupted, run it again. Rows
+    meet joined tables at the snapshots that they met in their batches, unless --newest-joins is given.
     """
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.adapters.iceberg.rebuild_lake import RebuildLake  # noqa: PLC0415
@@ -106,7 +111,7 @@ def rebuild(
     with opened(config, [name], cluster_on(spark_master, spark_environment)) as (made,):
         lake = made.lake
         assert isinstance(lake, IcebergLake)  # noqa: S101 - narrows the type: it was opened here
-        _announce(Rebuild(made, RebuildLake(lake, [made.spec.identifier])).perform())
+        _announce(Rebuild(made, RebuildLake(lake, [made.spec.identifier]), newest_joins).perform())
 
 
 def test(name: Name, given: Input, expect: Expect, join: Join = None, config: Config = DEFAULT_CONFIG) -> None:

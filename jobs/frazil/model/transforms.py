@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from frazil.model.join_history import Boundary, JoinHistory
 from frazil.model.snapshot import Snapshot, TableView
 
 TRANSFORM_TAG = "frazil_transform_"
@@ -76,12 +77,17 @@ class Position:
     def __str__(self) -> str:
         return f"epoch {self.epoch}, snapshot {self.snapshot_id}"
 
+    @property
+    def boundary(self) -> Boundary:
+        return Boundary(self.epoch, self.snapshot_id)
+
 
 @dataclass(frozen=True, slots=True)
 class TransformState:
     """What a snapshot of a transformation's table records. A table that is just created has no position.
 
-    `joined` are the snapshots of the other tables that the batch read.
+    `joined` are the snapshots of the other tables that the batch read, and `met` those that all batches did, which are
+    not in the summary.
     """
 
     name: str
@@ -89,6 +95,7 @@ class TransformState:
     position: Position | None = None
     joined: Mapping[str, int] = field(default_factory=dict)
     batch_id: str = ""
+    met: JoinHistory = field(default_factory=JoinHistory, compare=False)
 
     def summary(self) -> dict[str, str]:
         said = {TRANSFORM: self.name, DEFINITION: self.definition, BATCH_ID: self.batch_id}

@@ -30,7 +30,7 @@ A_TABLE = Scalar("a table", parse_table)
 FROM = Key("from", A_TABLE, "The table that is followed, as `table` or `database.table`: one of `write: append`.",
            Required())  # fmt: skip
 JOINS = Key("joins", ListOf(A_TABLE, at_least_one=True),
-            "Other tables that the SQL reads; each batch sees their newest snapshots.",
+            "Other tables that the SQL reads; each batch sees their newest snapshots, and a rebuild those that it saw.",
             Derived("none"))  # fmt: skip
 SQL = Key("sql", TEXT, "The rows to write, as a query in Spark's SQL. Tables have their names without the database.",
           Derived("none: either sql or python is given"))  # fmt: skip

@@ -63,7 +63,8 @@ def publish(lake: Lake, view: TableView, change: BatchChange, state: TransformSt
     change, ContendedError and CatalogError.
     """
     assert view.head is not None  # noqa: S101 - a table is created with a snapshot
-    staged = stage_on_branch(lake, view, base=view.head, names=names, change=change, summary=state.summary())
+    summary, document = state.summary(), document_of(state)
+    staged = stage_on_branch(lake, view, base=view.head, names=names, change=change, summary=summary, document=document)
     reason: Exception = OvertakenError()
     for _ in range(ATTEMPTS):
         view = loaded(lake, view.identifier)
@@ -81,6 +82,11 @@ def publish(lake: Lake, view: TableView, change: BatchChange, state: TransformSt
     if view.head == staged.snapshot_id:
         return staged.snapshot_id
     raise given_up(view.identifier, "publish", reason) from reason
+
+
+def document_of(state: TransformState) -> bytes:
+    """Return what a snapshot with the state has beside its summary."""
+    return state.met.document() if state.met.stretches else b""
 
 
 def stage_branches(view: TableView) -> list[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from frazil.adapters.spark.sql.comparable import without_maps
 from frazil.adapters.spark.sql.merge import grouped, merged
 from frazil.adapters.spark.sql.plans import analyzed, columns_read, optimized_text
 from frazil.adapters.spark.sql.rows import FILE, POSITION, FilesOf, Merged, MergedFilesOf, StoredRows, TableFiles
@@ -25,7 +27,7 @@ from frazil.model.transforms import TransformSpec
 from frazil.ports import Lake
 from frazil.transforms.aggregates import keyed_of
 from frazil.transforms.function import function_of
-from frazil.transforms.queries import MergedGroups, Query
+from frazil.transforms.queries import MergedGroups, Parts, Query
 from frazil.transforms.query import refusals
 from frazil.transforms.tables import TableRows
 
@@ -58,9 +60,9 @@ class SparkQueries:
         return Query(columns, plan, columns_read(frame), keyed, optimized_text(frame))
 
     def write(
-        self, spec: TransformSpec, query: Query, tables: Sequence[TableRows], target: TableView, *, prefix: str
+        self, spec: TransformSpec, query: Query, parts: Parts, target: TableView, *, prefix: str
     ) -> list[WrittenFile]:
-        frame = self._over_rows(spec, query, tables)
+        frame = _together([self._over_rows(spec, query, tables) for tables in parts])
         found = self.session.run(frame, self._files_of(spec, target, prefix), name=f"transform {spec.name}")
         return [file for written in found for file in written]
 
@@ -68,7 +70,7 @@ class SparkQueries:
         self,
         spec: TransformSpec,
         query: Query,
-        tables: Sequence[TableRows],
+        parts: Parts,
         target: TableView,
         stored: Sequence[StoredFile],
         *,
@@ -81,7 +83,7 @@ class SparkQueries:
         shares = session.shares(stored)
         there = TableFiles(write_target(target), self.lake.storage, shares, arrow_schema(kept))
         old = session.stored(kept, StoredRows(there)) if stored else None
-        new = grouped(session, self._over_rows(spec, query, tables), keyed)
+        new = self._groups(spec, query, keyed, parts)
         frame = merged(session, new, old, keyed, _types(target))
         files = MergedFilesOf(self._files_of(spec, target, prefix))
         found: list[Merged] = session.run(frame, files, name=f"transform {spec.name}")
@@ -92,19 +94,24 @@ class SparkQueries:
             np.concatenate([each.position for each in found] or [np.empty(0, np.int64)]),
         )
 
-    def differences(
-        self, spec: TransformSpec, query: Query, tables: Sequence[TableRows], target: TableRows
-    ) -> tuple[int, int]:
-        expected = self._over_rows(spec, query, tables)
-        if query.keyed is not None:  # as a batch computes averages, and with what they are made of
-            groups = grouped(self.session, expected, query.keyed)
+    def differences(self, spec: TransformSpec, query: Query, parts: Parts, target: TableRows) -> tuple[int, int]:
+        if query.keyed is None:
+            expected = _together([self._over_rows(spec, query, tables) for tables in parts])
+        else:  # as a batch computes averages, and with what they are made of
+            groups = self._groups(spec, query, query.keyed, parts)
             expected = merged(self.session, groups, None, query.keyed, _types(target.view)).drop(FILE, POSITION)
         names = frozenset(expected.columns)
         there = target.frame(self.session, self.lake, names).select(*map(quoted, expected.columns))
         name = f"verify {spec.name}"
+        expected, there = without_maps(expected), without_maps(there)
         both = [(expected, there), (there, expected)]
         lacks, beyond = (self.session.counted(one.exceptAll(other), name=name) for one, other in both)
         return lacks, beyond
+
+    def _groups(self, spec: TransformSpec, query: Query, keyed: Keyed, parts: Parts) -> Any:
+        """Return the groups of each part: a group may be in several."""
+        frames = (self._over_rows(spec, query, tables) for tables in parts)
+        return _together([grouped(self.session, each, keyed) for each in frames])
 
     def _over_rows(self, spec: TransformSpec, query: Query, tables: Sequence[TableRows]) -> Any:
         needed = {each.name: query.needed.get(each.name, frozenset()) for each in tables}
@@ -113,6 +120,10 @@ class SparkQueries:
 
     def _files_of(self, spec: TransformSpec, target: TableView, prefix: str) -> FilesOf:
         return FilesOf(write_target(target), self.lake.storage, prefix, spec.target_file_bytes)
+
+
+def _together(frames: Sequence[Any]) -> Any:
+    return reduce(lambda one, other: one.unionByName(other), frames)
 
 
 def _types(target: TableView) -> dict[str, str]:

@@ -44,6 +44,10 @@ class MergedGroups:
     position: npt.NDArray[np.int64]
 
 
+Parts = Sequence[Sequence[TableRows]]
+"""The tables of a query, at one time or at several: its rows are those over each."""
+
+
 class Queries(Protocol):
     """Analyzes queries and runs them. The first of the tables is the followed one."""
 
@@ -55,7 +59,7 @@ class Queries(Protocol):
         ...
 
     def write(
-        self, spec: TransformSpec, query: Query, tables: Sequence[TableRows], target: TableView, *, prefix: str
+        self, spec: TransformSpec, query: Query, parts: Parts, target: TableView, *, prefix: str
     ) -> Sequence[WrittenFile]:
         """Write the rows of the query to new data files of the target, whose names begin with `prefix`.
 
@@ -67,7 +71,7 @@ class Queries(Protocol):
         self,
         spec: TransformSpec,
         query: Query,
-        tables: Sequence[TableRows],
+        parts: Parts,
         target: TableView,
         stored: Sequence[StoredFile],
         *,
@@ -79,10 +83,8 @@ class Queries(Protocol):
         """
         ...
 
-    def differences(
-        self, spec: TransformSpec, query: Query, tables: Sequence[TableRows], target: TableRows
-    ) -> tuple[int, int]:
-        """Return how many rows of the query over these tables the target lacks, and how many it has beyond them.
+    def differences(self, spec: TransformSpec, query: Query, parts: Parts, target: TableRows) -> tuple[int, int]:
+        """Return how many rows of the query over these parts the target lacks, and how many it has beyond them.
 
         Raises as `write`.
         """

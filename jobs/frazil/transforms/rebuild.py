@@ -8,23 +8,30 @@ from dataclasses import dataclass
 
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, branch_names, given_up
 from frazil.materialize.state import CHECKPOINT_TAG
-from frazil.model.errors import CommitError, CommitUnknownError, ContendedError
+from frazil.model.errors import CommitError, CommitUnknownError, ContendedError, TransformHaltedError
+from frazil.model.join_history import JoinHistory
 from frazil.model.snapshot import TableView
-from frazil.model.transforms import TransformState, transform_state
+from frazil.model.transforms import Position, TransformSpec, TransformState, transform_state
 from frazil.ports import RebuildLake
-from frazil.transforms.commit import OvertakenError, create, keep_from, loaded, publish
+from frazil.transforms.commit import OvertakenError, create, document_of, keep_from, loaded, publish
+from frazil.transforms.joins import NEWEST, history_of, joined_before, with_joins_of
 from frazil.transforms.run import Transformation, Transformed
-from frazil.transforms.unread import owned_by, unread
+from frazil.transforms.tables import TableRows
+from frazil.transforms.unread import Unread, owned_by, unread
 
 LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """Rebuilds the table of a transformation. `built` is the lake in which the new table is a branch of the old one."""
+    """Rebuilds the table of a transformation. `built` is the lake in which the new table is a branch of the old one.
+
+    Rows meet joined tables at the snapshots that they met before, or with `newest_joins` all at the newest ones.
+    """
 
     made: Transformation
     built: RebuildLake
+    newest_joins: bool = False
 
     def perform(self) -> Transformed:
         """Replace rows, columns and layout by those of the present query. Readers see the old ones until then.
@@ -40,25 +47,35 @@ class Rebuild:
             done = made.batch()
             assert done is not None  # noqa: S101 - the first batch has a position to publish
             return done
-        owned_by(there, spec)
+        position, before = owned_by(there, spec).position, JoinHistory()
         source = made.followed()
         news = unread(source, spec, None)
+        parts: list[list[TableRows]] = []
+        if spec.joins and not self.newest_joins:
+            before = history_of(there, spec)
+        if position is not None and (before.stretches or before.since):
+            news = _continued(source, spec, position)
+            parts = joined_before(lake, spec, source, made.joined(), before)
         keep_from(lake, source, spec, news.position)
-        tables, joined = made.tables(source, news)
+        tables, joined = made.tables(source, news, before.last)
+        met = made.met(with_joins_of(before, joined), source, news, tables, joined)
+        parts.append(tables)
         query = made.queries().check(spec, tables)
-        state = TransformState(spec.name, made.definition(), news.position, joined, made.new_id())
+        state = TransformState(spec.name, made.definition(), news.position, joined, made.new_id(), met)
         self.built.discard(spec.identifier)
         branch = create(self.built, spec, query.columns, TransformState(spec.name, state.definition))
-        change = made.change(query, tables, branch, ())
+        change = made.change(query, parts, branch, ())
         try:
             publish(self.built, branch, change, state, names=branch_names(STAGE_PREFIX, state.batch_id))
         except OvertakenError as other:
             raise _other_rebuild(spec.identifier) from other
         snapshot_id = self._replaced(state)
         keep_from(lake, loaded(lake, spec.source), spec, news.position)
+        made.keep_joined(met, history_of(there, spec))
         rows = sum(file.rows for file in change.files)
         LOG.info("transform_rebuilt", extra={"transform": spec.name, "table": spec.identifier, "rows": rows})
-        return Transformed(spec, tables[0].rows, rows, state, snapshot_id, made.clock() - begun)
+        read = sum(each[0].rows for each in parts)
+        return Transformed(spec, read, rows, state, snapshot_id, made.clock() - begun)
 
     def _replaced(self, state: TransformState) -> int:
         """Make what was built the table. A batch of a driver that is first is replaced as well."""
@@ -73,7 +90,13 @@ class Rebuild:
             try:
                 with suppress(CommitUnknownError):
                     self.built.replace(
-                        here, built, tags=(CHECKPOINT_TAG,), summary=state.summary(), document=b"", put={}, remove=()
+                        here,
+                        built,
+                        tags=(CHECKPOINT_TAG,),
+                        summary=state.summary(),
+                        document=document_of(state),
+                        put={},
+                        remove=(),
                     )
             except CommitError as failed:
                 reason = failed
@@ -81,6 +104,17 @@ class Rebuild:
         if found is None:
             raise given_up(identifier, "replace the table with what was built", reason) from reason
         return found
+
+
+def _continued(source: TableView, spec: TransformSpec, position: Position) -> Unread:
+    """Return what was added after the position, which the table must have in its history.
+
+    Raises TransformHaltedError if not: which rows met which snapshots of joined tables is then unknown.
+    """
+    try:
+        return unread(source, spec, position)
+    except TransformHaltedError as halted:
+        raise TransformHaltedError(halted.what, hint=NEWEST.format(name=spec.name)) from halted
 
 
 def _batch_in(view: TableView, state: TransformState) -> int | None:

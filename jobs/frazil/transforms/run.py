@@ -12,6 +12,7 @@ from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, branch_names
 from frazil.materialize.schema.compare import compare
 from frazil.model.columns import Column
 from frazil.model.errors import CommitRejectedError, ContendedError, Misuse, TransformHaltedError
+from frazil.model.join_history import JoinHistory
 from frazil.model.probe import StoredFile
 from frazil.model.snapshot import TableView
 from frazil.model.transforms import TransformSpec, TransformState
@@ -19,10 +20,11 @@ from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
 from frazil.transforms.commit import OvertakenError, appended, ensure, keep_from, loaded, publish
 from frazil.transforms.function import code_of
-from frazil.transforms.queries import Queries, Query
+from frazil.transforms.joins import extended, heads, history_of, keep, read_at
+from frazil.transforms.queries import Parts, Queries, Query
 from frazil.transforms.ranges import key_ranges
 from frazil.transforms.replaced import replaced_groups
-from frazil.transforms.tables import TableRows, all_rows, heads, unread_rows
+from frazil.transforms.tables import TableRows, unread_rows
 from frazil.transforms.unread import Unread, current_state, unread
 
 LOG = logging.getLogger(__name__)
@@ -74,12 +76,15 @@ class Transformation:
         keep_from(self.lake, source, spec, before or news.position)
         if news.position == before:
             return None
-        tables, joined = self.tables(source, news)
+        history = JoinHistory() if target is None else history_of(target, spec)
+        tables, joined = self.tables(source, news, history.last)
+        met = self.met(history, source, news, tables, joined)
         target, change = self._change(target, tables, definition)
-        after = TransformState(spec.name, definition, news.position, joined, self.new_id())
+        after = TransformState(spec.name, definition, news.position, joined, self.new_id(), met)
         names = branch_names(STAGE_PREFIX, after.batch_id)
         snapshot_id = publish(self.lake, target, change, after, names=names)
         keep_from(self.lake, loaded(self.lake, spec.source), spec, news.position)
+        self.keep_joined(met)
         rows = sum(file.rows for file in change.files)
         done = Transformed(spec, tables[0].rows, rows, after, snapshot_id, self.clock() - begun)
         LOG.info("transformed", extra=_log_fields(done))
@@ -92,10 +97,43 @@ class Transformation:
     def followed(self) -> TableView:
         return self._table(self.spec.source, "from")
 
-    def tables(self, source: TableView, news: Unread) -> tuple[list[TableRows], Mapping[str, int]]:
-        """Return the rows to read of each table, the followed one first, and the snapshots of the joined ones."""
-        joined = [all_rows(self.lake, self._table(each, "joins")) for each in self.spec.joins]
-        return [unread_rows(self.lake, source, news), *joined], heads(joined)
+    def tables(
+        self, source: TableView, news: Unread, last: Mapping[str, int] | None = None
+    ) -> tuple[list[TableRows], Mapping[str, int]]:
+        """Return the rows to read of each table, the followed one first, and the snapshots of the joined ones.
+
+        `last` are those that the last batch met.
+        """
+        views = self.joined()
+        joined = heads([*views.values()], last or {})
+        others = [read_at(self.lake, view, joined[name]) for name, view in views.items() if name in joined]
+        return [unread_rows(self.lake, source, news), *others], joined
+
+    def joined(self) -> Mapping[str, TableView]:
+        return {each: self._table(each, "joins") for each in self.spec.joins}
+
+    def met(
+        self,
+        history: JoinHistory,
+        source: TableView,
+        news: Unread,
+        tables: Sequence[TableRows],
+        joined: Mapping[str, int],
+    ) -> JoinHistory:
+        """Return the history after a batch, whose snapshots are kept from now on with those before."""
+        if not joined:
+            return JoinHistory()
+        met = extended(history, news.position, joined, rows=tables[0].rows)
+        keep(self.lake, self.spec, [source, *(each.view for each in tables[1:])], history, met)
+        return met
+
+    def keep_joined(self, met: JoinHistory, before: JoinHistory | None = None) -> None:
+        """Keep the snapshots that a rebuild needs, and no longer others, also of tables that were joined before."""
+        earlier = JoinHistory() if before is None else before
+        names = {**dict.fromkeys(earlier.snapshots_of(self.spec.source)), **dict.fromkeys(self.spec.joins)}
+        if self.spec.joins or earlier.stretches:
+            views = (self.lake.load(each) for each in {self.spec.source: None, **names})
+            keep(self.lake, self.spec, [view for view in views if view is not None], met)
 
     def _table(self, identifier: str, key: str) -> TableView:
         view = self.lake.load(identifier)
@@ -110,28 +148,27 @@ class Transformation:
         self, target: TableView | None, tables: Sequence[TableRows], definition: str
     ) -> tuple[TableView, BatchChange]:
         """Return the table, made or with added columns if it needs them, and what the batch changes in it."""
-        if target is not None and not tables[0].rows:
+        if target is not None and not tables[0].files:
             return target, appended(())
         query = self.queries().check(self.spec, tables)
         if target is None:
             target = ensure(self.lake, self.spec, query.columns, TransformState(self.spec.name, definition))
         target = self._with_columns(target, query.columns)
         stored = stored_files(target, key_ranges(query.plan, tables[0], target)) if query.keyed else ()
-        return target, self.change(query, tables, target, stored)
+        return target, self.change(query, [tables], target, stored)
 
-    def change(
-        self, query: Query, tables: Sequence[TableRows], target: TableView, stored: Sequence[StoredFile]
-    ) -> BatchChange:
-        """Write the rows of a query over these tables. Groups are merged with those in the files `stored`.
+    def change(self, query: Query, parts: Parts, target: TableView, stored: Sequence[StoredFile]) -> BatchChange:
+        """Write the rows of a query over these parts. Groups are merged with those in the files `stored`.
 
         Raises as `Queries.write`.
         """
         prefix = f"{self.spec.name}-{self.new_id()}"
-        if not tables[0].rows:
+        parts = [tables for tables in parts if tables[0].files]
+        if not parts:
             return appended(())
         if query.keyed is None:
-            return appended(self.queries().write(self.spec, query, tables, target, prefix=prefix))
-        groups = self.queries().merge(self.spec, query, tables, target, stored, prefix=prefix)
+            return appended(self.queries().write(self.spec, query, parts, target, prefix=prefix))
+        groups = self.queries().merge(self.spec, query, parts, target, stored, prefix=prefix)
         return replaced_groups(target, self.lake.storage, groups)
 
     def _with_columns(self, target: TableView, wanted: tuple[Column, ...]) -> TableView:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from frazil.adapters.spark.sql.comparable import except_all
 from frazil.adapters.spark.sql.rows import TableFiles
 from frazil.adapters.spark.sql.session import SqlSession
 from frazil.adapters.spark.sql.types import NoSparkTypeError, arrow_schema, spark_schema
 from frazil.materialize.ingest.distribute import write_target
+from frazil.model.changed_rows import RowsOfFile, changed
 from frazil.model.columns import Column
 from frazil.model.ingested import WrittenFile
 from frazil.model.probe import StoredFile
@@ -20,11 +22,15 @@ from frazil.transforms.unread import Unread
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """Rows of a table: those of some of its data files. `written` are these files with their statistics, if known."""
+    """Rows of a table: those of some of its data files. `written` are these files with their statistics, if known.
+
+    Each row of `less` is taken out of them once: they were written again in other files.
+    """
 
     view: TableView
-    files: Sequence[StoredFile]
+    files: Sequence[RowsOfFile]
     written: Sequence[WrittenFile] = ()
+    less: Sequence[RowsOfFile] = ()
 
     @property
     def name(self) -> str:
@@ -33,7 +39,7 @@ class TableRows:
 
     @property
     def rows(self) -> int:
-        return sum(file.rows for file in self.files)
+        return sum(file.rows for file in self.files) - sum(file.rows for file in self.less)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -48,8 +54,15 @@ class TableRows:
         """Return the rows with all columns; those that are not `needed` are null, and are not read."""
         names = needed or frozenset({self.columns[0].name})
         read = [column for column in self.columns if column.name in names]
-        files = TableFiles(write_target(self.view), lake.storage, session.shares(self.files), arrow_schema(read))
-        return session.frame(self.columns, files, sorted(names))
+        if self.less and not needed:
+            read = list(self.columns)
+
+        def rows_of(files: Sequence[RowsOfFile]) -> Any:
+            shares = session.shares(files)
+            found = TableFiles(write_target(self.view), lake.storage, shares, arrow_schema(read))
+            return session.frame(self.columns, found, [column.name for column in read])
+
+        return except_all(rows_of(self.files), rows_of(self.less)) if self.less else rows_of(self.files)
 
 
 def _is_readable(column: Column) -> bool:
@@ -72,6 +85,13 @@ def all_rows(lake: Lake, view: TableView) -> TableRows:
     return TableRows(view, lake.stored_files(view))
 
 
-def heads(tables: Sequence[TableRows]) -> Mapping[str, int]:
-    """Return the snapshots of tables that are read whole."""
-    return {each.view.identifier: each.view.head for each in tables if each.view.head is not None}
+def rows_between(lake: Lake, view: TableView, after: int | None, upto: int) -> TableRows:
+    """Return the rows that a table to which rows are added got after one snapshot and up to another one.
+
+    Both must be there. With None, all rows up to the second.
+    """
+    now = lake.stored_files(replace(view, head=upto))
+    if after is None:
+        return TableRows(view, now)
+    added, removed = changed(lake.stored_files(replace(view, head=after)), now)
+    return TableRows(view, added, less=removed)

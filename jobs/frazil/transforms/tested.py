@@ -16,12 +16,13 @@ from frazil.model.transforms import TransformSpec
 from frazil.transforms.in_spark import SparkQueries, query_over
 from frazil.transforms.tables import TableRows
 
-Row = tuple[str, ...]
+Row = tuple[str | None, ...]
+"""The values of a row as text; None for null."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The rows of a query beside those expected, as text: those that only one of the two has."""
+    """The rows of a query beside those expected: those that only one of the two has."""
 
     columns: tuple[str, ...]
     rows: int
@@ -45,8 +46,8 @@ def compared(queries: SparkQueries, spec: TransformSpec, files: Mapping[str, Pat
     return Compared(
         tuple(made.columns),
         found.total(),
-        tuple(sorted((there - found).elements())),
-        tuple(sorted((found - there).elements())),
+        tuple(sorted((there - found).elements(), key=_text)),
+        tuple(sorted((found - there).elements(), key=_text)),
     )
 
 
@@ -56,7 +57,7 @@ def _frame(queries: SparkQueries, table: str, file: Path) -> Any:
 
 
 def _counted(frame: Any) -> Counter[Row]:
-    return Counter(tuple("null" if value is None else str(value) for value in row) for row in frame.collect())
+    return Counter(tuple(None if value is None else str(value) for value in row) for row in frame.collect())
 
 
 def lines(found: Compared) -> Iterator[str]:
@@ -73,5 +74,5 @@ def lines(found: Compared) -> Iterator[str]:
         yield f"{expected:<{width}}  |  {there}".rstrip()
 
 
-def _text(row: Sequence[str]) -> str:
-    return ", ".join(row)
+def _text(row: Sequence[str | None]) -> str:
+    return ", ".join('"null"' if each == "null" else "null" if each is None else each for each in row)

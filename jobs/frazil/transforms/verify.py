@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from frazil.model.errors import Misuse, TransformHaltedError
 from frazil.model.transforms import Position, TransformSpec
+from frazil.transforms.joins import history_of, joined_before
 from frazil.transforms.run import Transformation
 from frazil.transforms.tables import all_rows
 from frazil.transforms.unread import current_state
@@ -29,16 +30,10 @@ class Verified:
 def verify(made: Transformation) -> Verified:
     """Compute the query over the followed table as it was at the position, and compare the rows with those stored.
 
-    Raises Misuse for a table that does not exist or a query with joins, TransformHaltedError if the position's
-    snapshot is gone, and what a batch raises.
+    Rows meet joined tables at the snapshots that they met in their batches. Raises Misuse for a table that does not
+    exist, TransformHaltedError if a snapshot is gone, and what a batch raises.
     """
     spec = made.spec
-    if spec.joins:
-        raise Misuse(
-            f"{spec.name} joins {', '.join(spec.joins)}, and each row met them as they were in its batch: this release"
-            " cannot compute that again",
-            hint=f"`frazil transform rebuild {spec.name}` computes all rows with the present ones",
-        )
     target = made.lake.load(spec.identifier)
     if target is None:
         raise Misuse(
@@ -53,8 +48,11 @@ def verify(made: Transformation) -> Verified:
             f"{spec.identifier}: {source.identifier} does not have the snapshot that was read last: {position}",
             hint=f"run `frazil transform rebuild {spec.name}`, which computes all rows again",
         )
-    tables = [all_rows(made.lake, replace(source, head=position.snapshot_id))]
+    if spec.joins:
+        parts = joined_before(made.lake, spec, source, made.joined(), history_of(target, spec))
+    else:
+        parts = [[all_rows(made.lake, replace(source, head=position.snapshot_id))]]
     stored = all_rows(made.lake, target)
-    query = made.queries().check(spec, tables)
-    lacks, beyond = made.queries().differences(spec, query, tables, stored)
+    query = made.queries().check(spec, parts[0])
+    lacks, beyond = made.queries().differences(spec, query, parts, stored)
     return Verified(spec, position, target.snapshots[target.head].live_rows if target.head else 0, lacks, beyond)

@@ -62,6 +62,10 @@ class WholeRows:
         """Yield the rows of a file that are not at these ascending positions."""
         yield from self._as_written(rows_without(self.io, path, deleted, self.schema, self.mapping), self.schema)
 
+    def read_only(self, path: str, positions: Positions) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file that are at these ascending positions."""
+        yield from self._as_written(rows_at(self.io, path, positions, self.schema, self.mapping), self.schema)
+
     def _as_written(self, rows: Iterator[pa.RecordBatch], projection: Schema) -> Iterator[pa.RecordBatch]:
         types = schema_to_pyarrow(projection)
         with reading(self.identifier):

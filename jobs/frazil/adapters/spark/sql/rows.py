@@ -20,6 +20,7 @@ from frazil.adapters.iceberg.whole_rows import WholeRows
 from frazil.adapters.spark.worker import trim
 from frazil.formats.arrow import project
 from frazil.materialize.ingest.write import DataFileWriter
+from frazil.model.changed_rows import RowsOfFile
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import WriteTarget, WrittenFile
 from frazil.model.probe import StoredFile
@@ -34,7 +35,7 @@ class TableFiles:
 
     target: WriteTarget
     storage: Mapping[str, SettingValue]
-    shares: Sequence[Sequence[StoredFile]]
+    shares: Sequence[Sequence[RowsOfFile]]
     schema: pa.Schema
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -50,11 +51,18 @@ class TableFiles:
         whole = WholeRows.of(self.target, self.storage)
         return replace(whole, schema=whole.schema.select(*self.schema.names))
 
-    def _rows(self, files: Sequence[StoredFile]) -> Iterator[pa.RecordBatch]:
+    def _rows(self, files: Sequence[RowsOfFile]) -> Iterator[pa.RecordBatch]:
         source = self.source
         for file in files:
-            for rows in source.read_without(file.path, source.deleted_in(file)):
+            for rows in _live(source, file):
                 yield as_spark_has_it(rows, self.schema)
+
+
+def _live(source: WholeRows, file: RowsOfFile) -> Iterator[pa.RecordBatch]:
+    if isinstance(file, StoredFile):
+        return source.read_without(file.path, source.deleted_in(file))
+    lost = np.setdiff1d(source.deleted_in(file.later), source.deleted_in(file.file), assume_unique=True)
+    return source.read_only(file.file.path, lost)
 
 
 @dataclass(frozen=True, slots=True)

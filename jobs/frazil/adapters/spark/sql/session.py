@@ -10,7 +10,7 @@ import logging
 import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -19,11 +19,13 @@ from frazil.adapters.spark.runner import SparkRunner, TaskFailedError
 from frazil.adapters.spark.sql.rows import FILE, POSITION, FilesOf, MergedFilesOf, StoredRows, TableFiles
 from frazil.adapters.spark.sql.types import spark_schema
 from frazil.materialize.even_shares import even_shares
+from frazil.model.changed_rows import LostRows
 from frazil.model.columns import Column, Scalar
 from frazil.model.errors import FrazilError, QueryFailedError
 from frazil.model.ingested import ATTEMPTS_OF_A_TASK
 from frazil.model.probe import StoredFile
 
+File = TypeVar("File", StoredFile, StoredFile | LostRows)
 MapInArrow = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 ROWS_OF_A_TASK = 250_000
@@ -32,6 +34,9 @@ ROWS_OF_A_TASK = 250_000
 BATCH_ROWS = 65_536
 """Rows that Spark hands to Python at once."""
 
+BATCH_BYTES = 32 << 20
+"""Bytes of rows after which it hands them over, also if these are fewer rows."""
+
 SHUFFLED_ROWS = 500_000
 """Rows for which a shuffle gets another partition."""
 
@@ -39,6 +44,7 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
     "spark.sql.caseSensitive": "false",
     "spark.sql.adaptive.enabled": "true",
 }
@@ -74,7 +80,7 @@ class SqlSession:
         for name, frame in frames.items():
             frame.createOrReplaceTempView(name)
 
-    def shares(self, files: Sequence[StoredFile]) -> list[list[StoredFile]]:
+    def shares(self, files: Sequence[File]) -> list[list[File]]:
         """Divide files among tasks."""
         rows = sum(file.rows for file in files)
         count = max(1, min(self.parallelism, len(files), -(-rows // ROWS_OF_A_TASK)))
