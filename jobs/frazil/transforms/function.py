@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,50 @@ Function = Callable[..., Any]
 
 
 def code_of(spec: TransformSpec) -> str:
-    """Return the text of the function's module; empty for SQL. Raises SpecError if there is no such module."""
-    return "" if not spec.function else _module_file(spec).read_text(encoding="utf-8")
+    """Return the text of the function's module and of those that it imports from the folder; empty for SQL.
+
+    Raises SpecError if there is no such module.
+    """
+    if not spec.function:
+        return ""
+    name, file = spec.function.partition(":")[0], _module_file(spec)
+    texts = {name: file.read_text(encoding="utf-8")}
+    _add_imported(texts, name, Path(spec.folder), is_package=file.name == "__init__.py")
+    return texts[name] if len(texts) == 1 else json.dumps(texts, sort_keys=True)
+
+
+def _add_imported(texts: dict[str, str], name: str, folder: Path, *, is_package: bool) -> None:
+    """Add the modules of the folder that a module imports, and those that these import."""
+    package = name if is_package else name.rpartition(".")[0]
+    for imported in (*_with_parents(package), *_imported(texts[name], package)):
+        at = folder.joinpath(*imported.split("."))
+        file = next((each for each in (at.with_suffix(".py"), at / "__init__.py") if each.is_file()), None)
+        if imported not in texts and file is not None:
+            texts[imported] = file.read_text(encoding="utf-8")
+            _add_imported(texts, imported, folder, is_package=file.name == "__init__.py")
+
+
+def _imported(text: str, package: str) -> Iterator[str]:
+    """Yield the full names of what a module of this package may import, with the packages that they are in."""
+    try:
+        nodes = [*ast.walk(ast.parse(text))]
+    except SyntaxError:  # the import of the module says so
+        return
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*parents, *([node.module] if node.module else [])])
+            names = [base, *(f"{base}.{alias.name}" if base else alias.name for alias in node.names)]
+        else:
+            continue
+        yield from (each for full in names for each in _with_parents(full))
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    parts = name.split(".") if name else []
+    return (".".join(parts[:n]) for n in range(1, len(parts) + 1))
 
 
 def function_of(spec: TransformSpec) -> Function:
