@@ -19,15 +19,16 @@ from frazil.cli import transform
 from frazil.materialize.scheduling.schedule import Stopping
 from frazil.model.changes import AddColumn, RenameColumn
 from frazil.model.columns import Column, Scalar
-from frazil.model.errors import CatalogError, CommitUnknownError, FrazilError, TransformHaltedError
+from frazil.model.errors import CatalogError, CommitUnknownError, DefectError, FrazilError, TransformHaltedError
 from frazil.model.settings import CatalogSettings
 from frazil.model.transforms import Position, transform_state
+from frazil.transforms import schedule
 from frazil.transforms.rebuild import Rebuild
-from frazil.transforms.schedule import run_every
+from frazil.transforms.schedule import run_beside, run_every
 from tests.fakes.disturbed_commits import ACTS, DiedError, disturbed
 from tests.fakes.watched_lake import WatchedLake
 from tests.sampling import examples, sampled
-from tests.table.transformed_orders import COLUMNS, ORDERS, SQL, Orders, by_id, spec_of
+from tests.table.transformed_orders import COLUMNS, ORDERS, SQL, Orders, by_id, order, spec_of
 
 
 @pytest.fixture
@@ -343,14 +344,54 @@ def test_transformations_beside_a_run_follow_until_it_stops(orders: Orders) -> N
     halted.batch()
     halted.spec = spec_of("SELECT id FROM orders", name="other")
 
-    with transform.beside([halted, made], timedelta(milliseconds=10), stopping) as reports:
+    broken = orders.transformation(spec_of(name="broken"), queries=lambda: 1 // 0)  # type: ignore[arg-type, return-value]
+
+    with transform.beside([broken, halted, made], timedelta(milliseconds=10), stopping) as reports:
         while not has_rows(orders):
             time.sleep(0.01)
 
     assert stopping.asked
+    defect, *reports = reports
+    assert isinstance(defect.failure, DefectError)
     assert [(each.name, each.batches, each.rows) for each in reports] == [("other", 0, 0), ("made", 1, 2)]
     assert [type(each.failure) for each in reports] == [TransformHaltedError, type(None)]
     assert by_id(orders.rows_of()) == expected(orders)
+
+
+def test_a_table_that_is_not_there_yet_is_waited_for(orders: Orders, caplog: pytest.LogCaptureFixture) -> None:
+    late = orders.transformation(spec_of("SELECT id FROM late", source="lake.late"))
+    stopping = Stopping()
+
+    with transform.beside([late], timedelta(milliseconds=1), stopping) as reports:
+        time.sleep(0.05)
+        orders.make("lake.late")
+        orders.put([order(1)], "lake.late")
+        while not has_rows(orders):
+            time.sleep(0.01)
+
+    assert [(each.rows, each.failure) for each in reports] == [(1, None)]
+    assert "table_failed" not in [each.message for each in caplog.records]
+
+
+def test_a_transformation_that_halted_is_looked_at_again_later(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
+    orders.add(1)
+    made, stopping = orders.transformation(spec_of()), Stopping()
+    made.batch()
+    made.spec = spec_of("SELECT id FROM orders")
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> bool:
+        pauses.append(seconds)
+        if len(pauses) == 20:
+            made.spec = spec_of()
+            orders.add(2)
+        return False
+
+    monkeypatch.setattr(schedule, "FAILING_SECONDS", 0.05)
+    monkeypatch.setattr(stopping, "sleep", sleep)
+    (report,) = run_beside([made], 0, stopping, lambda _: stopping.stop())
+
+    assert (report.batches, report.rows, report.failure) == (1, 1, None)
 
 
 def test_a_run_ends_once_no_transformation_can_continue(orders: Orders) -> None:

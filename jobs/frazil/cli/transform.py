@@ -277,7 +277,7 @@ def once(made: Sequence[Transformation], stopping: Stopping) -> list[Report]:
 @contextmanager
 def beside(made: Sequence[Transformation], every: timedelta, stopping: Stopping) -> Iterator[list[Report]]:
     """Run transformations in a thread until stopped. The list has their reports at the end."""
-    from frazil.transforms.schedule import run_every  # noqa: PLC0415
+    from frazil.transforms.schedule import run_beside  # noqa: PLC0415
 
     reports: list[Report] = []
     if not made:
@@ -285,7 +285,7 @@ def beside(made: Sequence[Transformation], every: timedelta, stopping: Stopping)
         return
 
     def follow() -> None:
-        reports.extend(run_every(made, every.total_seconds(), stopping, _announce))
+        reports.extend(run_beside(made, every.total_seconds(), stopping, _announce))
 
     thread = threading.Thread(target=follow, name="transformations", daemon=True)
     thread.start()
