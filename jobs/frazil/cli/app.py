@@ -26,6 +26,7 @@ from frazil.cli import (
     init,
     local,
     logs,
+    maintain,
     materialize,
     pause,
     peek,
@@ -57,6 +58,7 @@ VERBS = (
     dead_letters,
     rebuild,
     recover,
+    maintain,
     pause,
     doctor,
 )

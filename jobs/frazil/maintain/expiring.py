@@ -82,16 +82,38 @@ class Expiring:
         if fresh is None:
             return False
         expiry = self._expiry_of(fresh, now, tag_time)
-        if not self._is_due(expiry, fresh, now):
-            return False
+        return self._is_due(expiry, fresh, now) and self._committed(lake, logs, fresh, expiry, background, now)
+
+    def asked(
+        self, lake: Lake, logs: Callable[[], DeltaLogs], view: TableView, background: Background, *, now: datetime
+    ) -> int:
+        """Expire what may go, however little; return the number of snapshots. Raises FrazilError."""
+        expiry = self.possible(view, now=now)
+        now = self._no_later_than(view, now)
+        return len(expiry.snapshots) if expiry and self._committed(lake, logs, view, expiry, background, now) else 0
+
+    def possible(self, view: TableView, *, now: datetime) -> Expiry:
+        """Return what may go."""
+        return self._expiry_of(view, self._no_later_than(view, now), self._tag_time(view, now))
+
+    def _committed(
+        self,
+        lake: Lake,
+        logs: Callable[[], DeltaLogs],
+        view: TableView,
+        expiry: Expiry,
+        background: Background,
+        now: datetime,
+    ) -> bool:
+        """Commit, and begin to delete files; return false if other deletions keep every thread busy."""
 
         def committed() -> bool:
-            lake.expire(fresh, expiry)
-            LOG.info("expired", extra=_log_fields(fresh, expiry))
+            lake.expire(view, expiry)
+            LOG.info("expired", extra=_log_fields(view, expiry))
             return True
 
         since = now - self.keep.age
-        return background.start(lambda: clean(lake, logs, fresh, expiry, since), before=committed)
+        return background.start(lambda: clean(lake, logs, view, expiry, since), before=committed)
 
     def _expiry_of(self, view: TableView, now: datetime, tag_time: datetime) -> Expiry:
         return expiry_of(view, self.keep, now=now, checkpoint=self.checkpoint, tag_time=tag_time)

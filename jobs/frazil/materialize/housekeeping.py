@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from frazil.maintain.expiring import Expiring
 from frazil.materialize.clients import Clients
 from frazil.materialize.letter_retention import delete_old_letters
+from frazil.materialize.maintenance.perform import perform_and_answer
+from frazil.materialize.maintenance.request import open_requests
 from frazil.materialize.rewrite_files import Rewriting
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.snapshot import TableView
@@ -51,6 +53,13 @@ class Housekeeping:
             self.dead_letters.between_batches(
                 clients.lake, clients.delta_logs, view, clients.background, now=clients.now()
             )
+
+    def requested(self, clients: Clients, rows: TableView) -> bool:
+        """Perform the requests that commands left in the table; return whether there were any. Raises nothing."""
+        requests = open_requests(rows.properties)
+        for request in requests:
+            perform_and_answer(self, clients, rows.identifier, request)
+        return bool(requests)
 
     def _delete_old_letters(self, clients: Clients, rows: TableView) -> None:
         kept = self.spec.maintain.keep_dead_letters

@@ -160,15 +160,16 @@ class TableRun:
         )
 
     def _answered_requests(self, here: Places) -> bool:
-        """Perform the requests to replay dead letters. Return whether there were any.
+        """Perform the requests to maintain tables and to replay dead letters. Return whether there were any.
 
-        A replay that fails is answered with its error: it never keeps the driver from its batches.
+        What fails is answered with its error: it never keeps the driver from its batches.
         """
+        maintained = [table.housekeeping.requested(self.clients, here[table.identifier].view) for table in self.tables]
         properties = self._first(here).view.properties
         requests = () if PAUSED_PROPERTY in properties else open_requests(properties)
         for request in requests:
             perform_and_answer(self._new_replay(), request)
-        return bool(requests)
+        return bool(requests) or any(maintained)
 
     def _evolved_for(self, here: Places, met: WriterSchemas) -> None:
         """Give the tables columns for a schema that dead letters name. Raises IncompatibleSchemaError."""

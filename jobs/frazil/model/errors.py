@@ -23,6 +23,7 @@ FrazilError
 │   ├── FormatVersionError     Frazil cannot write the table's Iceberg format version
 │   ├── SpecChangeError        the table cannot follow a change of its spec
 │   ├── ReplayError            a driver could not replay dead letters
+│   ├── MaintenanceError       a driver could not maintain a table
 │   ├── RebuildError           the topics cannot make the table again
 │   ├── ExportError            an export does not continue what is finished
 │   ├── OutputHaltedError      an output topic cannot be continued from its marker
@@ -185,6 +186,10 @@ class SpecChangeError(TableError):
 
 class ReplayError(TableError):
     """A driver could not replay dead letters as it was asked to. Those that were replayed before are rows."""
+
+
+class MaintenanceError(TableError):
+    """A driver could not maintain a table as it was asked to. What it did before stays."""
 
 
 class RebuildError(TableError):

@@ -238,8 +238,8 @@ KEEP_DEAD_LETTERS = Key(
 REWRITE_DELETED = Key(
     "rewrite_deleted",
     SHARE,
-    "By how much deleted rows and small files may slow a scan down before files are written again without them, in"
-    " tables that follow keys; 100% for never.",
+    "By how much deleted rows and small files may slow a scan down before files are written again without them; 100%"
+    " for never.",
     "25%",
 )
 MAINTAIN = Key(

@@ -395,7 +395,7 @@ def test_shell_completion_is_installed_and_completes_commands(tmp_path: Path) ->
     home = {**os.environ, "HOME": str(tmp_path), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
 
     subprocess.run([*program, "--install-completion", "bash"], env=home, check=True, capture_output=True)
-    asked = {**home, "_FRAZIL_COMPLETE": "complete_bash", "COMP_WORDS": "frazil ma", "COMP_CWORD": "1"}
+    asked = {**home, "_FRAZIL_COMPLETE": "complete_bash", "COMP_WORDS": "frazil mat", "COMP_CWORD": "1"}
     completed = subprocess.run(program, env=asked, check=True, capture_output=True, text=True)
 
     assert "-F _frazil_completion frazil" in (tmp_path / ".bash_completions" / "frazil.sh").read_text()

@@ -7,11 +7,20 @@ from frazil.adapters.iceberg.whole_rows import WholeRows
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.rewrites import RewriteTask, Rewritten
 
+SORTED_BYTES = 256 << 20
+"""Rows of several files that are sorted together, in memory. To sort them, the task needs as much again."""
+
 
 def rewrite_files(task: RewriteTask) -> Rewritten:
     """Return the files of the rows that are left. Raises CatalogError where files cannot be read."""
     keep_nulls()
-    written = DataFileWriter(task.target, storage=task.storage, prefix=task.prefix, target_bytes=task.target_bytes)
+    written = DataFileWriter(
+        task.target,
+        storage=task.storage,
+        prefix=task.prefix,
+        target_bytes=task.target_bytes,
+        sorted_bytes=SORTED_BYTES,
+    )
     source = WholeRows.of(task.target, task.storage)
     deleted = 0
     for file in task.files:

@@ -74,15 +74,17 @@ class DataFileWriter:
         target_bytes: int,
         following: FollowedColumns | None = None,
         distinct: Collection[str] = (),
+        sorted_bytes: int = 0,
     ) -> None:
         """Open no file yet. With `following`, `followed` has what these columns hold of each row.
 
-        The columns `distinct` get no dictionaries: few of their values are alike.
+        The columns `distinct` get no dictionaries: few of their values are alike. If the table has an order, rows of up
+        to `sorted_bytes` are gathered before they are sorted.
         """
         self._schema = Schema.model_validate_json(target.schema_json)
         self._spec = PartitionSpec.model_validate_json(target.partition_spec_json)
         self._out = _Output(
-            target, self._schema, self._spec.spec_id, storage, prefix, target_bytes, following, distinct
+            target, self._schema, self._spec.spec_id, storage, prefix, target_bytes, following, distinct, sorted_bytes
         )
         self.followed: list[FollowedRows] = []
         self._open: dict[tuple[object, ...], _OpenFile] = {}
@@ -215,6 +217,7 @@ class _Output:
     target_bytes: int
     following: FollowedColumns | None
     distinct: Collection[str]
+    sorted_bytes: int
     io: FileIO = field(init=False)
     locations: LocationProvider = field(init=False)
     order: SortOrder = field(init=False)
@@ -263,7 +266,9 @@ class _OpenFile:
         self._nans = NanCounts(out.schema)
         self._written_bytes = 0
         self._flushes = 0
-        self._row_group_bytes = min(ROW_GROUP_BYTES, 2 * out.target_bytes)
+        self._most_rows, self._most_bytes = ROW_GROUP_ROWS, min(ROW_GROUP_BYTES, 2 * out.target_bytes)
+        if out.sorted_bytes and not out.order.is_unsorted:
+            self._most_rows, self._most_bytes = BUFFERED_ROWS, out.sorted_bytes
         self.buffered = 0
         self.buffered_bytes = 0
 
@@ -284,7 +289,7 @@ class _OpenFile:
         self._nans.add(batch)
         self.buffered += batch.num_rows
         self.buffered_bytes += batch.nbytes
-        if self.buffered >= ROW_GROUP_ROWS or self.buffered_bytes >= self._row_group_bytes:
+        if self.buffered >= self._most_rows or self.buffered_bytes >= self._most_bytes:
             self.flush()
 
     def flush(self) -> None:

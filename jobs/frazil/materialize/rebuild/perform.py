@@ -23,6 +23,7 @@ from frazil.materialize.dead_letters import (
 )
 from frazil.materialize.group.complete import Places, complete
 from frazil.materialize.group.join import join
+from frazil.materialize.maintenance.request import MAINTENANCE_PREFIX
 from frazil.materialize.outcome import Outcome, Published
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.rebuild.build_run import BuildRun
@@ -250,7 +251,7 @@ class Rebuild:
             return
         for spec in self._specs:
             base, properties = self._bases[spec.identifier], here[spec.identifier].view.properties
-            kept = {n: v for n, v in properties.items() if not n.startswith(REQUEST_PREFIX)}
+            kept = {n: v for n, v in properties.items() if not n.startswith((REQUEST_PREFIX, MAINTENANCE_PREFIX))}
             given = {**kept, **generation_property(state_in(base).generation)}
             view = loaded(self.clients.lake, spec.identifier)  # as it is without what was dropped
             try:

@@ -15,6 +15,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from frazil.materialize.changed_spec.applied_spec import SPEC_PROPERTY, ever_kept
+from frazil.materialize.maintenance.request import MAINTENANCE_PREFIX
 from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY, PAUSED_PROPERTY
 from frazil.materialize.replay.request import REQUEST_PREFIX
 from frazil.model.plan import WriterSchemas
@@ -52,7 +53,8 @@ def still_fitting(known: Fitted | None, spec: TableSpec, view: TableView, candid
 def _table_hash(spec: TableSpec, view: TableView) -> str:
     own = {name: value for name, value in view.properties.items() if name.startswith("frazil.")}
     decisive_names = own.keys() - {PAUSED_PROPERTY, ACCEPTED_PROPERTY, SPEC_PROPERTY}
-    remembered = sorted((name, own[name]) for name in decisive_names if not name.startswith(REQUEST_PREFIX))
+    requests = (REQUEST_PREFIX, MAINTENANCE_PREFIX)
+    remembered = sorted((name, own[name]) for name in decisive_names if not name.startswith(requests))
     kept = ever_kept(spec, view.properties)
     decisive = {each.name: getattr(kept, each.name) for each in fields(kept) if each.name not in NO_MATTER}
     parts = [rules(), repr(decisive), spec.key, view.uuid, view.schema_json, view.partition_spec_json, remembered]

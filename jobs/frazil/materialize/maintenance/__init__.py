@@ -1,0 +1,1 @@
+"""Maintenance that a command asks for."""

@@ -1,0 +1,90 @@
+"""Perform a request of `frazil maintain`, in a running driver between two batches or in the command's own process."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from frazil.materialize.branches import ATTEMPTS
+from frazil.materialize.maintenance.request import MaintenanceRequest, MaintenanceResult, answer
+from frazil.materialize.rewrite_files import Rewrote
+from frazil.materialize.verdicts import loaded
+from frazil.model.errors import CommitRejectedError, FrazilError
+from frazil.model.snapshot import TableView
+
+if TYPE_CHECKING:
+    from frazil.materialize.clients import Clients
+    from frazil.materialize.housekeeping import Housekeeping
+
+LOG = logging.getLogger(__name__)
+
+
+def perform_and_answer(keeping: Housekeeping, clients: Clients, table: str, request: MaintenanceRequest) -> None:
+    """Perform a request for half a trigger, and store its result or its error in the request's place.
+
+    Raises nothing: a request that cannot be performed must not stop a driver.
+    """
+    seconds = keeping.spec.trigger.every.total_seconds() / 2
+    try:
+        result = perform(keeping, clients, table, request, seconds=seconds)
+    except FrazilError as failure:
+        result = MaintenanceResult(error=failure.what, hint=failure.hint)
+    except Exception as defect:
+        LOG.exception("maintenance_failed", extra={"table": table, "request": request.id})
+        hint = "this is a defect in Frazil: report it with the driver's log"
+        result = MaintenanceResult(error=type(defect).__name__, hint=hint)
+    try:
+        answer(clients.lake, table, request, result, now=clients.now())
+    except FrazilError as failure:
+        LOG.warning("maintenance_not_answered", extra={"table": table, "request": request.id, "problem": failure.what})
+
+
+def perform(
+    keeping: Housekeeping, clients: Clients, table: str, request: MaintenanceRequest, *, seconds: float
+) -> MaintenanceResult:
+    """Rewrite files until none pays or the time is over, once at least, and expire snapshots. Raises FrazilError."""
+    result = MaintenanceResult()
+    if request.compact:
+        result = _compacted(keeping, clients, table, until=time.monotonic() + seconds)
+    if request.expire:
+        result += MaintenanceResult(expired_snapshots=_expired(keeping, clients, table), more=result.more)
+    return result
+
+
+def _compacted(keeping: Housekeeping, clients: Clients, table: str, *, until: float) -> MaintenanceResult:
+    result = MaintenanceResult()
+    while True:
+        done = _rewrote(keeping, clients, table)
+        if done is None:
+            return replace(result, more=False)
+        result += MaintenanceResult(
+            done.files, done.into, done.copied_rows, done.deleted_rows, done.saved, done.seconds, more=True
+        )
+        if time.monotonic() >= until:
+            return result
+
+
+def _rewrote(keeping: Housekeeping, clients: Clients, table: str) -> Rewrote | None:
+    """Rewrite files once, again on the new head if another process committed meanwhile."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return keeping.rewriting.asked(clients, loaded(clients.lake, table))
+        except CommitRejectedError as refused:
+            LOG.info("rewrite_overtaken", extra={"table": table, "problem": str(refused)})
+    return keeping.rewriting.asked(clients, loaded(clients.lake, table))
+
+
+def _expired(keeping: Housekeeping, clients: Clients, table: str) -> int:
+    """Expire the snapshots of a table, and of its dead letters if they are its own."""
+    views: list[tuple[TableView | None, bool]] = [(loaded(clients.lake, table), True)]
+    if keeping.spec.ledger is None:
+        views.append((clients.lake.load(keeping.spec.dead_letters_identifier), False))
+    return sum(
+        (keeping.rows if is_rows else keeping.dead_letters).asked(
+            clients.lake, clients.delta_logs, view, clients.background, now=clients.now()
+        )
+        for view, is_rows in views
+        if view is not None
+    )

@@ -1,0 +1,56 @@
+"""What `frazil maintain` would do: nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from frazil.materialize.clients import Clients
+from frazil.materialize.housekeeping import Housekeeping
+from frazil.materialize.rewrite_files import NOTHING_CHOSEN, benefit
+from frazil.materialize.verdicts import loaded
+from frazil.model.spec import TableSpec
+from frazil.model.spelling import plural
+
+WITHOUT_BOUND = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenancePlan:
+    """What would be done with a table. `files` would become `into` files."""
+
+    table: str
+    files: int
+    into: int
+    copied_rows: int
+    saved_rows: int
+    expired_snapshots: int
+
+    def lines(self) -> Iterator[str]:
+        if not self.files and not self.expired_snapshots:
+            yield f"{self.table}: nothing to do"
+            return
+        yield f"{self.table}:"
+        if self.files:
+            yield f"  {plural(self.files, 'file')} would become {self.into:,}"
+            yield f"  {benefit(self.copied_rows, self.saved_rows)}"
+        if self.expired_snapshots:
+            yield f"  {plural(self.expired_snapshots, 'snapshot')} would expire"
+
+
+def preview(clients: Clients, spec: TableSpec, *, compact: bool, expire: bool) -> MaintenancePlan:
+    """Return what would be done. Raises CatalogError, and StateLostError if the table was dropped."""
+    view, keeping = loaded(clients.lake, spec.identifier), Housekeeping(spec, "")
+    chosen = keeping.rewriting.paying(clients, view, pass_bytes=WITHOUT_BOUND) if compact else NOTHING_CHOSEN
+    expiries = [keeping.rows.possible(view, now=clients.now())] if expire else []
+    if expire and spec.ledger is None:
+        letters = clients.lake.load(spec.dead_letters_identifier)
+        expiries += [] if letters is None else [keeping.dead_letters.possible(letters, now=clients.now())]
+    return MaintenancePlan(
+        table=spec.identifier,
+        files=len(chosen.files),
+        into=len(chosen.merges) or len({each.partition for each in chosen.files}),
+        copied_rows=chosen.rows,
+        saved_rows=chosen.saved,
+        expired_snapshots=sum(len(each.snapshots) for each in expiries),
+    )
