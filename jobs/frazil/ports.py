@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from frazil.model.changes import Change
 from frazil.model.columns import Column
-from frazil.model.delta import DeltaLog, FileShape, LogWrite, TableFile, TableFiles
+from frazil.model.delta import DeltaLog, FileShape, LogWrite, Removals, TableFile, TableFiles
 from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import Deletion, DroppedFile, IngestTask, TaskResult, WrittenFile
 from frazil.model.plan import OffsetRange, TopicFacts
@@ -354,8 +354,8 @@ class DeltaLogs(Protocol):
         """Return the newest version, or None if the table has no log."""
         ...
 
-    def named_since(self, location: str, moment: datetime) -> Collection[str]:
-        """Paths below the location that the newest version names, or the one that readers saw at the moment."""
+    def removals(self, location: str, *, newest: int) -> Iterator[Removals]:
+        """Yield what each version removed, from the version `newest` back to the oldest that is still there."""
         ...
 
     def write(self, location: str, write: LogWrite) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import pairwise
 
 from frazil.model.delta import (
     BeginLog,
     DeltaLog,
     FileShape,
     LogWrite,
+    Removals,
     TableFile,
     TableFiles,
     log_after,
@@ -25,7 +27,7 @@ def _nothing() -> None:
 
 @dataclass(slots=True)
 class DeltaLogsInMemory:
-    """`before_write` is called before a version is put: another process, or a fault."""
+    """`before_write` is called before a version is put: another process, or a fault. No version is ever too old."""
 
     of_snapshots: Mapping[int, TableFiles] = field(default_factory=dict)
     versions: dict[str, list[DeltaLog]] = field(default_factory=dict)
@@ -41,9 +43,13 @@ class DeltaLogsInMemory:
         versions = self.versions.get(location)
         return versions[-1] if versions else None
 
-    def named_since(self, location: str, moment: datetime) -> frozenset[str]:
-        del moment
-        return frozenset(file.path for log in self.versions.get(location, ()) for file in log.files)
+    def removals(self, location: str, *, newest: int) -> Iterator[Removals]:
+        versions = self.versions[location][: newest + 1]
+        for before, after in reversed(list(pairwise([None, *versions]))):
+            assert after is not None
+            left = {file.path for file in after.files}
+            gone = () if before is None else (file.path for file in before.files if file.path not in left)
+            yield Removals(datetime.max.replace(tzinfo=UTC), tuple(gone))
 
     def write(self, location: str, write: LogWrite) -> None:
         self.before_write()

@@ -91,6 +91,17 @@ def test_any_path_is_read_as_it_was_written_and_can_be_removed(logs: DeltaLogs, 
     assert extended.files == (LoggedFile("data/a", 2),)
 
 
+def test_each_version_says_what_it_removed_newest_first(logs: DeltaLogs, location: str) -> None:
+    again = RemoveFile("data/b 100%", 2, 1)
+    logs.write(location, BEGIN)
+    logs.write(location, ExtendLog(8, 0, ONE, (AddFile(again.path, 2, 1, "{}"),), (RemoveFile("data/a", 1, 1),)))
+    logs.write(location, ExtendLog(9, 1, ONE, (AddFile("data/c", 2, 1, "{}"),), (again,)))
+    logs.write(location, ReplaceLog(10, 2, TWO, (AddFile("data/d", 3, 1, "{}"),)))
+
+    assert [each.paths for each in logs.removals(location, newest=3)] == [("data/c",), (again.path,), ("data/a",), ()]
+    assert [each.paths for each in logs.removals(location, newest=1)] == [("data/a",), ()]
+
+
 def test_a_path_that_another_writer_encoded_differently_is_told_apart(location: str) -> None:
     logs = DeltaRsLogs({})
     logs.write(location, BEGIN)

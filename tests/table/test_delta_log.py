@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from frazil.adapters.iceberg import manifests
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.delta.standing import log_standing
 from frazil.model.changes import AddColumn, Change, RenameColumn, WidenType
-from frazil.model.columns import Column, Scalar
+from frazil.model.columns import Scalar
 from frazil.model.delta import BeginLog, ExtendLog, LogIsCurrent, ReplaceLog, Withheld
 from frazil.model.errors import CommitRejectedError
 from frazil.model.settings import CatalogSettings
@@ -235,22 +234,6 @@ def test_statistics_prune(trades: Trades) -> None:
     assert action["max.at"] == datetime(2026, 1, 3, 2, 0, 0, 123456, tzinfo=UTC)
 
 
-def test_checkpoints_are_written_and_read(trades: Trades) -> None:
-    trades.create((Column("id", Scalar("int")),))
-    trades.append(0)
-    trades.announce()
-    for n in range(1, 12):
-        log = trades.logs.read(trades.view.location)
-        assert log is not None
-        trades.logs.write(trades.view.location, ExtendLog(n, log.version, log.metadata, (), ()))
-
-    assert list((trades.folder / "_delta_log").glob("*.checkpoint.parquet"))
-    log = trades.logs.read(trades.view.location)
-    assert log is not None
-    assert (log.snapshot_id, len(log.files)) == (11, 1)
-    assert json.loads(log.metadata.schema)["fields"][0]["metadata"] == {"frazil.fieldId": 1}
-
-
 def test_a_vacuum_leaves_the_files_of_iceberg_alone(trades: Trades) -> None:
     """Also after a version that states the metadata anew. Without its setting the log would give all of them up."""
     trades.create()
@@ -265,9 +248,11 @@ def test_a_vacuum_leaves_the_files_of_iceberg_alone(trades: Trades) -> None:
         os.utime(path, (a_year_ago, a_year_ago))
     in_delta = DeltaTable(str(trades.folder))
 
-    found = in_delta.vacuum(dry_run=True, full=True)
+    everything = sorted(trades.folder.rglob("*.*"))
+    found = [in_delta.vacuum(dry_run=False, full=full) for full in (False, True)]
 
-    assert found == []
+    assert found == [[], []]
+    assert {*everything} <= {*trades.folder.rglob("*.*")}
     with pytest.raises(DeltaError, match="minimum retention"):
         in_delta.vacuum(retention_hours=24 * 30, dry_run=True, full=True)
     forced = in_delta.vacuum(retention_hours=24, dry_run=True, full=True, enforce_retention_duration=False)
@@ -309,9 +294,12 @@ def test_on_s3_a_version_is_put_only_where_none_is(on_s3: Trades) -> None:
         with pytest.raises(CommitRejectedError):
             on_s3.logs.write(on_s3.view.location, plan)
 
-    log = on_s3.logs.read(on_s3.view.location)
+    location = on_s3.view.location
+    log = on_s3.logs.read(location)
     assert log is not None
     assert (log.version, log.snapshot_id, len(log.files)) == (1, on_s3.view.head, 2)
+    assert [each.paths for each in on_s3.logs.removals(location, newest=1)] == [(), ()]
+    assert list(on_s3.logs.removals(location, newest=9)) == [], "a version that was deleted"
 
 
 def test_on_s3_the_surroundings_say_who_asks_where_the_settings_do_not(

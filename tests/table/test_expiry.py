@@ -129,6 +129,35 @@ def test_a_file_that_only_the_delta_log_names_stays_until_it_is_named_no_more(la
     assert DeltaTable(lake.view.location.removeprefix("file://")).to_pyarrow_table().num_rows == rows
 
 
+def test_each_version_of_the_time_that_snapshots_are_kept_for_can_be_read(lake: SmallLake) -> None:
+    """Also one whose file neither the oldest nor the newest has, and whose snapshot expired by count."""
+    for _ in range(3):
+        batches(lake, 1)
+        lake.compact()
+        announce_delta(lake.lake, no_delta(lake), lake.view)
+    batches(lake, 3)
+    folder = lake.view.location.removeprefix("file://")
+    expected = [DeltaTable(folder, version=n).to_pyarrow_table().num_rows for n in range(3)]
+    hour = KeepSnapshots(count=2, daily=0, age=timedelta(hours=2))
+
+    assert expire(lake, hour)
+
+    assert len(lake.view.snapshots) == 3
+    assert [DeltaTable(folder, version=n).to_pyarrow_table().num_rows for n in range(3)] == expected
+
+
+def test_files_of_versions_before_that_time_go_with_their_snapshots(lake: SmallLake) -> None:
+    announce_delta(lake.lake, no_delta(lake), lake.view)
+    small = lake.files()
+    lake.compact()
+    announce_delta(lake.lake, no_delta(lake), lake.view)
+    batches(lake, 3)
+
+    assert expire(lake, KeepSnapshots(count=2, daily=0, age=timedelta(0)))
+
+    assert not any(path.exists() for path in small)
+
+
 def test_a_delta_log_that_cannot_be_read_keeps_every_data_file(lake: SmallLake) -> None:
     batches(lake, 2)
     small = lake.files()

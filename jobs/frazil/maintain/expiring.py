@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from frazil.delta.needed import files_needed
 from frazil.maintain.background import Background
 from frazil.maintain.expire import enough, expiry_of, is_due
 from frazil.model.errors import FrazilError
@@ -154,7 +155,7 @@ class Expiring:
 def clean(lake: Lake, logs: Callable[[], DeltaLogs], before: TableView, expiry: Expiry, since: datetime) -> None:
     """Delete files that only the expired snapshots referenced. Files that cannot be deleted stay as orphans."""
     cleaned = lake.delete_unreachable(
-        before, expiry.snapshots, named_elsewhere=lambda: logs().named_since(before.location, since)
+        before, expiry.snapshots, named_elsewhere=lambda: files_needed(logs(), before.location, since=since)
     )
     _tell(before.identifier, cleaned)
 

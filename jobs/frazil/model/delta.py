@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 READER_VERSION = 1
 WRITER_VERSION = 2
@@ -95,6 +96,14 @@ class DeltaLog:
     metadata: DeltaMetadata
     snapshot_id: int | None
     files: tuple[LoggedFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Removals:
+    """The decoded paths of the files that one version removed, and when it was committed by the clock of its writer."""
+
+    committed_at: datetime
+    paths: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

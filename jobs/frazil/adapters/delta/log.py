@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, assert_never
 from urllib.parse import quote, unquote
@@ -27,6 +26,7 @@ from deltalake.transaction import (
 
 from frazil.adapters.aws.caller import session_options
 from frazil.adapters.delta.files import SnapshotFiles, shapes
+from frazil.adapters.delta.versions import removals
 from frazil.model.delta import (
     AddFile,
     BeginLog,
@@ -36,6 +36,7 @@ from frazil.model.delta import (
     FileShape,
     LoggedFile,
     LogWrite,
+    Removals,
     RemoveFile,
     ReplaceLog,
     TableFile,
@@ -88,19 +89,10 @@ class DeltaRsLogs:
                 return None
             return _log(table)
 
-    def named_since(self, location: str, moment: datetime) -> frozenset[str]:
-        """Return the paths in the newest version and in the one that was the newest at `moment`.
-
-        Raises CatalogError if the log cannot be read.
-        """
+    def removals(self, location: str, *, newest: int) -> Iterator[Removals]:
+        """Yield what each version removed, newest first. Raises CatalogError if a version cannot be read."""
         with _as_errors(location):
-            try:
-                table = self._open(location)
-            except TableNotFoundError:
-                return frozenset()
-            named = {file.path for file in _log(table).files}
-            table.load_as_version(moment)
-            return frozenset(named | {file.path for file in _log(table).files})
+            yield from removals(self._storage, location, newest)
 
     def write(self, location: str, write: LogWrite) -> None:
         """Write the planned version. Raises CommitRejectedError if another writer committed a version first."""
