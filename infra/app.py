@@ -23,6 +23,7 @@ from frazil.model.errors import SettingError
 from frazil.model.spec import TableSpec
 from frazil.specs.load import load_tables
 from frazil.specs.policies import missing_keys
+from frazil.specs.settings_keys import TRANSFORMS_FOLDER
 from infra.artefacts.artefact import NOTHING, Artefacts, read_manifest
 from infra.cdk import App, Stack
 from infra.components.kafka import Kafka, external
@@ -40,6 +41,7 @@ from infra.stacks.network import NetworkStack
 from infra.stacks.secrets import SecretsStack
 from infra.stacks.snowflake import AbandonedSnowflakeStack, SnowflakeStack
 from infra.wanted.exports import OF_THE_ENVIRONMENT, WantedExport, have_links, wanted_exports
+from infra.wanted.transforms import wanted_transforms
 
 TABLES = Path(__file__).parents[1] / "tables"
 EXPORTS = Path(__file__).parents[1] / "exports"
@@ -69,7 +71,8 @@ def build(
     """Write the stacks, and their names in the order in which they are applied.
 
     `listed` are the tables that are in Glue, where that is known: Snowflake attaches to no other. `code` is that of
-    the function that rotates keys. Stacks that are destroyed ask no service for anything: it may be gone.
+    the function that rotates keys. Transformations are those of `transforms/` beside `tables`. Stacks that are
+    destroyed ask no service for anything: it may be gone.
     Raises SettingError or SpecError where settings or specs are wrong, or where a stack breaks a rule.
     """
     app = App(outdir=str(out))
@@ -77,6 +80,7 @@ def build(
         AbandonedSnowflakeStack(app, settings)
     else:
         wanted = Wanted(read_tables(tables), wanted_exports(settings, exports, os.environ))
+        wanted_transforms(tables.with_name(TRANSFORMS_FOLDER), os.environ, wanted.tables)  # refuses what cannot run
         _all_stacks(app, settings, artefacts, wanted, listed=listed, code=code, purpose=purpose)
     if settings.permissions_boundary is not None:
         _bound_roles(app, settings.permissions_boundary)

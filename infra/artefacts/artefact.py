@@ -40,12 +40,14 @@ class Artefacts:
     frazil: Artefact
     start: Artefact
     tables: Artefact
+    transforms: Artefact | None = None
+    """None without a transformation."""
     exports: Artefact | None = None
 
     @property
     def all(self) -> tuple[Artefact, ...]:
-        exports = () if self.exports is None else (self.exports,)
-        return (self.environment, self.frazil, self.start, self.tables, *exports)
+        optional = (each for each in (self.transforms, self.exports) if each is not None)
+        return (self.environment, self.frazil, self.start, self.tables, *optional)
 
 
 def artefact_of(file: Path) -> Artefact:

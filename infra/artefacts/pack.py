@@ -1,4 +1,4 @@
-"""Packs the four artefacts of a job run into one folder, named by their hashes."""
+"""Packs the artefacts of a job run into one folder, named by their hashes."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ ROOT, PACKAGE = "jobs", "frazil"
 START = "from frazil.job_run import main\n\nmain()\n"
 
 
-def pack(checkout: Path, tables: Path, target: Target, folder: Path, *, native_required: bool) -> Artefacts:
+def pack(
+    checkout: Path, tables: Path, target: Target, folder: Path, *, native_required: bool, transforms: Path | None = None
+) -> Artefacts:
     """Pack all artefacts into `folder`; unchanged ones are not packed again.
 
-    Raises MissingToolError without a native decoder that is required, ServiceError where packages cannot be fetched,
-    SettingError where `tables` holds no table spec.
+    `tables` and `transforms` are folders of specs; the latter may be missing. Raises MissingToolError without a native
+    decoder that is required, ServiceError where packages cannot be fetched, SettingError where `tables` holds no table
+    spec.
     """
     return Artefacts(
         environment=_environment(checkout, target, folder, native_required=native_required),
         frazil=_zip(_sources(checkout), folder / "frazil.zip"),
         start=_start(folder),
         tables=_zip(_specs(tables), folder / "tables.zip"),
+        transforms=_transforms(transforms, folder / "transforms.zip"),
     )
 
 
@@ -66,10 +70,23 @@ def _sources(checkout: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _specs(tables: Path) -> Iterator[tuple[str, bytes]]:
-    specs = [file for file in files_under(tables) if file.suffix in SPEC_ENDINGS and file.parent == tables]
+    specs = _specs_in(tables)
     if not specs:
         raise SettingError(
             f"there is no table spec in {tables}", hint="write one file per table there, as tables/ does"
         )
     for file in specs:
         yield file.name, file.read_bytes()
+
+
+def _transforms(folder: Path | None, target: Path) -> Artefact | None:
+    """Pack the specs of transformations and the Python modules beside them, or return None if there is no spec."""
+    specs = [] if folder is None else _specs_in(folder)
+    if folder is None or not specs:
+        return None
+    files = [*specs, *(file for file in files_under(folder) if file.suffix == ".py")]
+    return _zip(((file.relative_to(folder).as_posix(), file.read_bytes()) for file in files), target)
+
+
+def _specs_in(folder: Path) -> list[Path]:
+    return [file for file in files_under(folder) if file.suffix in SPEC_ENDINGS and file.parent == folder]

@@ -67,20 +67,25 @@ class JobRuns:
         }
 
     def _request(self, word: str, command: Sequence[str]) -> dict[str, Any]:
-        tables = self._address(self.artefacts.tables)
         return {
             "name": resource_name(self.environment, word),
             "executionRoleArn": self.role_arn,
             "jobDriver": {
                 "sparkSubmit": {
                     "entryPoint": self._address(self.artefacts.start),
-                    "entryPointArguments": ["--config", self.config, "--tables", tables, *command],
+                    "entryPointArguments": [*self._options(), *command],
                     "sparkSubmitParameters": as_parameters(self.spark_settings(word)),
                 }
             },
             "configurationOverrides": {"monitoringConfiguration": monitoring(self.log_group, word)},
             "tags": dict(self.tags),
         }
+
+    def _options(self) -> tuple[str, ...]:
+        """Return the options of jobs/frazil/job_run.py."""
+        tables, transforms = self.artefacts.tables, self.artefacts.transforms
+        more = () if transforms is None else ("--transforms", self._address(transforms))
+        return ("--config", self.config, "--tables", self._address(tables), *more)
 
     def spark_settings(self, run: str) -> dict[str, str]:
         """Return the Spark settings that depend on the machine; `frazil.adapters` sets those that Frazil relies on."""

@@ -107,6 +107,10 @@ class Deployment:
         return self.checkout / "tables"
 
     @property
+    def transforms(self) -> Path:
+        return self.checkout / "transforms"
+
+    @property
     def prefix(self) -> str:
         """The common prefix of all resource names."""
         return resource_name(self.environment, "").removesuffix("-")

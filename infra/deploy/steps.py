@@ -74,6 +74,7 @@ def artefacts(deployment: Deployment, _: Asked) -> None:
         deployment.target,
         _made(deployment.packed),
         native_required=deployment.cloud.native_required,
+        transforms=deployment.transforms,
     )
     if deployment.settings.exports:
         function = lambda_zip(CHECKOUT, EXPORT_CSV, deployment.cloud.function_target, deployment.packed)

@@ -1,8 +1,9 @@
-"""A job run on EMR Serverless: fetches its configuration and table specs from S3, then is `frazil`.
+"""A job run on EMR Serverless: fetches its configuration and specs from S3, then is `frazil`.
 
-    job_run --config s3://…/frazil.yaml --tables s3://…/tables.zip materialize --once stock_trades
+    job_run --config s3://…/frazil.yaml --tables s3://…/tables.zip --transforms s3://…/transforms.zip \
+        materialize --once stock_trades
 
-What follows the two options is a command of `frazil`, which gets the fetched configuration as its `--config`.
+What follows the options is a command of `frazil`, which gets the fetched configuration as its `--config`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import io
 import sys
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -20,7 +21,7 @@ from typing import NoReturn
 from frazil.cli.app import run
 from frazil.cli.printed_errors import named
 from frazil.model.errors import FrazilError, ServiceError, SettingError
-from frazil.specs.settings_keys import TABLES_FOLDER
+from frazil.specs.settings_keys import TABLES_FOLDER, TRANSFORMS_FOLDER
 
 CONFIG_FILE = "frazil.yaml"
 
@@ -35,20 +36,22 @@ def carry_out(arguments: Sequence[str]) -> int:
     asked = _asked(arguments)
     with tempfile.TemporaryDirectory(prefix="frazil-") as folder:
         try:
-            config = fetch(asked.config, asked.tables, Path(folder))
+            config = fetch(asked.config, asked.specs, Path(folder))
         except FrazilError as error:
             print(named(error), file=sys.stderr)
             return error.exit_status
         return run([*asked.command, "--config", str(config)], config_called=asked.config)
 
 
-def fetch(config: str, tables: str, folder: Path) -> Path:
-    """Download the configuration and the table specs into `folder`; return the path of the configuration.
+def fetch(config: str, specs: Mapping[str, str], folder: Path) -> Path:
+    """Download the configuration and the specs into `folder`; return the path of the configuration.
 
-    Raises ServiceError where S3 does not give one of them, SettingError for an address that is none.
+    `specs` are addresses of archives by the folders that they become. Raises ServiceError where S3 does not give one of
+    them, SettingError for an address that is none.
     """
-    with zipfile.ZipFile(io.BytesIO(_object(tables))) as specs:
-        specs.extractall(folder / TABLES_FOLDER)
+    for name, address in specs.items():
+        with zipfile.ZipFile(io.BytesIO(_object(address))) as archive:
+            archive.extractall(folder / name)
     target = folder / CONFIG_FILE
     target.write_bytes(_object(config))
     return target
@@ -57,7 +60,7 @@ def fetch(config: str, tables: str, folder: Path) -> Path:
 @dataclass(frozen=True, slots=True)
 class _Asked:
     config: str
-    tables: str
+    specs: Mapping[str, str]
     command: tuple[str, ...]
 
 
@@ -65,9 +68,11 @@ def _asked(arguments: Sequence[str]) -> _Asked:
     parser = argparse.ArgumentParser(prog="job_run", description="A frazil command on EMR Serverless.")
     parser.add_argument("--config", required=True, metavar="S3", help="frazil.yaml in S3")
     parser.add_argument("--tables", required=True, metavar="S3", help="the table specs in S3, as a zip")
+    parser.add_argument("--transforms", metavar="S3", help="the transformations in S3, as a zip; none without it")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="the command, such as: materialize --once")
     given = parser.parse_args(arguments)
-    return _Asked(given.config, given.tables, tuple(given.command))
+    transforms = {} if given.transforms is None else {TRANSFORMS_FOLDER: given.transforms}
+    return _Asked(given.config, {TABLES_FOLDER: given.tables, **transforms}, tuple(given.command))
 
 
 def _object(address: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Write the files that let `frazil` use a deployed environment: `frazil.yaml`, table specs and shell variables.
+"""Write the files that let `frazil` use a deployed environment: `frazil.yaml`, specs and shell variables.
 
 They hold no secrets: `frazil.yaml` refers to secrets by name, and the local credentials are placeholders.
 """
@@ -21,7 +21,8 @@ def write_client_files(deployment: Deployment, config: str) -> None:
     """Write the files; `source .frazil/deploy/<environment>/env` then points `frazil` at the environment."""
     deployment.folder.mkdir(parents=True, exist_ok=True)
     deployment.config.write_text(config)
-    _replace_by_copy(deployment.folder / "tables", deployment.tables)
+    for specs in (deployment.tables, deployment.transforms):
+        _replace_by_copy(deployment.folder / specs.name, specs)
     deployment.env_file.write_text("".join(f"{line}\n" for line in _commands(deployment)))
     deployment.cloud.link_services(deployment)
 
@@ -33,20 +34,26 @@ def delete_client_files(deployment: Deployment) -> tuple[str, ...]:
     """
     exported = EXPORT.findall(deployment.env_file.read_text()) if deployment.env_file.exists() else []
     deployment.config.unlink(missing_ok=True)
-    shutil.rmtree(deployment.folder / "tables", ignore_errors=True)
+    for specs in (deployment.tables, deployment.transforms):
+        shutil.rmtree(deployment.folder / specs.name, ignore_errors=True)
     deployment.env_file.unlink(missing_ok=True)
     return tuple(exported)
 
 
 def _replace_by_copy(folder: Path, original: Path) -> None:
-    """Replace the folder by a rename, so that a concurrent `frazil` never reads a partial copy."""
+    """Replace the folder by a rename, so that a concurrent `frazil` never reads a partial copy.
+
+    Without an original there is no copy either.
+    """
     copied, last = folder.with_suffix(".new"), folder.with_suffix(".last")
     for left in (copied, last):
         shutil.rmtree(left, ignore_errors=True)
-    shutil.copytree(original, copied)
+    if original.exists():
+        shutil.copytree(original, copied)
     if folder.exists():
         folder.rename(last)
-    copied.rename(folder)
+    if copied.exists():
+        copied.rename(folder)
     shutil.rmtree(last, ignore_errors=True)
 
 

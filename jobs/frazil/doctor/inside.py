@@ -16,7 +16,10 @@ ENDED = ("SUCCESS", "FAILED", "CANCELLED")
 COMMAND = ("doctor", "--json")
 NAME = "doctor"
 OPTIONS = ("--config", "--tables")
-"""The options of a job run's entry point (jobs/frazil/job_run.py) before the command."""
+"""The options of each job run's entry point (jobs/frazil/job_run.py) before the command."""
+
+MORE_OPTIONS = ("--transforms",)
+"""Those that only some job runs have."""
 
 NOT_HANDED_ON = ("frazil-definition",)
 """Tags that are not copied: lambdas/streaming_job identifies its own job runs by this tag."""
@@ -84,9 +87,9 @@ def request_like(run: JobRun, *, token: str) -> Mapping[str, object]:
 
 
 def _options(arguments: tuple[str, ...]) -> list[str]:
-    """Return the options `--config` and `--tables` with their values, each once."""
+    """Return the options before the command with their values, each once."""
     given = dict(pairwise(arguments))
-    return [part for option in OPTIONS for part in (option, given[option])]
+    return [part for option in (*OPTIONS, *MORE_OPTIONS) if option in given for part in (option, given[option])]
 
 
 def _wait(emr: EmrServerless, job_run: str, polling: Polling) -> JobRun:

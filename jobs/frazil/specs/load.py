@@ -67,6 +67,16 @@ def load_exports(folder: Path, env: Mapping[str, str], *, database: str) -> tupl
     return specs
 
 
+def load_transforms(
+    folder: Path, env: Mapping[str, str], *, database: str, tables: Sequence[TableSpec]
+) -> tuple[TransformSpec, ...]:
+    """Read only the transformations of a folder, none if it does not exist. Raises as `load_tables` does."""
+    loading = _Loading(PlaceholderSources(env, NoSecrets()), Problems())
+    specs = loading.transforms(folder, folder.parent, database, tables)
+    loading.problems.raise_if_any()
+    return specs
+
+
 @dataclass(frozen=True, slots=True)
 class _Loading:
     sources: PlaceholderSources
@@ -194,11 +204,23 @@ class _Loading:
             found.append(export_of(values, str(file), database))
         return tuple(found)
 
+    def transforms(
+        self, folder: Path, root: Path, database: str, tables: Sequence[TableSpec]
+    ) -> tuple[TransformSpec, ...]:
+        """Read the transformations of a folder; `root` is that in which modules are looked for."""
+        named = self._specs_in(folder, TRANSFORM_SECTION, root, of="a transformation")
+        return self._transforms_of(named, root, database, tables)
+
     def _transforms(self, at: At, root: Node, database: str, tables: Sequence[TableSpec]) -> tuple[TransformSpec, ...]:
-        found: list[TransformSpec] = []
         named = self._named_specs(settings_keys.TRANSFORMS, TRANSFORM_SECTION, at, root, of="a transformation")
+        return self._transforms_of(named, at.folder, database, tables)
+
+    def _transforms_of(
+        self, named: Iterable[tuple[Path, Values]], root: Path, database: str, tables: Sequence[TableSpec]
+    ) -> tuple[TransformSpec, ...]:
+        found: list[TransformSpec] = []
         for file, values in named:
-            made = transform_of(values, str(file), database=database, folder=str(at.folder.absolute()))
+            made = transform_of(values, str(file), database=database, folder=str(root.absolute()))
             for problem in transform_problems(values, made, tables, found):
                 self.problems.add(problem)
             found.append(made)

@@ -80,8 +80,19 @@ def function_of(spec: TransformSpec) -> Function:
             f"{spec.source_file}: python: the module {name} has no function {attribute}",
             hint=f"define `def {attribute}(…)` in it, or correct the name",
         )
+    _send_by_value(name, spec.folder)
     function: Function = found
     return function
+
+
+def _send_by_value(module: str, folder: str) -> None:
+    """Let tasks get the code of modules in this folder with the function: workers of a cluster cannot import them."""
+    from pyspark.cloudpickle import register_pickle_by_value  # noqa: PLC0415 - only functions need it
+
+    package = sys.modules[module.partition(".")[0]]
+    places = [*getattr(package, "__path__", ()), package.__file__]  # a package without __init__.py has no file
+    if any(Path(place).is_relative_to(folder) for place in places if place is not None):
+        register_pickle_by_value(package)
 
 
 def _module_file(spec: TransformSpec) -> Path:

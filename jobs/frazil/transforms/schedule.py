@@ -130,5 +130,5 @@ def _caught_up(transformation: Transformation, on_batch: OnBatch, *, waits_for_t
 def _unforeseen(table: str, defect: Exception) -> DefectError:
     return DefectError(
         f"{table}: {type(defect).__name__}: {defect}",
-        hint="this is a defect in Frazil: report it with the stack trace in the log; the next look goes on",
+        hint="this is a defect in Frazil: report it with the stack trace in the log; the next look continues",
     )

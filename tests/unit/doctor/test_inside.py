@@ -102,6 +102,16 @@ def test_the_same_program_settings_and_role_with_another_command() -> None:
     validate_parameters({"applicationId": "00app", **request}, model.input_shape)
 
 
+def test_a_run_with_transformations_is_imitated_with_them() -> None:
+    *options, _, _ = RUN.arguments
+    arguments = (*options, "--transforms", "s3://lake/transforms.zip", "materialize", "trades")
+
+    request = request_like(replace(RUN, arguments=arguments), token="t")
+
+    submit = request["jobDriver"]["sparkSubmit"]  # type: ignore[index]
+    assert submit["entryPointArguments"] == [*arguments[:6], "doctor", "--json"]
+
+
 def test_a_run_of_the_doctor_itself_can_be_imitated() -> None:
     again = request_like(replace(RUN, name="frazil-dev-streaming-doctor"), token="t")
 

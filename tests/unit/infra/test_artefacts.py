@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tarfile
 import zipfile
 from pathlib import Path
@@ -27,6 +28,9 @@ def checkout(tmp_path: Path) -> Path:
         "jobs/requirements.lock": "numpy==1\n",
         "tables/trades.yaml": "topic: trades\n",
         "tables/notes.txt": "not a spec",
+        "transforms/large.yaml": "from: trades\n",
+        "transforms/cleaning/valid.py": "def valid(trades): return trades",
+        "transforms/trades.jsonl": "{}",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -113,8 +117,10 @@ def test_packing_twice_gives_the_same_artefacts_and_a_manifest_that_reads_back(c
     environment.parent.mkdir(parents=True)
     environment.write_text("installed before")
 
-    first = pack(checkout, checkout / "tables", X86, folder, native_required=True)
-    second = pack(checkout, checkout / "tables", X86, folder, native_required=True)
+    specs, transforms = checkout / "tables", checkout / "transforms"
+
+    first = pack(checkout, specs, X86, folder, native_required=True, transforms=transforms)
+    second = pack(checkout, specs, X86, folder, native_required=True, transforms=transforms)
     write_manifest(second, folder / "artefacts.json")
 
     assert first == second == read_manifest(folder / "artefacts.json")
@@ -128,11 +134,26 @@ def test_the_packed_sources_and_specs_are_all_that_a_job_run_reads(checkout: Pat
     environment.parent.mkdir(parents=True)
     environment.write_text("installed before")
 
-    pack(checkout, checkout / "tables", X86, folder, native_required=True)
+    pack(checkout, checkout / "tables", X86, folder, native_required=True, transforms=checkout / "transforms")
 
-    with zipfile.ZipFile(folder / "frazil.zip") as sources, zipfile.ZipFile(folder / "tables.zip") as specs:
-        assert sources.namelist() == ["frazil/__init__.py", "frazil/job_run.py"]
-        assert specs.namelist() == ["trades.yaml"]
+    assert zipfile.ZipFile(folder / "frazil.zip").namelist() == ["frazil/__init__.py", "frazil/job_run.py"]
+    assert zipfile.ZipFile(folder / "tables.zip").namelist() == ["trades.yaml"]
+    assert zipfile.ZipFile(folder / "transforms.zip").namelist() == ["cleaning/valid.py", "large.yaml"]
+
+
+@pytest.mark.parametrize("lacks", ["the folder", "a spec"])
+def test_without_transformations_there_is_no_archive_of_them(checkout: Path, lacks: str) -> None:
+    folder = checkout / "packed"
+    environment = folder / fingerprint(checkout, X86) / "environment.tar.gz"
+    environment.parent.mkdir(parents=True)
+    environment.write_text("installed before")
+    specs = checkout / "transforms"
+    shutil.rmtree(specs) if lacks == "the folder" else (specs / "large.yaml").unlink()
+
+    found = pack(checkout, checkout / "tables", X86, folder, native_required=True, transforms=specs)
+
+    assert found.transforms is None
+    assert [each.file for each in found.all] == ["environment.tar.gz", "frazil.zip", "start.py", "tables.zip"]
 
 
 def test_a_folder_without_a_table_spec_is_refused(checkout: Path) -> None:

@@ -319,12 +319,22 @@ def test_deleting_everything_keeps_the_local_services_and_topics_of_before(
 def with_client_files(in_222: Deployment, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     monkeypatch.setenv("AWS_PROFILE", "me")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    (in_222.checkout / "tables").mkdir()
+    for specs in ("tables", "transforms"):
+        (in_222.checkout / specs).mkdir()
     write_client_files(in_222, "kafka: {}")
     return in_222
 
 
-OF_CLIENTS = {"env", "frazil.yaml", "tables"}
+OF_CLIENTS = {"env", "frazil.yaml", "tables", "transforms"}
+
+
+def test_specs_that_were_removed_are_removed_from_the_copy(with_client_files: Deployment) -> None:
+    assert {path.name for path in with_client_files.folder.iterdir()} >= OF_CLIENTS
+
+    with_client_files.transforms.rmdir()
+    write_client_files(with_client_files, "kafka: {}")
+
+    assert {path.name for path in with_client_files.folder.iterdir()} & OF_CLIENTS == OF_CLIENTS - {"transforms"}
 
 
 def test_a_deleted_environment_has_no_file_that_leads_to_it(

@@ -91,6 +91,16 @@ def test_the_streaming_run_never_times_out_and_is_tried_again() -> None:
     }
 
 
+def test_transformations_come_with_the_tables() -> None:
+    transforms = Artefact("transforms.zip", "a" * 64, 1)
+    runs = replace(RUNS, artefacts=replace(ARTEFACTS, transforms=transforms))
+
+    arguments = runs.scheduled(["orders"])["jobDriver"]["sparkSubmit"]["entryPointArguments"]
+
+    address = f"s3://lake/artefacts/{'a' * 64}/transforms.zip"
+    assert arguments[4:] == ["--transforms", address, "materialize", "--once", "orders"]
+
+
 def test_a_scheduled_run_ends_when_it_is_caught_up_or_its_time_is_up() -> None:
     request = RUNS.scheduled(["orders"])
 
