@@ -23,7 +23,7 @@ class Mapped:
     defines it, and the fields without a column. `record` is the full name of the schema's record, which may be empty;
     None for any other type, which becomes the only column `VALUE`. `other_records` are the full names of further
     messages in a Protobuf schema, which could make the rows instead. `unmatched` are the paths of policies that name
-    none of the columns. `is_of_rows` is false for keys of other records, which need no column.
+    none of the columns. `is_of_rows` is false for keys and values of other records, which need no column.
     """
 
     columns: tuple[Column, ...]

@@ -20,7 +20,13 @@ from frazil.materialize.layout import (
     partition_problems,
     sort_problems,
 )
-from frazil.materialize.schema.columns_of import given_columns, key_columns, record_columns, unmatched_policies
+from frazil.materialize.schema.columns_of import (
+    are_of_rows,
+    given_columns,
+    key_columns,
+    record_columns,
+    unmatched_policies,
+)
 from frazil.materialize.schema.compare import aliases_of, applied, compare, refusal
 from frazil.materialize.schema.former_names import FormerNames, former_names_of, former_names_property
 from frazil.materialize.schema.notices import left_out_property, notes_of_keys, notes_of_values
@@ -258,7 +264,7 @@ def _check_policies(spec: TableSpec, latest: LatestSchemas) -> None:
 def _initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Column, ...], FormerNames]:
     values = [(schema, record_columns(spec, schema)) for schema in latest.values]
     record, former_names = _merged(spec, values) if values else (_given(spec), {})
-    if spec.cdc != "none" and values and not record:
+    if spec.cdc != "none" and values and not record and any(are_of_rows(spec, each) for each in latest.values):
         raise refusal(spec.identifier, latest.values[0].id, (NO_CHANGE_EVENTS,))
     keys, _ = _merged(spec, [(schema, key_columns(spec, schema)) for schema in latest.keys], of_key=True)
     metadata = metadata_columns(spec, keys[0] if keys else None)

@@ -186,6 +186,19 @@ def test_no_table_is_made_for_records_that_are_no_change_events(tmp_path: Path) 
     assert "lacks the fields op and after" in problem.what
 
 
+def test_a_table_is_made_while_the_newest_schema_is_that_of_a_heartbeat(tmp_path: Path) -> None:
+    """The first batch brings the columns of the rows."""
+    stream = ChangeStream.at(tmp_path)
+    stream.send(1, postgres("c", after=order(1)))
+    stream.register("value", HEARTBEAT)
+    assert stream.world.check(stream.spec) == []
+
+    stream.catch_up()
+
+    assert stream.rows("id", "__op") == [(1, "c")]
+    stream.verified()
+
+
 def test_the_first_batch_brings_the_columns_that_partitions_and_orders_name(tmp_path: Path) -> None:
     stream = ChangeStream.at(tmp_path, form="json")
     stream.send(1, postgres("r", after=order(1, notes="a")))

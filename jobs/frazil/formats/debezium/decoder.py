@@ -120,7 +120,7 @@ def mapped_envelopes(stored: Mapped, types: ConnectTypes, settings: ChangeEvents
         return stored
     kind = kind_of(stored.columns, stored.record)
     if kind != "envelope":
-        return Mapped((), (), record=stored.record)
+        return Mapped((), (), record=stored.record, is_of_rows=kind == "other")
     try:
         columns = Envelopes(stored.columns, types, settings).columns
     except IncompatibleSchemaError as error:

@@ -30,6 +30,11 @@ def record_columns(spec: TableSpec, schema: RegisteredSchema, *, of_key: bool = 
     return found.columns
 
 
+def are_of_rows(spec: TableSpec, schema: RegisteredSchema) -> bool:
+    """Return whether values of a schema are about rows: not heartbeats and other records of a connector."""
+    return map_schema(schema, spec.value_settings).is_of_rows
+
+
 def given_columns(spec: TableSpec) -> tuple[Column, ...]:
     """Return the columns of values without registered schemas; none for a spec whose values have them.
 
