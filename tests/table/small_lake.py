@@ -28,7 +28,7 @@ from frazil.model.columns import Column, Scalar
 from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.model.progress import Counts, PartitionProgress, SourceProgress, TableState
-from frazil.model.receipt import Receipt
+from frazil.model.receipt import RangeReceipt, Receipt
 from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
 from frazil.model.spec import (
@@ -46,6 +46,8 @@ from frazil.model.summary import (
 from frazil.proof.tally import sums_of
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+PAYLOAD_BYTES = 100
+"""What a receipt says of the size of each record."""
 
 
 def spec_of(*topics: str, table: str = "orders", **changes: Any) -> TableSpec:
@@ -89,10 +91,17 @@ class Read:
     def rows(self) -> list[int]:
         return [n for n in range(self.start, self.end) if n not in self.dead and n not in self.gaps]
 
+    @property
+    def counts(self) -> Counts:
+        return Counts(read=len(self.rows) + len(self.dead), rows=len(self.rows), dead_letters=len(self.dead))
+
+    @property
+    def receipt(self) -> RangeReceipt:
+        return RangeReceipt(self.topic, self.partition, self.start, self.end, self.counts, len(self.gaps))
+
     def after(self, before: PartitionProgress) -> PartitionProgress:
-        counts = Counts(read=len(self.rows) + len(self.dead), rows=len(self.rows), dead_letters=len(self.dead))
-        sums = sums_of(np.array(self.rows, np.int64))
-        return replace(before, start=self.start, next=self.end, counts=before.counts + counts, sums=before.sums + sums)
+        counts, sums = before.counts + self.counts, before.sums + sums_of(np.array(self.rows, np.int64))
+        return replace(before, start=self.start, next=self.end, counts=counts, sums=sums)
 
 
 @dataclass(slots=True)
@@ -157,7 +166,7 @@ class SmallLake:
             self.spec.identifier, batch_id, 1, before, (), WriterSchemas({}, {}), (), table_uuid=self.view.uuid
         )
         prepare(self.lake, self.spec.dead_letters_identifier, plan=plan, writer="w", files=dead_files)
-        self._publish([batch for read in reads for batch in self._row_batches(read)], epoch)
+        self._publish(reads, epoch)
         if show:
             self.reveal()
 
@@ -170,10 +179,11 @@ class SmallLake:
         self.lake.catalog.drop_table(self.spec.identifier)
         return SmallLake(self.folder, self.spec, batch_name="again")
 
-    def _publish(self, batches: Sequence[pa.RecordBatch], epoch: int) -> None:
+    def _publish(self, reads: Sequence[Read], epoch: int) -> None:
         view = self.view
         assert view.head is not None
-        stored = store(self.state, _receipt(self.spec, self.state))
+        batches = [batch for read in reads for batch in self._row_batches(read)]
+        stored = store(self.state, _receipt(self.spec, self.state, reads))
         self.lake.stage(
             view,
             base=view.head,
@@ -310,16 +320,16 @@ def altered(column: str, change: Mapping[int, int]) -> Callable[[pa.Table], pa.T
     return apply
 
 
-def _receipt(spec: TableSpec, state: TableState) -> Receipt:
+def _receipt(spec: TableSpec, state: TableState, reads: Sequence[Read]) -> Receipt:
     return Receipt(
         table=spec.identifier,
         epoch=state.epoch,
         batch_id=state.batch_id,
-        ranges=(),
+        ranges=tuple(read.receipt for read in reads),
         counts=state.total(),
         skipped_by_reason={},
         dead_letters_by_reason={},
-        payload_bytes=0,
+        payload_bytes=PAYLOAD_BYTES * sum(read.counts.read for read in reads),
         file_bytes=0,
         files=1,
         truncated_nanos=0,

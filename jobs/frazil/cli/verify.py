@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,23 +15,36 @@ from frazil.cli.screen import print_lines
 from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
+    from frazil.adapters.iceberg.lake import IcebergLake
     from frazil.model.settings import Settings
+    from frazil.model.spec import TableSpec
     from frazil.proof.verification import Check, Verification
     from frazil.verify.against_kafka import KafkaSide
     from frazil.verify.scan import Watch
 
 AgainstKafka = Annotated[bool, typer.Option("--against-kafka", help="Compare with every record that Kafka still has.")]
 
+Explain = Annotated[
+    bool, typer.Option("--explain", help="Show which batches read which offsets, and all other commits.")
+]
+
 
 def register(app: typer.Typer) -> None:
     app.command(
-        "verify", epilog=example("frazil verify", "frazil verify stock_trades --against-kafka", "frazil verify --json")
+        "verify",
+        epilog=example(
+            "frazil verify",
+            "frazil verify stock_trades --against-kafka",
+            "frazil verify stock_trades --explain",
+            "frazil verify --json",
+        ),
     )(verify)
 
 
 def verify(
     tables: Tables = None,
     against_kafka: AgainstKafka = False,
+    explain: Explain = False,
     as_json: Json = False,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
@@ -40,6 +53,9 @@ def verify(
     Each table alone is enough for the proof; the exit status is 1 if it fails. The counts of rows and dead letters, and
     the sums of their offsets per partition, are compared with the figures that every batch has stored. Every file is
     checked. Commits of other writers are listed and are not failures.
+
+    --explain reads the receipts in the retained snapshots, and proves that each batch began where the one before it
+    ended. It lists the offsets of each partition with their batches, and how many offsets have no committed record.
     """
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.specs.select import read_together, select_tables  # noqa: PLC0415
@@ -55,6 +71,8 @@ def verify(
         for together in read_together(specs):
             with _watched(together[0].pipeline.name) as watch:
                 results = verify_together(lake, together, kafka=side, watch=watch)
+            if explain:
+                results = _explained(lake, together, results)
             found += results
             for each in () if as_json else results:
                 print_lines(lines(each), sys.stdout, hanging=7)
@@ -62,6 +80,16 @@ def verify(
         print(json.dumps([each.to_json() for each in found], indent=2))
     if not all(each.clean for each in found):
         raise typer.Exit(1)
+
+
+def _explained(
+    lake: IcebergLake, together: Sequence[TableSpec], results: Sequence[Verification]
+) -> tuple[Verification, ...]:
+    """Return the results with the batches of the tables; the last result of a group is not that of a table."""
+    from frazil.verify.ranges import with_chain  # noqa: PLC0415
+
+    tables = [with_chain(lake, spec, result) for spec, result in zip(together, results, strict=False)]
+    return (*tables, *results[len(tables) :])
 
 
 def _bound_memory() -> None:
@@ -113,6 +141,10 @@ def lines(verification: Verification) -> Iterator[str]:
         yield f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.says if check.passed else _failed(check)}"
         yield from (f"         {finding.kind}: {finding}" for finding in check.findings)
         yield from (f"         note: {note}" for note in check.notes)
+    if verification.chain is not None:
+        from frazil.cli.chain_lines import chain_lines  # noqa: PLC0415 - arithmetic of the proof takes time to load
+
+        yield from chain_lines(verification.chain)
 
 
 def _failed(check: Check) -> str:

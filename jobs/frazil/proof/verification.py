@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from frazil.model.moments import rfc3339
 from frazil.model.progress import Counts, ForeignChanges
+
+if TYPE_CHECKING:
+    from frazil.proof.chain import Chain
 
 NAMED = 20
 """How many offsets a finding names; of more it gives the number."""
@@ -36,6 +39,8 @@ class FindingKind(StrEnum):
     """The table has something that this proof cannot look through."""
     ROW_COUNT = "row_count"
     """The table has more or fewer rows than were written, foreign changes included."""
+    BROKEN_CHAIN = "broken_chain"
+    """A batch does not begin where the one before it ended, or the batches have not read what the state counts."""
     LOST_ROWS = "lost_rows"
     EXTRA_ROWS = "extra_rows"
     DOUBLED_ROWS = "doubled_rows"
@@ -115,7 +120,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The proof of one table, or the findings that contradict it."""
+    """The proof of one table, or the findings that contradict it. `chain` is given if its batches were asked for."""
 
     table: str
     snapshot_id: int | None
@@ -124,6 +129,7 @@ class Verification:
     counts: Counts
     checks: tuple[Check, ...]
     foreign: ForeignChanges = field(default_factory=ForeignChanges)
+    chain: Chain | None = None
 
     @property
     def clean(self) -> bool:
@@ -138,7 +144,10 @@ class Verification:
         return tuple(note for check in self.checks for note in check.notes)
 
     def to_json(self) -> dict[str, Any]:
-        value = asdict(self)
+        value = asdict(replace(self, chain=None))
+        del value["chain"]
+        if self.chain is not None:
+            value["chain"] = self.chain.to_json()
         value["complete_through"] = None if self.complete_through is None else rfc3339(self.complete_through)
         value["checks"] = [{**each, "passed": not each["findings"]} for each in value["checks"]]
         return {"clean": self.clean, **value}
