@@ -47,8 +47,8 @@ FOLDERS = (
     "shared",
     "devcloud",
 )
-OF_OTHERS = {"git", "cat", "cd", "source", "export", "unset", "aws", "chmod", "confluent", "openssl", "spark-submit",
-             "terraform"}  # fmt: skip
+OF_OTHERS = {"git", "cat", "cd", "head", "source", "export", "unset", "aws", "chmod", "confluent", "openssl",
+             "spark-submit", "terraform"}  # fmt: skip
 each_page = pytest.mark.parametrize("page", WRITTEN, ids=name_of)
 
 

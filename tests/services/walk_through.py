@@ -56,7 +56,7 @@ class WalkThrough:
                 case "mermaid":
                     continue
                 case _:
-                    assert _pattern(text).search(" ".join(printed.split())), f"{text}\n{printed}"
+                    assert pattern_of(text).search(" ".join(printed.split())), f"{text}\n{printed}"
                     self.shown.append(text)
 
     def run(self, command: str) -> str:
@@ -84,7 +84,7 @@ def run_script(script: str, place: Place, *arguments: str) -> str:
     return subprocess.check_output([sys.executable, "-c", script, *arguments], text=True)
 
 
-def _pattern(shown: str) -> re.Pattern[str]:
+def pattern_of(shown: str) -> re.Pattern[str]:
     """Match what was printed, which the page shows shortened at …, with other ids, times and widths."""
     text = re.sub(r"(snapshot|batch|through|no_route) (?=[^a-z]|\w{12}\b)[\w.:-]+", r"\1 ID", " ".join(shown.split()))
     pattern = re.escape(re.sub(r"-{4,}", "RULE", text))
