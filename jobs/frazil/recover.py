@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn
 
-from frazil.adapters.iceberg.dropped_table import Unusable, described_by, location_of, metadata_files, register
+from frazil.adapters.iceberg.dropped_table import (
+    FoundMetadata,
+    Unusable,
+    described_by,
+    location_of,
+    metadata_files,
+    register,
+)
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.model.errors import CatalogError, Misuse, StateLostError
 from frazil.model.settings import CatalogSettings
@@ -35,16 +42,39 @@ def recover(catalog: CatalogSettings, spec: TableSpec, *, metadata: str | None =
     lake = IcebergLake(catalog)
     found = []
     if (rows := lake.load(spec.identifier)) is None:
-        chosen = _named(lake, spec.identifier, metadata) if metadata else _last_table(lake, catalog, spec.identifier)
+        if metadata:
+            chosen = _named(lake, spec.identifier, metadata)
+        else:
+            chosen = _last_table(_Folder.listed(lake, catalog, spec.identifier))
         register(lake, spec.identifier, chosen.address)
         found, rows = [chosen], chosen.view
     elif metadata is not None:
         raise Misuse(f"the catalog has the table {spec.identifier}", hint="drop it first, without purging its files")
     if lake.load(spec.dead_letters_identifier) is None:
-        letters = _letters(lake, catalog, spec.dead_letters_identifier, rows.uuid)
+        letters = _letters(_Folder.listed(lake, catalog, spec.dead_letters_identifier), rows.uuid)
         register(lake, spec.dead_letters_identifier, letters.address)
         found.append(letters)
     return found
+
+
+@dataclass(slots=True)
+class _Folder:
+    """The metadata files in the folder of a table. The folder is listed once, and each file is read once."""
+
+    lake: IcebergLake
+    identifier: str
+    files: Sequence[FoundMetadata]
+    _described: dict[str, TableView | Unusable] = field(default_factory=dict)
+
+    @staticmethod
+    def listed(lake: IcebergLake, catalog: CatalogSettings, identifier: str) -> _Folder:
+        return _Folder(lake, identifier, metadata_files(catalog, location_of(lake, identifier)))
+
+    def described(self, address: str) -> TableView | Unusable:
+        """Return the table of a metadata file, whose state can be read."""
+        if address not in self._described:
+            self._described[address] = _described(self.lake, self.identifier, address)
+        return self._described[address]
 
 
 def _named(lake: IcebergLake, identifier: str, address: str) -> Recovered:
@@ -54,40 +84,38 @@ def _named(lake: IcebergLake, identifier: str, address: str) -> Recovered:
     return Recovered(found, address)
 
 
-def _last_table(lake: IcebergLake, catalog: CatalogSettings, identifier: str) -> Recovered:
+def _last_table(folder: _Folder) -> Recovered:
     """Return the newest state of the table that was written last: an earlier one may have had more commits."""
-    files = metadata_files(catalog, location_of(lake, identifier))
-    by_time = sorted(files, key=lambda each: 0 if each.written is None else each.written.timestamp(), reverse=True)
-    views = (_described(lake, identifier, each.address) for each in by_time)
+    by_time = sorted(
+        folder.files, key=lambda each: 0 if each.written is None else each.written.timestamp(), reverse=True
+    )
+    views = (folder.described(each.address) for each in by_time)
     last = next((view.uuid for view in views if not isinstance(view, Unusable)), None)
 
     def why_not(view: TableView) -> str:
         return "" if last in (None, view.uuid) else "it is of an earlier table, which was dropped"
 
-    found = _newest(lake, catalog, identifier, why_not)
-    return found if isinstance(found, Recovered) else _raise_none(lake, identifier, found)
+    found = _newest(folder, why_not)
+    return found if isinstance(found, Recovered) else _raise_none(folder, found)
 
 
-def _letters(lake: IcebergLake, catalog: CatalogSettings, identifier: str, rows_uuid: str) -> Recovered:
+def _letters(folder: _Folder, rows_uuid: str) -> Recovered:
     """Return the newest state of the dead letters of this table; if it has none, of those that were written last."""
 
     def why_not(view: TableView) -> str:
         is_of = any(snapshot.summary.get(ROWS_UUID) == rows_uuid for snapshot in view.ancestry(view.head))
         return "" if is_of else "it has no dead letters of this table"
 
-    found = _newest(lake, catalog, identifier, why_not)
-    return found if isinstance(found, Recovered) else _last_table(lake, catalog, identifier)
+    found = _newest(folder, why_not)
+    return found if isinstance(found, Recovered) else _last_table(folder)
 
 
-def _newest(
-    lake: IcebergLake, catalog: CatalogSettings, identifier: str, why_not: Callable[[TableView], str]
-) -> Recovered | tuple[Unusable, ...]:
+def _newest(folder: _Folder, why_not: Callable[[TableView], str]) -> Recovered | tuple[Unusable, ...]:
     """Return the newest state that can be used, or why none can. Raises CatalogError if two are of one commit."""
-    files = metadata_files(catalog, location_of(lake, identifier))
     passed_over: list[Unusable] = []
-    for commits in sorted({each.commits for each in files}, reverse=True):
-        addresses = [each.address for each in files if each.commits == commits]
-        found = [_judged(lake, identifier, address, why_not) for address in addresses]
+    for commits in sorted({each.commits for each in folder.files}, reverse=True):
+        addresses = [each.address for each in folder.files if each.commits == commits]
+        found = [_judged(folder, address, why_not) for address in addresses]
         passed_over += [each for each in found if isinstance(each, Unusable)]
         valid = [
             Recovered(view, address, tuple(passed_over))
@@ -95,26 +123,24 @@ def _newest(
             if not isinstance(view, Unusable)
         ]
         if len(valid) > 1:
-            raise _several(identifier, [each.address for each in valid])
+            raise _several(folder.identifier, [each.address for each in valid])
         if valid:
             return valid[0]
     return tuple(passed_over)
 
 
-def _raise_none(lake: IcebergLake, identifier: str, passed_over: Sequence[Unusable]) -> NoReturn:
-    location = location_of(lake, identifier)
+def _raise_none(folder: _Folder, passed_over: Sequence[Unusable]) -> NoReturn:
+    location = location_of(folder.lake, folder.identifier)
     why = "".join(f"\n  {each.address}: {each.why}" for each in passed_over)
     raise CatalogError(
-        f"{location}/metadata has no metadata file of {identifier} that can be used{why}",
+        f"{location}/metadata has no metadata file of {folder.identifier} that can be used{why}",
         hint="restore one from a backup or an earlier version of the object; without one, `frazil materialize` makes"
         " the table again from what Kafka still has",
     )
 
 
-def _judged(
-    lake: IcebergLake, identifier: str, address: str, why_not: Callable[[TableView], str]
-) -> TableView | Unusable:
-    view = _described(lake, identifier, address)
+def _judged(folder: _Folder, address: str, why_not: Callable[[TableView], str]) -> TableView | Unusable:
+    view = folder.described(address)
     why = "" if isinstance(view, Unusable) else why_not(view)
     return Unusable(address, why) if why else view
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from changelogs import Changelog
 
+from frazil import recover as recovery
 from frazil.adapters.iceberg.scan import metadata_location
 from frazil.model.errors import CatalogError, Misuse
 from frazil.model.settings import CatalogSettings
@@ -115,3 +116,18 @@ def test_a_folder_without_metadata_says_what_is_left_to_do(log: Changelog) -> No
 def test_a_table_that_is_there_is_not_replaced(log: Changelog) -> None:
     with pytest.raises(Misuse, match="the catalog has the table"):
         recovered(log, metadata_location(log.view))
+
+
+def test_each_folder_is_listed_once_and_each_file_read_once(log: Changelog, monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped(log)
+    listed: list[str] = []
+    read: list[str] = []
+    list_folder, read_file = recovery.metadata_files, recovery.described_by
+    monkeypatch.setattr(recovery, "metadata_files", lambda *given: listed.append(given[1]) or list_folder(*given))
+    monkeypatch.setattr(recovery, "described_by", lambda *given: read.append(given[2]) or read_file(*given))
+
+    done = recovered(log)
+
+    assert len(done) == 2
+    assert len(listed) == len(set(listed)) == 2
+    assert len(read) == len(set(read))
