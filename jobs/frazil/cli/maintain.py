@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +17,7 @@ import typer
 
 from frazil.cli.materialize import SPARK_ENVIRONMENT, SparkMaster, cluster_on
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, Tables, example, settings_from
+from frazil.cli.orphans import check_together, list_orphans
 from frazil.cli.screen import print_lines
 from frazil.model.spelling import plural
 
@@ -38,6 +39,13 @@ FILES_DELETED_WITHIN = 130.0
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")]
 Compact = Annotated[bool, typer.Option("--compact", help="Rewrite files that make scans slow.")]
 Expire = Annotated[bool, typer.Option("--expire", help="Expire snapshots by `maintain.keep_snapshots`.")]
+Orphans = Annotated[
+    bool, typer.Option("--orphans", help="List files of the tables' folders that nothing needs, and do nothing else.")
+]
+Delete = Annotated[bool, typer.Option("--delete", help="With --orphans: delete them.")]
+OlderThan = Annotated[
+    str, typer.Option("--older-than", metavar="TIME", help="With --orphans: only older ones. At least 3d.")
+]
 For = Annotated[
     str | None, typer.Option("--for", metavar="TIME", help="Begin no further rewrite after this time, such as 10m.")
 ]
@@ -52,7 +60,11 @@ Wait = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    examples = ("frazil maintain --dry-run", "frazil maintain stock_trades --compact --for 10m")
+    examples = (
+        "frazil maintain --dry-run",
+        "frazil maintain stock_trades --compact --for 10m",
+        "frazil maintain --orphans  # add --delete to delete them",
+    )
     app.command("maintain", epilog=example(*examples))(maintain)
 
 
@@ -61,6 +73,9 @@ def maintain(  # noqa: PLR0913, PLR0917 - one for each option
     dry_run: DryRun = False,
     compact: Compact = False,
     expire: Expire = False,
+    orphans: Orphans = False,
+    delete: Delete = False,
+    older_than: OlderThan = "3d",
     budget: For = None,
     wait: Wait = None,
     spark_master: SparkMaster = None,
@@ -73,6 +88,9 @@ def maintain(  # noqa: PLR0913, PLR0917 - one for each option
     trigger at a time. If none takes it up within --wait, this command does it, with Spark on this machine or with
     --spark-master on a cluster. Nothing here stops a driver. A rewrite copies only rows for which it pays: see the
     benefit and the cost with --dry-run.
+    With --orphans, it lists files that nothing needs, such as those of a batch whose process died, and deletes them
+    only with --delete. The branches, tags, snapshots, statistics and the Delta log of a table are read after its files
+    are listed.
     """
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415
@@ -80,6 +98,11 @@ def maintain(  # noqa: PLR0913, PLR0917 - one for each option
     settings = settings_from(config)
     lake = IcebergLake(settings.catalog)
     specs = _existing(lake, select_tables(settings, tables or ()))
+    check_together(orphans=orphans, others=compact or expire, delete=delete, dry_run=dry_run)
+    if orphans:
+        age = _seconds(older_than, "--older-than")
+        list_orphans(lake, specs, older_than=timedelta(seconds=age or 0), delete=delete, as_json=as_json)
+        return
     cluster = cluster_on(spark_master, os.environ.get(SPARK_ENVIRONMENT))
     both = compact == expire
     asked = _Asked(compact or both, expire or both, _seconds(budget, "--for"), _wait_seconds(wait, specs))

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from frazil.materialize.batch_age import refuse_old
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, Staged, given_up
 from frazil.materialize.epoch_tags import epoch_tag, outdated
 from frazil.materialize.state import CHECKPOINT_TAG, Standing
@@ -23,12 +24,14 @@ class Share:
     """The part of a batch that one table gets. `plan` has the table's own state.
 
     `stage_on` stages the same files again on another head. `tags_epoch`: the snapshot gets the tag of its epoch.
+    `began` is `elapsed_seconds()` before the batch wrote its first file.
     """
 
     plan: BatchPlan
     staged: Staged
     stage_on: Callable[[Standing], Staged]
     tags_epoch: bool = False
+    began: float | None = None
 
 
 def publish(lake: Lake, shares: Sequence[Share]) -> list[TableView]:
@@ -37,8 +40,8 @@ def publish(lake: Lake, shares: Sequence[Share]) -> list[TableView]:
     Returns each table as of this commit, even if other commits followed. Every table is judged before one changes.
 
     Raises FencedError, ForeignOwnerError, CountMismatchError, StateLostError, ContendedError, CatalogError and
-    OvertakenError. Nothing became visible then; or the first table has the batch, and the next run completes it. A
-    CountMismatchError always means the former.
+    OvertakenError, also if the batch is too old. Nothing became visible then; or the first table has the batch, and
+    the next run completes it. A CountMismatchError always means the former.
     """
     try:
         judged = [_judged(lake, share) for share in shares]
@@ -46,6 +49,7 @@ def publish(lake: Lake, shares: Sequence[Share]) -> list[TableView]:
         for share in shares:
             _drop_staged(lake, share.plan)
         raise
+    refuse_old(shares[0].plan.table, shares[0].began)
     decided, *others = judged
     views = [_published(lake, decided)]
     try:

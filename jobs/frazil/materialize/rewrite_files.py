@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from frazil.maintain.expiring import elapsed_seconds
 from frazil.maintain.figures import added_rows
 from frazil.maintain.merging import LAST_SHARE, Merge, is_time_to_look, pays_after, to_merge
 from frazil.maintain.rewriting import COPIES, PASS_BYTES, ScanCost, may_be_due, to_rewrite
+from frazil.materialize.batch_age import is_old
 from frazil.materialize.clients import Clients
 from frazil.materialize.even_shares import even_shares
 from frazil.materialize.ingest.distribute import write_target
-from frazil.model.errors import CommitError, CountMismatchError, FrazilError
+from frazil.model.errors import CommitError, CommitRejectedError, CountMismatchError, FrazilError
 from frazil.model.ingested import DroppedFile, WrittenFile
 from frazil.model.probe import StoredFile
 from frazil.model.rewrites import RewriteTask
@@ -156,7 +157,7 @@ class Rewriting:
         files = chosen.files
         if not files:
             return None
-        began = time.monotonic()
+        began = elapsed_seconds()
         written = self._written(clients, view, chosen)
         left = sum(file.rows for file in written)
         self.copies = None if self.copies is None else self.copies - left
@@ -167,9 +168,11 @@ class Rewriting:
             "removed-position-deletes": sum(each.deleted for each in files),
             "added-position-deletes": 0,
         }
+        if is_old(began):
+            raise CommitRejectedError(f"{view.identifier}: to rewrite files took more than a day; nothing was changed")
         clients.lake.rewrite(view, files=written, dropped=dropped, summary={REWRITTEN_BY: self.writer}, figures=figures)
         deleted = sum(each.rows for each in files) - left
-        seconds = round(time.monotonic() - began, 3)
+        seconds = round(elapsed_seconds() - began, 3)
         done = Rewrote(len(files), len(written), left, deleted, chosen.saved, seconds)
         LOG.info("files_rewritten", extra={"table": view.identifier, **_log_fields(done)})
         return done

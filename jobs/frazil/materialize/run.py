@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
+from frazil.maintain.expiring import elapsed_seconds
 from frazil.materialize.account import Ingested
 from frazil.materialize.added_partitions import record_orders
 from frazil.materialize.branches import Staged
@@ -70,6 +71,7 @@ class TableRun:
     """Of a group: the known schemas of values that no table takes."""
     seconds: dict[str, float] = field(default_factory=dict)
     state: TableState | None = None
+    began: float | None = None
     tables: tuple[OneTable, ...] = field(init=False)
     pauser: Pauser = field(init=False)
 
@@ -106,6 +108,7 @@ class TableRun:
             return self._without_a_batch(plan, here)
         if not at_one_batch(here):
             return Again()
+        self.began = elapsed_seconds()
         with self._step("ingest"):
             got = self._ingest(plan, here, dead_letters)
         if got is None or not (got.advanced or plan.begins):
@@ -339,7 +342,8 @@ class TableRun:
         ways: list[Callable[[Standing], Staged]] = [batch.stage_on for batch in batches]
         ways[0] = partial(self._staged_again, batches[0])
         given = zip(batches, staged, ways, strict=True)
-        return [Share(batch.plan, on, way, tags_epoch=has_epoch_tags(self.spec)) for batch, on, way in given]
+        tags = has_epoch_tags(self.spec)
+        return [Share(batch.plan, on, way, tags, self.began) for batch, on, way in given]
 
     def _prepare(self, batch: ReadBatch) -> None:
         """Stage the dead letters, invisible to readers, before the rows become visible."""

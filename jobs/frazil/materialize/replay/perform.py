@@ -217,7 +217,7 @@ class Replay:
         with self.step("replay_publish"):
             try:
                 ways[0] = _begin_again
-                views = publish(lake, [Share(*each, tags) for each in zip(plans, staged, ways, strict=True)])
+                views = publish(lake, [Share(*each, tags, got.began) for each in zip(plans, staged, ways, strict=True)])
             except CountMismatchError as mismatch:
                 self.pauser.pause(self.clients, mismatch)
                 raise

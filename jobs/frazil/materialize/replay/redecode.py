@@ -10,6 +10,7 @@ import numpy as np
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 
+from frazil.maintain.expiring import elapsed_seconds
 from frazil.materialize.dead_letter_marks import Offsets, Source
 from frazil.materialize.evolve import fits
 from frazil.materialize.hash_key import with_keys_read
@@ -108,6 +109,7 @@ class Redecoder:
     schemas: WriterSchemas
     refused: Collection[SchemaUse]
     prefix: str
+    began: float = field(default_factory=elapsed_seconds)
     stayed: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     truncated_nanos: int = 0

@@ -1,0 +1,191 @@
+"""Orphans: files in a table's folders that nothing needs. They are listed first; what is needed is read afterwards.
+
+So a file that becomes part of the table meanwhile is found among those that are needed. Files that a batch has written
+and no branch has yet are kept apart by their age, by the clock of the storage.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote, unquote
+
+from pyarrow.fs import FileSelector, FileType
+from pyiceberg.io import FileIO
+from pyiceberg.table import Table
+
+from frazil.adapters.iceberg.expiry import delete_files
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.iceberg.reachable import last_part, logged_names, named_in_properties, plain, reachable
+from frazil.model.errors import CatalogError, FrazilError
+from frazil.model.expiry import Cleaned
+from frazil.model.moments import rfc3339
+from frazil.model.snapshot import TableView
+
+LEAST_AGE = timedelta(days=3)
+"""Three times the age at which a batch is refused: younger files may be those of a running batch."""
+
+FOLDERS = ("data", "metadata")
+"""Frazil writes files of a table nowhere else, below its location. Other folders are never touched."""
+
+DELTA_LOG = "_delta_log"
+PROBE = "frazil-maintenance-probe-"
+DELETE_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """A file in storage; `address` without the scheme of local files."""
+
+    address: str
+    size: int
+    written: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    """The files of a table that nothing needs, the oldest first; `listed` are all files in its folders."""
+
+    table: str
+    files: tuple[StoredObject, ...]
+    listed: int
+    younger: int
+    """Files that nothing needs either, and that are too young to be sure."""
+
+    @property
+    def bytes(self) -> int:
+        return sum(each.size for each in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanSearch:
+    """Looks for the orphans of a lake's tables. `between` is called after the listing, for tests."""
+
+    lake: IcebergLake
+    older_than: timedelta = LEAST_AGE
+    between: Callable[[], None] = lambda: None
+
+    def find(self, identifier: str, *, now: datetime) -> Orphans | None:
+        """Return the orphans at a time of the storage's clock; None if there is no such table. Raises CatalogError."""
+        before = self.lake.load(identifier)
+        if before is None:
+            return None
+        try:
+            return self._find(before, now)
+        except FrazilError:
+            raise
+        except Exception as problem:
+            raise CatalogError(
+                f"{identifier}: cannot know which files are needed: {type(problem).__name__}: {problem}; nothing was"
+                " deleted",
+                hint="check that the storage answers and that no metadata is damaged: `frazil verify` reads it",
+            ) from problem
+
+    def delete(self, orphans: Orphans) -> Cleaned:
+        """Delete the files."""
+        view = self._loaded(orphans.table)
+        io, found = view.current.io, orphans.files
+        return delete_files(io, (each.address for each in found), [], seconds=DELETE_SECONDS)
+
+    def storage_time(self, identifier: str) -> datetime:
+        """Write a small file, and return when the storage says it was written. Raises CatalogError."""
+        table: Table = self._loaded(identifier).current
+        address = f"{table.location().rstrip('/')}/metadata/{PROBE}{uuid.uuid4().hex}"
+        try:
+            with table.io.new_output(address).create() as stream:
+                stream.write(b"Written by `frazil maintain` to learn the time of the storage. Remove it.\n")
+            files, path = _files_of(table.io, plain(address))
+            written: datetime = files.get_file_info(path).mtime
+            table.io.delete(address)
+        except Exception as problem:
+            raise CatalogError(
+                f"cannot write to {table.location()}: {type(problem).__name__}: {problem}",
+                hint="check the credentials and the free space; nothing was deleted",
+            ) from problem
+        return written
+
+    def _find(self, before: TableView, now: datetime) -> Orphans:
+        io, root = before.current.io, plain(before.location).rstrip("/")
+        objects = [each for folder in FOLDERS for each in _listed(io, f"{root}/{folder}")]
+        log = [each.address for each in _listed(io, f"{root}/{DELTA_LOG}")]
+        _check_alone(before.identifier, root, objects)
+        self.between()
+        needed_before, after = reachable(before), self._loaded(before.identifier)
+        if after.uuid != before.uuid:
+            raise CatalogError(
+                f"{before.identifier} was dropped and made again meanwhile; nothing was deleted", hint="run it again"
+            )
+        needed = needed_before | reachable(after)
+        _check_listed(before, root, objects, needed_before & reachable(after))
+        properties = named_in_properties(before) + named_in_properties(after)
+        logged = logged_names(io, log)
+        unneeded = [
+            each
+            for each in objects
+            if each.address not in needed
+            and last_part(each.address) not in properties
+            and not _is_logged(last_part(each.address), logged)
+        ]
+        oldest = now - self.older_than
+        old = sorted(
+            (each for each in unneeded if each.written < oldest), key=lambda each: (each.written, each.address)
+        )
+        return Orphans(before.identifier, tuple(old), len(objects), len(unneeded) - len(old))
+
+    def _loaded(self, identifier: str) -> TableView:
+        view = self.lake.load(identifier)
+        if view is None:
+            raise CatalogError(f"{identifier} was dropped meanwhile; nothing was deleted", hint="run it again")
+        return view
+
+
+def local_time() -> datetime:
+    return datetime.now(UTC)
+
+
+def _is_logged(name: str, logged: frozenset[str]) -> bool:
+    """Return whether a Delta log has the name, whose writers encode it or not."""
+    return not logged.isdisjoint({name, quote(name), unquote(name), *({quote(quote(name))} if "%" in name else ())})
+
+
+def _files_of(io: FileIO, address: str) -> tuple[Any, str]:
+    """Return the file system of an address, and the path in it."""
+    on_s3 = address.startswith("s3://")
+    path = address.removeprefix("s3://")
+    opened: Any = io
+    return opened.fs_by_scheme("s3" if on_s3 else "file", path.partition("/")[0]), path
+
+
+def _listed(io: FileIO, folder: str) -> list[StoredObject]:
+    files, path = _files_of(io, folder)
+    scheme = "s3://" if folder.startswith("s3://") else ""
+    found = files.get_file_info(FileSelector(path, allow_not_found=True, recursive=True))
+    return [StoredObject(scheme + each.path, each.size, each.mtime) for each in found if each.type == FileType.File]
+
+
+def _check_alone(identifier: str, root: str, objects: Sequence[StoredObject]) -> None:
+    """Refuse a folder that has another table in it: its files would be taken for orphans."""
+    for each in objects:
+        if each.address.endswith(".metadata.json") and each.address.rpartition("/")[0] != f"{root}/metadata":
+            raise CatalogError(
+                f"{identifier}: there is another table in its folder, by {each.address}; nothing was deleted",
+                hint="move one of the two tables: the files of the other would look like orphans",
+            )
+
+
+def _check_listed(view: TableView, root: str, objects: Sequence[StoredObject], needed: frozenset[str]) -> None:
+    """Refuse a listing that lacks files of the table: addresses may be spelled in a way that is not known here."""
+    listed = {each.address for each in objects}
+    below = tuple(f"{root}/{folder}/" for folder in FOLDERS)
+    current = plain(view.current.metadata_location)
+    lists = {plain(each.manifest_list) for each in view.snapshots.values()}
+    missing = sorted(path for path in needed & (lists | {current}) if path.startswith(below) and path not in listed)
+    if missing:
+        raise CatalogError(
+            f"{view.identifier}: the storage does not list {missing[0]}, which the table needs, as of"
+            f" {rfc3339(local_time().replace(microsecond=0))}; nothing was deleted",
+            hint="run `frazil verify`: if it finds nothing, report this as a defect",
+        )

@@ -1,0 +1,111 @@
+"""Every file that a table still needs, by its name: those of all snapshots, and those that nothing else names.
+
+More files are taken for needed than are: a file too many stays in storage, a file too few is lost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import ManifestFile
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+
+from frazil.adapters.iceberg.expiry import READ_AT_ONCE
+from frazil.model.snapshot import TableView
+from frazil.model.summary import STATE_BYTES, state_in
+
+
+def plain(address: str) -> str:
+    """Return an address as all of its spellings have it."""
+    return address.removeprefix("file://").replace("s3a://", "s3://", 1).replace("s3n://", "s3://", 1)
+
+
+def reachable(view: TableView) -> frozenset[str]:
+    """Return the files of every snapshot, and with them of every branch and tag, whether they are live or removed.
+
+    With them go metadata files, statistics, and what states and properties name. Raises what reading raises: then
+    nothing is known.
+    """
+    table: Table = view.current
+    metadata = table.metadata
+    with ThreadPoolExecutor(READ_AT_ONCE) as pool:
+        lists = pool.map(lambda snapshot: snapshot.manifests(table.io), metadata.snapshots)
+        manifests = {each.manifest_path: each for listed in lists for each in listed}
+        files = {path for paths in pool.map(lambda each: _named(table.io, each), manifests.values()) for path in paths}
+    return frozenset(
+        map(
+            plain,
+            (
+                *files,
+                *manifests,
+                *(snapshot.manifest_list for snapshot in metadata.snapshots),
+                *_metadata_files(table, metadata),
+                *_statistics(metadata),
+                *_of_states(view),
+            ),
+        )
+    )
+
+
+def named_in_properties(view: TableView) -> str:
+    """Return the text of all properties: a rebuild names files there that no snapshot has yet."""
+    return "\n".join(view.properties.values())
+
+
+def logged_names(io: FileIO, log_files: list[str]) -> frozenset[str]:
+    """Return the names of all files that a Delta log adds or removes, in any version and checkpoint that it has.
+
+    Only the last part of each path: parts before it may be encoded.
+    """
+    with ThreadPoolExecutor(READ_AT_ONCE) as pool:
+        return frozenset(name for names in pool.map(lambda path: list(_logged(io, path)), log_files) for name in names)
+
+
+def last_part(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _named(io: FileIO, manifest: ManifestFile) -> list[str]:
+    entries = manifest.fetch_manifest_entry(io, discard_deleted=False)
+    return [entry.data_file.file_path for entry in entries]
+
+
+def _metadata_files(table: Table, metadata: TableMetadata) -> Iterator[str]:
+    yield table.metadata_location
+    yield from (each.metadata_file for each in metadata.metadata_log)
+
+
+def _statistics(metadata: TableMetadata) -> Iterator[str]:
+    yield from (each.statistics_path for each in metadata.statistics)
+    yield from (each.statistics_path for each in metadata.partition_statistics)
+
+
+def _of_states(view: TableView) -> Iterator[str]:
+    for snapshot in view.snapshots.values():
+        if STATE_BYTES in snapshot.summary:
+            remembered = state_in(snapshot).remembered
+            if remembered is not None:
+                yield remembered.file.path
+
+
+def _logged(io: FileIO, path: str) -> Iterator[str]:
+    with io.new_input(path).open() as stream:
+        if path.endswith(".json"):
+            actions: list[Any] = [json.loads(line) for line in stream.read().splitlines() if line.strip()]
+        elif path.endswith(".parquet"):
+            known = pq.ParquetFile(stream)
+            columns = [name for name in ("add", "remove") if name in known.schema_arrow.names]
+            actions = known.read(columns=columns).to_pylist()
+        else:
+            return
+    for action in actions:
+        for kind in ("add", "remove"):
+            named = action.get(kind) if isinstance(action, dict) else None
+            if isinstance(named, dict) and isinstance(named.get("path"), str):
+                yield last_part(named["path"])
