@@ -18,9 +18,12 @@ from frazil.adapters.spark.runner import SparkRunner
 from frazil.adapters.spark.sql.comparable import except_all
 from frazil.adapters.spark.sql.session import SqlSession
 from frazil.adapters.spark.sql.types import spark_schema
+from frazil.maintain import rewriting
+from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.columns import Column, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
 from frazil.model.errors import Misuse, QueryFailedError, SpecError, TransformHaltedError
 from frazil.model.settings import Settings
+from frazil.model.summary import is_rewrite
 from frazil.model.transforms import Position, transform_state
 from frazil.specs.keys import NoSecrets
 from frazil.specs.load import load_settings
@@ -33,8 +36,11 @@ from frazil.transforms.run import Transformation
 from frazil.transforms.tables import TableRows
 from frazil.transforms.tested import compared
 from frazil.transforms.tested import lines as compared_lines
+from frazil.transforms.upkeep import Upkeep
 from frazil.transforms.verify import Verified, verify
+from tests.fakes.in_process import InProcessRunner
 from tests.sampling import examples, sampled
+from tests.table.process_clients import source_of
 from tests.table.transformed_orders import ORDERS, SQL, Orders, by_id, compact, spec_of, written
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -518,3 +524,26 @@ def test_a_sum_that_is_null_beyond_its_type_is_refused(orders: Orders, session: 
         with pytest.raises(SpecError, match="only count, sum, avg, min and max are kept"):
             sql = f"SELECT n, {function}(id) AS total FROM orders GROUP BY n"
             SparkQueries(session, orders.lake).check(spec_of(sql), [TableRows(orders.view(), ())])
+
+
+def test_files_of_groups_are_rewritten_and_the_groups_are_kept_on(
+    orders: Orders, session: SqlSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewriting, "WORTH_A_SNAPSHOT", 1)
+    made = in_spark(orders, session, "SELECT n, count(*) AS orders, sum(id) AS total FROM orders GROUP BY n")
+    made.upkeep = Upkeep(made.spec, source_of(orders, InProcessRunner()), "w")
+
+    for first in (1, 5, 9):
+        orders.add(*range(first, first + 4))
+        made.batch()
+
+    view = orders.view("lake.made")
+    head = view.head_snapshot()
+    assert head is not None
+    assert (is_rewrite(head), head.figure("total-position-deletes")) == (True, 0)
+    state = transform_state(view.snapshots[view.tags[CHECKPOINT_TAG]])
+    assert state is not None and state.position is not None
+    assert state.position.epoch == 3
+    orders.add(13, 14, 15)
+    made.batch()
+    assert verify(made).clean

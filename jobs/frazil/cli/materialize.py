@@ -215,7 +215,7 @@ def _opened(
     from frazil.cli.clients import open_clients, table_runs  # noqa: PLC0415
     from frazil.cli.credential_refresher import CredentialRefresher  # noqa: PLC0415
     from frazil.cli.progress import Display, WatchedRunner  # noqa: PLC0415
-    from frazil.cli.transform import made_of  # noqa: PLC0415
+    from frazil.cli.transform import kept_up  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415
 
     chosen = select_tables(settings, tables or ())
@@ -229,7 +229,7 @@ def _opened(
     clients = replace(clients, on_batch_end=display.batch_ended)
     client_source = CredentialRefresher(settings, clients, load=lambda: settings_from(config))
     runs = table_runs(clients, chosen, adopt=adopt, client_source=client_source)
-    return runs, made_of(following, clients.lake, spark)
+    return runs, kept_up(following, client_source, spark)
 
 
 def cluster_on(master: str | None, environment: str | None) -> SparkCluster | None:

@@ -21,6 +21,8 @@ from frazil.model.spelling import plural
 if TYPE_CHECKING:
     from frazil.adapters.spark.cluster import SparkCluster
     from frazil.adapters.spark.runner import SparkRunner
+    from frazil.adapters.spark.sql.session import SqlSession
+    from frazil.materialize.clients import ClientSource
     from frazil.materialize.scheduling.schedule import Stopping
     from frazil.model.settings import Settings
     from frazil.model.transforms import TransformSpec
@@ -82,7 +84,7 @@ def run(
         raise SettingError("--once and --every are mutually exclusive", hint="choose one")
     interval = DEFAULT_EVERY if every is None else interval_of(every)
     stopping = Stopping()
-    with opened(config, names, cluster_on(spark_master, spark_environment)) as found, stopped_by(stopping) as stopped:
+    with _running(config, names, cluster_on(spark_master, spark_environment)) as found, stopped_by(stopping) as stopped:
         seconds = interval.total_seconds()
         reports = once(found, stopping) if at_once else run_every(found, seconds, stopping, _announce)
     summarise(reports)
@@ -202,29 +204,74 @@ def opened_in(
         runner.stop()
 
 
+@contextmanager
+def _running(config: Path, names: Sequence[str] | None, cluster: SparkCluster | None) -> Iterator[list[Transformation]]:
+    """Open the named transformations to keep their tables, with clients that are renewed."""
+    from frazil.adapters.spark.application import RUNS_QUERIES  # noqa: PLC0415
+    from frazil.adapters.spark.runner import SparkRunner  # noqa: PLC0415
+    from frazil.cli.clients import open_clients  # noqa: PLC0415
+    from frazil.cli.credential_refresher import CredentialRefresher  # noqa: PLC0415
+
+    settings = settings_from(config)
+    chosen = named(settings, names)
+    runner = SparkRunner(log_file=config.parent / ".frazil" / "spark.log", cluster=cluster, jvm=RUNS_QUERIES)
+    clients = open_clients(settings, runner, on_receipt=lambda _: None)
+    try:
+        yield kept_up(chosen, CredentialRefresher(settings, clients, load=lambda: settings_from(config)), runner)
+    finally:
+        clients.background.finish()
+        runner.stop()
+
+
+def kept_up(chosen: Sequence[TransformSpec], source: ClientSource, runner: SparkRunner) -> list[Transformation]:
+    """Return transformations that renew their clients and maintain their tables. They share one session of Spark."""
+    from frazil.cli.clients import new_id  # noqa: PLC0415
+    from frazil.transforms.run import Transformation  # noqa: PLC0415
+    from frazil.transforms.upkeep import Upkeep  # noqa: PLC0415
+
+    session, writer = started_when_needed(runner), new_id()
+
+    def made(spec: TransformSpec) -> Transformation:
+        upkeep = Upkeep(spec, source, writer)
+        queries = queries_in(session, lambda: upkeep.clients.lake)
+        return Transformation(spec, upkeep.clients.lake, queries, new_id, upkeep=upkeep)
+
+    return [made(spec) for spec in chosen]
+
+
 def made_of(chosen: Sequence[TransformSpec], lake: Lake, runner: SparkRunner) -> list[Transformation]:
     """Return transformations that share one session of Spark, which starts with the first query."""
     from frazil.cli.clients import new_id  # noqa: PLC0415
     from frazil.transforms.run import Transformation  # noqa: PLC0415
 
-    queries = started_when_needed(runner, lake)
+    queries = queries_in(started_when_needed(runner), lambda: lake)
     return [Transformation(spec, lake, queries, new_id) for spec in chosen]
 
 
-def started_when_needed(runner: SparkRunner, lake: Lake) -> Callable[[], Queries]:
-    """Return what opens a session of Spark once, and starts Spark for it."""
-    made: list[Queries] = []
+def queries_in(session: Callable[[], SqlSession], lake: Callable[[], Lake]) -> Callable[[], Queries]:
+    """Return what opens queries in a session over the tables of a lake, both as they are then."""
 
     def queries() -> Queries:
-        from frazil.adapters.spark.sql.session import SqlSession  # noqa: PLC0415
         from frazil.transforms.in_spark import SparkQueries  # noqa: PLC0415
+
+        return SparkQueries(session(), lake())
+
+    return queries
+
+
+def started_when_needed(runner: SparkRunner) -> Callable[[], SqlSession]:
+    """Return what opens a session of Spark once, and starts Spark for it."""
+    made: list[SqlSession] = []
+
+    def session() -> SqlSession:
+        from frazil.adapters.spark.sql.session import SqlSession  # noqa: PLC0415
 
         if not made:
             print("Starting Spark…", file=sys.stderr, flush=True)
-            made.append(SparkQueries(SqlSession(runner), lake))
+            made.append(SqlSession(runner))
         return made[0]
 
-    return queries
+    return session
 
 
 def named(settings: Settings, names: Sequence[str] | None) -> list[TransformSpec]:

@@ -10,8 +10,7 @@ from frazil.model.expiry import Expiry
 from frazil.model.outputs import OUTPUT_TAG
 from frazil.model.snapshot import MAIN, Snapshot, TableView
 from frazil.model.spec import KeepSnapshots
-from frazil.model.summary import carries_state
-from frazil.model.transforms import TRANSFORM_TAG
+from frazil.model.transforms import TRANSFORM_TAG, records_batch
 
 DAILY_PREFIX = "frazil_daily_"
 """The prefix of daily tags, followed by a day in UTC. Each keeps the last snapshot of its day for time travel."""
@@ -78,7 +77,7 @@ def _state_of_head(view: TableView, chain: list[Snapshot], checkpoint: str) -> I
     for position, snapshot in enumerate(chain):
         if snapshot.id == view.tags.get(checkpoint):
             last = position
-    carrier = next((position for position, s in enumerate(chain) if carries_state(s)), len(chain) - 1)
+    carrier = next((position for position, s in enumerate(chain) if records_batch(s)), len(chain) - 1)
     return (snapshot.id for snapshot in chain[: max(last, carrier) + 1])
 
 
@@ -115,7 +114,7 @@ def _daily_tags(
     for snapshot in chain:
         day = snapshot.committed_at.date()
         known = last_of_day.get(day)
-        if known is None or (carries_state(snapshot) and not carries_state(known)):
+        if known is None or (records_batch(snapshot) and not records_batch(known)):
             last_of_day[day] = snapshot
     wanted = {DAILY_PREFIX + day.isoformat(): s.id for day, s in last_of_day.items() if first <= day < today}
     ours = {name: _day_of(name) for name in view.tags}

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from frazil.model.errors import CatalogError
 from frazil.model.snapshot import Snapshot, TableView
-from frazil.model.summary import carries_state
+from frazil.model.transforms import records_batch
 
 SMALL_PART = 8
 """A file is small if it has less than this part of `maintain.target_file`."""
@@ -87,4 +87,4 @@ def throughput_of(view: TableView, *, now: datetime) -> Throughput | None:
 
 def added_rows(snapshot: Snapshot) -> int:
     """Return the rows that a batch of Frazil added; 0 for a rewrite of files and for commits of others."""
-    return snapshot.figure("added-records") if carries_state(snapshot) else 0
+    return snapshot.figure("added-records") if records_batch(snapshot) else 0

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Protocol
 
 from frazil.maintain.expiring import elapsed_seconds
 from frazil.maintain.figures import added_rows
@@ -22,7 +23,7 @@ from frazil.model.ingested import DroppedFile, WrittenFile
 from frazil.model.probe import StoredFile
 from frazil.model.rewrites import RewriteTask
 from frazil.model.snapshot import Snapshot, TableView
-from frazil.model.spec import TableSpec
+from frazil.model.spec import Maintain, WriteMode
 from frazil.model.spelling import plural
 from frazil.model.summary import REWRITTEN_BY, carries_state
 
@@ -86,11 +87,24 @@ def benefit(copied: int, saved: int) -> str:
     )
 
 
+class RewrittenTable(Protocol):
+    """What the rewriting of files needs to know of a table: a `TableSpec`, or the table of a transformation."""
+
+    @property
+    def maintain(self) -> Maintain: ...
+
+    @property
+    def write(self) -> WriteMode: ...
+
+    @property
+    def batch_rows(self) -> int: ...
+
+
 @dataclass(slots=True)
 class Rewriting:
     """Rewrites files of one table. An error here does not fail a batch: the files stay as they are."""
 
-    spec: TableSpec
+    spec: RewrittenTable
     writer: str
     looked_at: int | None = None
     """The head whose files were not to be rewritten, or could not be."""
@@ -134,7 +148,7 @@ class Rewriting:
         """Return what to rewrite after a batch."""
         share = self.spec.maintain.rewrite_deleted
         is_append = self.spec.write == "append"
-        if is_append and added_rows(head) * 2 > self.spec.trigger.rows:
+        if is_append and added_rows(head) * 2 > self.spec.batch_rows:
             return NOTHING_CHOSEN  # the next batch is waiting
         self.looked_at = head.id
         copies = self._allowed_after(head)

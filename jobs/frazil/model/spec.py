@@ -271,6 +271,11 @@ class TableSpec:
         return self.identity or (f"{self.metadata.prefix}key",)
 
     @property
+    def batch_rows(self) -> int:
+        """The rows from which on a batch starts early, and which it has at most."""
+        return self.trigger.rows
+
+    @property
     def needs_registry(self) -> bool:
         return not SCHEMA_TYPES.keys().isdisjoint((self.value, self.key))
 

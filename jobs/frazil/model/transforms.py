@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from frazil.model.join_history import Boundary, JoinHistory
 from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.spec import Maintain
+from frazil.model.summary import carries_state
 
 TRANSFORM_TAG = "frazil_transform_"
 """The beginning of the tag on the snapshot up to which a transformation has read its source; then follows its name."""
@@ -39,12 +41,16 @@ class TransformSpec:
     function: str = ""
     partition_by: tuple[str, ...] = ()
     sort_by: tuple[str, ...] = ()
-    target_file_bytes: int = 512_000_000
     folder: str = ""
+    maintain: Maintain = field(default_factory=lambda: Maintain(target_file_bytes=512_000_000))
 
     @property
     def identifier(self) -> str:
         return f"{self.database}.{self.table}"
+
+    @property
+    def target_file_bytes(self) -> int:
+        return self.maintain.target_file_bytes
 
     @property
     def tag(self) -> str:
@@ -119,6 +125,11 @@ def transform_state(snapshot: Snapshot) -> TransformState | None:
         joined=json.loads(said.get(JOINED, "{}")),
         batch_id=said.get(BATCH_ID, ""),
     )
+
+
+def records_batch(snapshot: Snapshot) -> bool:
+    """Return whether a snapshot is a batch of Frazil, of a topic or of a transformation, with the state after it."""
+    return carries_state(snapshot) or TRANSFORM in snapshot.summary
 
 
 def is_of_transform(view: TableView) -> bool:

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from frazil.model.errors import SpecError
-from frazil.model.spec import TableSpec
+from frazil.model.spec import Maintain, TableSpec
 from frazil.model.transforms import TransformSpec
 from frazil.specs.export_keys import parse_table
-from frazil.specs.keys import Derived, Key, Required, Section, Values
+from frazil.specs.keys import Built, Derived, Key, Required, Section, Values
 from frazil.specs.partitions import PARTITIONS, SORT_FIELDS
 from frazil.specs.problems import Problem
 from frazil.specs.scalars import SIZE, TABLE_NAME, TEXT
 from frazil.specs.shapes import ListOf, Scalar, Unfit
+from frazil.specs.table_keys import KEEP_SNAPSHOTS, REWRITE_DELETED, defaults_of
 
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -47,8 +48,17 @@ SORT_BY = Key("sort_by", SORT_FIELDS, "How the rows of each file are sorted: `sy
               "[]")  # fmt: skip
 TARGET_FILE = Key("target_file", SIZE, "The size from which rows go to another file.", "512MB", unit="bytes")
 
+MAINTAIN = Key(
+    "maintain",
+    Built(Section((KEEP_SNAPSHOTS, REWRITE_DELETED)), lambda values: values),
+    "Maintenance of the table's files and snapshots, as that of [a table](tables.md#keys). Files are rewritten if the"
+    " query has a `GROUP BY` whose groups change.",
+    defaults_of(KEEP_SNAPSHOTS, REWRITE_DELETED),
+)
+
 TRANSFORM_SECTION = Section(
-    (FROM, JOINS, SQL, PYTHON, TABLE, DATABASE, PARTITION_BY, SORT_BY, TARGET_FILE), exactly_one=("sql", "python")
+    (FROM, JOINS, SQL, PYTHON, TABLE, DATABASE, PARTITION_BY, SORT_BY, TARGET_FILE, MAINTAIN),
+    exactly_one=("sql", "python"),
 )
 
 
@@ -69,8 +79,17 @@ def transform_of(values: Values, file: str, *, database: str, folder: str) -> Tr
         function=values.get(PYTHON) or "",
         partition_by=tuple(map(str, values[PARTITION_BY])),
         sort_by=tuple(map(str, values[SORT_BY])),
-        target_file_bytes=values[TARGET_FILE],
         folder=folder,
+        maintain=_maintain(values),
+    )
+
+
+def _maintain(values: Values) -> Maintain:
+    given = values[MAINTAIN]
+    return Maintain(
+        target_file_bytes=values[TARGET_FILE],
+        keep_snapshots=given[KEEP_SNAPSHOTS],
+        rewrite_deleted=given[REWRITE_DELETED],
     )
 
 

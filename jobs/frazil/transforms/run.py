@@ -11,7 +11,7 @@ from frazil.adapters.iceberg.probe import stored_files
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, branch_names
 from frazil.materialize.schema.compare import compare
 from frazil.model.columns import Column
-from frazil.model.errors import CommitRejectedError, ContendedError, Misuse, TransformHaltedError
+from frazil.model.errors import CommitRejectedError, ContendedError, Misuse, ServiceError, TransformHaltedError
 from frazil.model.join_history import JoinHistory
 from frazil.model.probe import StoredFile
 from frazil.model.snapshot import TableView
@@ -26,6 +26,7 @@ from frazil.transforms.ranges import key_ranges
 from frazil.transforms.replaced import replaced_groups
 from frazil.transforms.tables import TableRows, unread_rows
 from frazil.transforms.unread import Unread, current_state, unread
+from frazil.transforms.upkeep import Upkeep
 
 LOG = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ class Transformation:
     queries: Callable[[], Queries]
     new_id: Callable[[], str]
     clock: Callable[[], float] = time.monotonic
+    upkeep: Upkeep | None = None
+    """Of a process that keeps the table: with it, the lake is that of the batch at work."""
 
     def batch(self) -> Transformed | None:
         """Read what was added to the followed table, and publish the rows of the query over it; None if nothing was.
@@ -58,6 +61,19 @@ class Transformation:
         Raises TransformHaltedError if the table cannot be continued, SpecError if the query cannot be carried out,
         ContendedError if other commits were first each time, and ServiceErrors, after which it can be tried again.
         """
+        if self.upkeep is None:
+            return self._not_overtaken()
+        self.lake = self.upkeep.begin().lake
+        try:
+            done = self._not_overtaken()
+            if done is not None:
+                self.upkeep.after_batch()
+        except ServiceError:
+            self.upkeep.service_failed()
+            raise
+        return done
+
+    def _not_overtaken(self) -> Transformed | None:
         for _ in range(ATTEMPTS):
             try:
                 return self._batch()

@@ -9,6 +9,7 @@ import pytest
 
 from frazil.model.errors import FrazilError
 from frazil.model.settings import Settings
+from frazil.model.spec import KeepSnapshots
 from frazil.model.transforms import TransformSpec
 from frazil.specs.keys import NoSecrets
 from frazil.specs.load import load_settings
@@ -45,12 +46,14 @@ def test_every_key_has_an_effect(tmp_path: Path) -> None:
     given = (
         "from: lake.orders\npython: cleaning:valid\njoins: [users, other.products]\ntable: made\ndatabase: mart\n"
         "partition_by: [day(ts), bucket(16, a)]\nsort_by: [a desc]\ntarget_file: 1MB\n"
+        "maintain: {keep_snapshots: {count: 9}, rewrite_deleted: 100%}\n"
     )
 
     (made,) = load(tmp_path, given).transforms
 
     assert (made.source, made.joins) == ("lake.orders", ("lake.users", "other.products"))
     assert (made.identifier, made.function, made.target_file_bytes) == ("mart.made", "cleaning:valid", 10**6)
+    assert (made.maintain.keep_snapshots, made.maintain.rewrite_deleted) == (KeepSnapshots(count=9), 1.0)
     assert (made.partition_by, made.sort_by) == (("day(ts)", "bucket(16, a)"), ("a desc",))
 
 

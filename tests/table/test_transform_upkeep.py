@@ -1,0 +1,85 @@
+"""What a long-running process does around the batches of a transformation: renewed clients, and maintenance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.cli.transform import queries_in
+from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.model.errors import CatalogError
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import KeepSnapshots, Maintain
+from frazil.model.transforms import transform_state
+from frazil.transforms.upkeep import Upkeep
+from tests.table.process_clients import source_of
+from tests.table.transformed_orders import Orders, by_id, spec_of
+
+KEEP_2 = Maintain(1 << 20, keep_snapshots=KeepSnapshots(timedelta(hours=1), count=2, daily=0))
+
+
+def test_old_snapshots_expire_and_the_position_stays(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    spec = spec_of("SELECT * FROM orders", maintain=KEEP_2)
+    source = source_of(orders)
+    made = orders.transformation(spec)
+    made.upkeep = Upkeep(spec, source, "w")
+
+    for number in range(6):
+        orders.add(number)
+        made.batch()
+    source.now.background.finish()
+
+    view = orders.view("lake.made")
+    state = transform_state(view.snapshots[view.tags[CHECKPOINT_TAG]])
+    assert len(view.snapshots) == 2
+    assert state is not None and state.position is not None
+    assert (state.position.epoch, state.position.snapshot_id) == (6, orders.view().head)
+    orders.add(6)
+    again = orders.transformation(spec).batch()
+    assert again is not None
+    assert (again.read, by_id(orders.rows_of())) == (1, by_id(orders.rows))
+
+
+def test_the_next_batch_has_the_clients_of_renewed_secrets(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    orders.add(1)
+    spec, source = spec_of("SELECT * FROM orders"), source_of(orders)
+    made, opened = orders.transformation(spec), cast(Any, object())
+    made.upkeep = Upkeep(spec, source, "w")
+    renewed = IcebergLake(CatalogSettings("jdbc", str(tmp_path)))
+    upkeep = made.upkeep
+    in_session = queries_in(lambda: opened, lambda: upkeep.clients.lake)
+    duck = made.queries
+    seen: list[tuple[object, object]] = []
+
+    def queries() -> Any:
+        source.now = replace(source.now, lake=renewed)  # while the batch is at work
+        seen.append((made.lake, cast(Any, in_session()).lake))
+        return duck()
+
+    made.queries = queries
+    made.batch()
+    orders.add(2)
+    made.batch()
+
+    assert (seen[0], seen[-1]) == ((orders.lake, orders.lake), (renewed, renewed))
+    assert by_id(orders.rows_of()) == by_id(orders.rows)
+
+
+def test_after_a_service_failed_secrets_are_read_again_soon(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    orders.add(1)
+    spec, source = spec_of("SELECT * FROM orders"), source_of(orders)
+    made = orders.transformation(spec, queries=lambda: (_ for _ in ()).throw(CatalogError("refused", hint="wait")))
+    made.upkeep = Upkeep(spec, source, "w")
+
+    with pytest.raises(CatalogError, match="refused"):
+        made.batch()
+
+    assert source.invalidated == 1
