@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from frazil.specs.prices import read_prices
 from infra.deploy.deployment import Deployment
-from infra.reports.costs import read_prices, read_stacks, report
+from infra.reports.costs import read_stacks, report
 
 Outputs = Mapping[str, Mapping[str, Any]]
 """By stack, then by name."""

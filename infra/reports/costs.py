@@ -10,54 +10,17 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from frazil.model.prices import Prices
+from frazil.specs.prices import read_prices
 from infra.settings.file import load_environment
-from infra.settings.model import Architecture, Jobs, Worker
+from infra.settings.model import Jobs
 
-FILE = Path(__file__).parent / "prices.yaml"
 Document = Mapping[str, Any]
 WORKED_MINUTES = 5
 """How long a scheduled run is taken to work, each hour; it costs nothing between."""
-
-
-@dataclass(frozen=True, slots=True)
-class IdlePrice:
-    """The price of an idle resource for a month."""
-
-    name: str
-    monthly: float
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerPrice:
-    """The hourly prices of a worker's processors, memory and disk."""
-
-    cpu: float
-    memory_gb: float
-    disk_gb: float
-    disk_gb_included: int
-
-    def of(self, worker: Worker) -> float:
-        disk = max(0, worker.disk_gb - self.disk_gb_included)
-        return worker.cpu * self.cpu + worker.memory_gb * self.memory_gb + disk * self.disk_gb
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """`idle` and `billed_elsewhere` are keyed by Terraform's type."""
-
-    on: date
-    source: str
-    currency: str
-    hours_per_month: int
-    idle: Mapping[str, IdlePrice]
-    billed_elsewhere: Mapping[str, str]
-    workers: Mapping[Architecture, WorkerPrice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +39,6 @@ class JobCost:
 
     hourly: float
     monthly: float
-
-
-def read_prices(file: Path = FILE) -> Prices:
-    document = yaml.safe_load(file.read_text(encoding="utf-8"))
-    hours = document["hours_per_month"]
-    workers = document["workers"]
-    return Prices(
-        on=document["date"],
-        source=document["source"],
-        currency=document["currency"],
-        hours_per_month=hours,
-        idle={kind: _idle_price(each, hours) for kind, each in document["idle"].items()},
-        billed_elsewhere=document["billed_elsewhere"],
-        workers={kind: _worker_price(workers[kind], workers) for kind in ("x86_64", "arm64")},
-    )
 
 
 def idle_costs(stacks: Mapping[str, Document], prices: Prices) -> tuple[Line, ...]:
@@ -150,14 +98,6 @@ def _count(kind: str, body: Document) -> int:
     subnets = body.get("subnet_ids", [])
     zones = len(subnets) if isinstance(subnets, list) else 1
     return copies * zones if body.get("vpc_endpoint_type") == "Interface" else 0
-
-
-def _idle_price(entry: Document, hours: int) -> IdlePrice:
-    return IdlePrice(entry["name"], entry["price"] * (hours if entry["per"] == "hour" else 1))
-
-
-def _worker_price(entry: Document, workers: Document) -> WorkerPrice:
-    return WorkerPrice(entry["cpu_hour"], entry["memory_gb_hour"], workers["disk_gb_hour"], workers["disk_gb_included"])
 
 
 def main(arguments: Sequence[str]) -> None:

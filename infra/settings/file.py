@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from frazil.model.errors import SettingError
+from frazil.model.prices import Architecture
 from frazil.model.secret import Secret
 from frazil.model.settings import GlueSource
 from frazil.specs.document import Mark
@@ -19,7 +20,6 @@ from frazil.specs.settings_keys import REGISTRY_NAME
 from frazil.specs.shapes import At, Rejected
 from infra.settings import export_keys, keys, policy_keys, snowflake_keys
 from infra.settings.model import (
-    Architecture,
     Availability,
     BrokerLogin,
     CatalogIntegration,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
+from frazil.model.prices import Architecture, WorkerSize
 from frazil.model.settings import GlueSource
 
-Architecture = Literal["x86_64", "arm64"]
 Availability = Literal["SINGLE_ZONE", "MULTI_ZONE", "LOW", "HIGH"]
 CatalogIntegration = Literal["glue", "glue_rest"]
 GovernancePackage = Literal["ESSENTIALS", "ADVANCED"]
@@ -172,13 +172,8 @@ class ExternalKafka:
     topics: Mapping[str, Topic] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
-    """The size of one worker, or of all together."""
-
-    cpu: int
-    memory_gb: int
-    disk_gb: int
+Worker = WorkerSize
+"""The size of one worker, or of all together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from frazil.model.cloudwatch_names import namespace_of
 from frazil.model.spec import TableSpec
+from frazil.specs.prices import read_prices
 from infra.artefacts.artefact import Artefacts
 from infra.cdk import App, Output, Stack
 from infra.components.alarms import Alarms
@@ -24,7 +25,7 @@ from infra.components.region import enter_region
 from infra.components.snowflake_external import read_by_its_delta_log
 from infra.components.streaming_keeper import StreamingKeeper, run_scopes
 from infra.permissions.of_roles import KEEPS_STREAMING, STARTS_RUNS, PolicyTarget, Scope, statements
-from infra.reports.costs import job_cost, read_prices
+from infra.reports.costs import job_cost
 from infra.resources import aws
 from infra.settings.model import EnvironmentSettings
 from infra.stacks.lake import LakeStack

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from pages import ROOT, fences, name_of, section, table, text_of
 
+from frazil.specs.prices import read_prices
 from infra.app import build
 from infra.artefacts.environment import GLIBC_MINORS, Target
 from infra.components.job_request import SCHEDULED_MINUTES
@@ -25,7 +26,7 @@ from infra.deploy.checks.prerequisites import (
 )
 from infra.deploy.local.cloud import LocalCloud
 from infra.deploy.verbs import CREATE
-from infra.reports.costs import idle_costs, job_cost, read_prices, read_stacks, report
+from infra.reports.costs import idle_costs, job_cost, read_stacks, report
 from infra.reports.picture import NOTHING_PACKED
 from infra.settings.file import load_environment
 from infra.stacks.lake import LONGEST_KEY_DELETION_DAYS, SHORTEST_KEY_DELETION_DAYS

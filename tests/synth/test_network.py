@@ -10,8 +10,9 @@ import pytest
 from every_feature import BACKENDS
 from written import Written, dev, write
 
+from frazil.specs.prices import read_prices
 from infra.components.private_vpc import AddressPlan, plan_addresses
-from infra.reports.costs import idle_costs, read_prices
+from infra.reports.costs import idle_costs
 from infra.settings.model import Egress, ExistingVpc, MadeVpc, Network, PrivateLink
 from infra.stacks.network import NetworkStack
 

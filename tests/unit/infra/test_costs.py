@@ -8,19 +8,10 @@ from typing import Any
 
 import pytest
 
-from infra.reports.costs import (
-    IdlePrice,
-    JobCost,
-    Line,
-    Prices,
-    WorkerPrice,
-    billed_elsewhere,
-    idle_costs,
-    job_cost,
-    read_prices,
-    read_stacks,
-    report,
-)
+from frazil.model.prices import IdlePrice, Prices, UsagePrices, WorkerPrice
+from frazil.monitoring.cost.estimate import Deployment
+from frazil.specs.prices import read_prices
+from infra.reports.costs import JobCost, Line, billed_elsewhere, idle_costs, job_cost, read_stacks, report
 from infra.settings.file import load_environment
 from infra.settings.model import Worker
 
@@ -32,6 +23,7 @@ PRICES = Prices(
     idle={"aws_nat_gateway": IdlePrice("NAT gateway", 32.85), "aws_vpc_endpoint": IdlePrice("interface endpoint", 7.3)},
     billed_elsewhere={"confluent_kafka_cluster": "Confluent bills the cluster"},
     workers={"x86_64": WorkerPrice(0.05, 0.006, 0.0001, 20), "arm64": WorkerPrice(0.04, 0.005, 0.0001, 20)},
+    usage=UsagePrices(0.02, 5e-6, 4e-7, 1e-6, 5e-6, 0.05, 0.3, 0.5),
 )
 JOBS = replace(load_environment("dev", {}).jobs, driver=Worker(2, 8, 20), executor=Worker(4, 16, 120), executors=2)
 NETWORK: dict[str, Any] = {
@@ -97,9 +89,16 @@ def test_the_list_of_prices_is_dated_and_whole() -> None:
     assert "us-east-1" in prices.source
     assert prices.idle["aws_nat_gateway"].monthly == pytest.approx(32.85)
     assert prices.idle["aws_kms_key"].monthly == 1
+    assert (prices.usage.s3_write * 1_000, prices.usage.s3_read * 1_000) == pytest.approx((0.005, 0.0004))
     smallest = Worker(1, 4, 20)
     assert prices.workers["x86_64"].of(smallest) == pytest.approx(0.0757, abs=0.0001)
     assert prices.workers["arm64"].of(smallest) == pytest.approx(0.8 * 0.0757, abs=0.0001)
+
+
+def test_frazil_cost_takes_the_workers_of_an_environment_that_does_not_choose_others() -> None:
+    prices = read_prices()
+
+    assert Deployment().hourly(prices) == pytest.approx(job_cost(load_environment("dev", {}).jobs, prices).hourly)
 
 
 def test_stacks_are_read_in_the_order_in_which_they_are_applied(tmp_path: Path) -> None:
