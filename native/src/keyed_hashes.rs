@@ -17,12 +17,15 @@ use crate::sha256_pairs;
 /// Bytes of a hash that are kept: half of it, the least that RFC 2104 recommends.
 const KEPT: usize = 16;
 const DIGITS_OF_HASH: usize = 2 * KEPT;
+type Digits = [u8; DIGITS_OF_HASH];
 /// The two digits of each byte.
 const DIGITS: [[u8; 2]; 256] = digits_of_bytes();
 
 const BLOCK: usize = 64;
 /// Values of at most so many bytes fit in one block with the bit and the length after them.
 pub const MOST_IN_ONE_BLOCK: usize = BLOCK - 9;
+/// How many short values wait to be hashed together.
+const MOST_WAITING: usize = 16 * LANES;
 /// The initial state of SHA-256 (FIPS 180-4, 5.3.3).
 const INITIAL: [u32; 8] =
     [0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19];
@@ -37,20 +40,18 @@ pub fn keyed_hashes<'py>(py: Python<'py>, values: &Bound<'py, PyAny>, key: &[u8]
 }
 
 fn hashes(values: &LargeBinaryArray, keyed: &Keyed) -> Arc<dyn Array> {
-    let (mut texts, mut ends) = (Vec::with_capacity(values.len()), Vec::with_capacity(values.len() + 1));
+    let mut ends = Vec::with_capacity(values.len() + 1);
     ends.push(0);
-    for index in 0..values.len() {
-        if values.is_valid(index) {
-            texts.push(values.value(index));
-        }
-        ends.push((texts.len() * DIGITS_OF_HASH) as i64);
-    }
-    let digits = keyed.digits_of_all(&texts);
+    ends.extend((0..values.len()).scan(0, |end, index| {
+        *end += if values.is_valid(index) { DIGITS_OF_HASH as i64 } else { 0 };
+        Some(*end)
+    }));
+    let digits = keyed.digits_of_all(values.iter().flatten(), values.len() - values.null_count());
     let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
     Arc::new(LargeStringArray::new(offsets, Buffer::from_vec(digits.into_flattened()), values.nulls().cloned()))
 }
 
-fn in_digits(hash: &[u32; 8]) -> [u8; DIGITS_OF_HASH] {
+fn in_digits(hash: &[u32; 8]) -> Digits {
     let mut digits = [0; DIGITS_OF_HASH];
     for (two, byte) in digits.chunks_exact_mut(2).zip(in_bytes(*hash)) {
         two.copy_from_slice(&DIGITS[usize::from(byte)]);
@@ -84,28 +85,42 @@ impl Keyed {
         Keyed { inner: after(INITIAL, &block.map(|byte| byte ^ 0x36)), outer: after(INITIAL, &block.map(|byte| byte ^ 0x5c)) }
     }
 
-    /// Return the digits of each value's hash. Several short values at once take less time than one after the other.
-    fn digits_of_all(&self, values: &[&[u8]]) -> Vec<[u8; DIGITS_OF_HASH]> {
-        let mut digits = vec![[0; DIGITS_OF_HASH]; values.len()];
-        let is_short = |place: &usize| values[*place].len() <= MOST_IN_ONE_BLOCK;
-        let (short, mut others): (Vec<usize>, Vec<usize>) = (0..values.len()).partition(is_short);
-        let (sixteens, rest) =
-            if sha256_lanes::is_available() { short.as_chunks::<LANES>() } else { (&[][..], &short[..]) };
-        for places in sixteens {
-            let found = sha256_lanes::digits(&self.inner, &self.outer, &places.map(|place| values[place]));
-            places.iter().zip(found).for_each(|(&place, found)| digits[place] = found);
+    /// Return the digits of the hashes of `count` values. Several short values at once take less time than one after the
+    /// other. Few of them wait at a time: memory for all would take longer to get than their hashes.
+    fn digits_of_all<'v>(&self, values: impl Iterator<Item = &'v [u8]>, count: usize) -> Vec<Digits> {
+        let mut digits = vec![[0; DIGITS_OF_HASH]; count];
+        let mut short = Vec::with_capacity(MOST_WAITING);
+        for (place, value) in values.enumerate() {
+            if value.len() > MOST_IN_ONE_BLOCK {
+                digits[place] = in_digits(&self.hash(value));
+                continue;
+            }
+            short.push((place, value));
+            if short.len() == MOST_WAITING {
+                self.hash_short(&short, &mut digits);
+                short.clear();
+            }
         }
-        let (pairs, rest) = if sha256_pairs::is_available() { rest.as_chunks::<2>() } else { (&[][..], rest) };
-        for &[one, other] in pairs {
-            [digits[one], digits[other]] = self.digits_of_two([values[one], values[other]]);
-        }
-        others.extend_from_slice(rest);
-        others.iter().for_each(|&place| digits[place] = in_digits(&self.hash(values[place])));
+        self.hash_short(&short, &mut digits);
         digits
     }
 
+    /// Hash values that fit in one block each, and put the digits in their places.
+    fn hash_short(&self, short: &[(usize, &[u8])], digits: &mut [Digits]) {
+        let (sixteens, rest) = if sha256_lanes::is_available() { short.as_chunks::<LANES>() } else { (&[][..], short) };
+        for values in sixteens {
+            let found = sha256_lanes::digits(&self.inner, &self.outer, &values.map(|(_, value)| value));
+            values.iter().zip(found).for_each(|((place, _), found)| digits[*place] = found);
+        }
+        let (pairs, rest) = if sha256_pairs::is_available() { rest.as_chunks::<2>() } else { (&[][..], rest) };
+        for &[(one, first), (other, second)] in pairs {
+            [digits[one], digits[other]] = self.digits_of_two([first, second]);
+        }
+        rest.iter().for_each(|(place, value)| digits[*place] = in_digits(&self.hash(value)));
+    }
+
     /// Return the digits of two values that fit in one block each.
-    fn digits_of_two(&self, values: [&[u8]; 2]) -> [[u8; DIGITS_OF_HASH]; 2] {
+    fn digits_of_two(&self, values: [&[u8]; 2]) -> [Digits; 2] {
         sha256_pairs::digits(&self.inner, &self.outer, &values.map(|value| last_block(value, BLOCK + value.len())))
     }
 

@@ -154,17 +154,26 @@ mod x86 {
         for (word, begun) in state.iter_mut().zip(begun) {
             *word = _mm512_set1_epi32(*begun as i32);
         }
-        for constants in ROUNDS.as_chunks::<16>().0 {
+        let [scheduled @ .., last] = ROUNDS.as_chunks::<16>().0 else { unreachable!("there are 64 rounds") };
+        for constants in scheduled {
             for_each_word!(place, {
-                let word = _mm512_add_epi32(words[place], _mm512_set1_epi32(constants[place] as i32));
-                state = round(state, word);
+                state = round(state, with_constant(words[place], constants[place]));
                 words[place] = next_word(&words, place);
             });
         }
+        for_each_word!(place, {
+            state = round(state, with_constant(words[place], last[place]));
+        });
         for (word, begun) in state.iter_mut().zip(begun) {
             *word = _mm512_add_epi32(*word, _mm512_set1_epi32(*begun as i32));
         }
         state
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn with_constant(word: Word, constant: u32) -> Word {
+        _mm512_add_epi32(word, _mm512_set1_epi32(constant as i32))
     }
 
     /// One round. The next one waits for the new `e`, which waits for `of_e`: that comes last in the sums.
