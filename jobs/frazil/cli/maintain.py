@@ -204,7 +204,8 @@ class _Running:
         from frazil.materialize.maintenance.perform import perform  # noqa: PLC0415
 
         if self._clients is None:
-            print("no driver took it up: doing it here", file=sys.stderr, flush=True)
+            why = "no driver took it up: " if self.asked.wait else ""
+            print(f"{why}doing it here", file=sys.stderr, flush=True)
             self._clients = _own_clients(self.settings, self.folder, self.cluster)
         keeping, left = Housekeeping(spec, new_id()), self._left()
         return perform(keeping, self._clients, spec.identifier, self._new_request(), seconds=left)

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from changelogs import Changelog
 from values_of_tables import NOW, SPEC
 from whole_batches import World, drained
 
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.maintain import rewriting
 from frazil.materialize.clients import STEPS
 from frazil.materialize.housekeeping import Housekeeping
 from frazil.materialize.maintenance.perform import perform
@@ -29,6 +31,7 @@ from frazil.materialize.maintenance.request import (
 from frazil.materialize.outcome import Published
 from frazil.materialize.run import TableRun
 from frazil.model.errors import CatalogError
+from frazil.model.ingested import DeletedRows
 from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
 from frazil.model.spec import KeepSnapshots, TableSpec
@@ -290,3 +293,40 @@ def test_a_request_is_stored_as_it_was_asked() -> None:
     assert request.as_property() == {
         "frazil.maintenance-request.r1": '{"by": "ada", "at": "2026-01-31T12:00:00Z", "compact": true, "expire": false}'
     }
+
+
+def test_rows_that_others_deleted_stay_deleted_in_a_merged_file(orders: Orders) -> None:
+    orders.batches(3)
+    file = orders.world.lake.stored_files(orders.view)[0]
+    lake, view = orders.world.lake, orders.view
+    assert view.head is not None
+    lake.stage(view, base=view.head, branch="theirs", files=(), summary={}, deletes=[DeletedRows(file.path, [1])])
+    lake.publish(orders.view, branch="theirs", tag="theirs", drop=["theirs"])
+
+    done = orders.perform(asked())
+
+    assert (done.files, done.copied_rows, done.deleted_rows) == (3, 5, 1)
+    assert orders.rows_of_files() == [5]
+    orders.batches(1)
+    verification = verify_table(orders.world.lake, orders.spec)
+    assert verification.clean
+    assert verification.foreign.rows_removed == 1
+
+
+def test_a_table_that_follows_keys_is_compacted_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changelog = Changelog.at(tmp_path)
+    for key in "abc":
+        changelog.send((key, 1))
+        changelog.catch_up()
+    changelog.send(("a", 2))
+    changelog.catch_up()
+    monkeypatch.setattr(rewriting, "WORTH_A_SNAPSHOT", 1)
+    clients, table = changelog.world.table(changelog.spec).clients, changelog.spec.identifier
+    plan = preview(clients, changelog.spec, compact=True, expire=False)
+
+    done = perform(Housekeeping(changelog.spec, "maintenance"), clients, table, asked(), seconds=60)
+
+    assert (done.copied_rows, done.into, done.more) == (3, 1, False)
+    assert plan.copied_rows == 3
+    assert [file.rows for file in changelog.files()] == [3]
+    changelog.check()
