@@ -6,27 +6,26 @@ Spark has no type for Iceberg's time: tables for it have no such column (DuckDB 
 from __future__ import annotations
 
 import importlib.util
-import os
 import random
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import duckdb
 import pytest
 from breadth import Place, Table, encode, glue_catalog, record_of
+from every_reader import BATCHES, REMOVALS, REWRITES, WRITES, Readers, alike_rows
 from every_type import ADDRESS, FIELDS, LEAST, SCHEMA, TIMES, USUAL, plain
 from pyiceberg.conversions import from_bytes
 from pyspark.sql import SparkSession
+from spark_reader import in_spark, name_in_spark, spark_session, use_catalog
 from walk_through import DOCS, WalkThrough
 
-from frazil.local.java import find_java
 from frazil.local.supervisor import LocalServices
+from frazil.maintain import rewriting
 from frazil.model.errors import IncompatibleSchemaError
-from tests.faults.spark_catalogs import spark_catalog, start_settings
 from tests.sampling import sampled
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -35,22 +34,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    """Iceberg's own Java, on catalogs that each test names."""
-    os.environ["JAVA_HOME"] = str(find_java().home)
-    builder = SparkSession.builder.master("local[2]").appName("readers")
-    for name, value in {**start_settings(), "spark.sql.session.timeZone": "UTC"}.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
-
-
-def in_spark(spark: SparkSession, table: Table) -> list[dict[str, Any]]:
-    """Rows as Spark reads them, in the order of partition and offset."""
-    use_catalog(spark, table)
-    found = spark.sql(f"select * from {name_in_spark(table)} order by kafka_partition, kafka_offset")
-    return found.toArrow().to_pylist()  # PySpark's own Python values of times know no year 1
+    with spark_session() as session:
+        yield session
 
 
 def test_spark_reads_what_is_left_of_change_events(
@@ -64,18 +49,6 @@ def test_spark_reads_what_is_left_of_change_events(
     assert len(walk.shown) == 3
     found = [(row["id"], row["email"], row["__op"]) for row in in_spark(spark, Table(place.run(walk.spec)))]
     assert sorted(found) == [(1, "ada@example.com", "r"), (2, "bob@example.org", "u"), (4, "kim@example.com", "c")]
-
-
-def name_in_spark(table: Table) -> str:
-    """An embedded catalog has the name that its tables are listed under."""
-    return f"{'frazil' if table.catalog.type == 'jdbc' else 'on_glue'}.{table.spec.identifier}"
-
-
-def use_catalog(spark: SparkSession, table: Table) -> None:
-    catalog, _, _ = name_in_spark(table).partition(".")
-    for name, value in spark_catalog(catalog, table.catalog).items():
-        spark.conf.set(name, value)
-    spark._jsparkSession.sessionState().catalogManager().reset()
 
 
 def extension(name: str) -> str:
@@ -112,28 +85,6 @@ def filtered(table: str) -> str:
         for n, where in enumerate(FILTERS)
     )
     return " union all ".join(scans) + " order by 1, 2, 3"
-
-
-def alike(value: Any) -> Any:
-    """What readers say of one value in their own ways: maps as pairs or dictionaries, uuids as text, empty as null."""
-    if isinstance(value, list) and value and all(isinstance(each, tuple) for each in value):
-        value = dict(value)
-    match value:
-        case dict():
-            value = {str(key): alike(each) for key, each in value.items()}
-        case list():
-            value = [alike(each) for each in value]
-        case bytearray():
-            value = bytes(value)
-        case UUID():
-            value = str(value)
-        case datetime() if value.tzinfo is not None:
-            value = value.astimezone(UTC).replace(tzinfo=None)
-    return None if value in ({}, []) else value
-
-
-def alike_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{name: alike(each) for name, each in row.items()} for row in rows]
 
 
 # --- every type -----------------------------------------------------------------------------------------------------
@@ -377,3 +328,34 @@ def test_spark_refuses_a_table_with_a_time_as_the_documentation_says(place: Plac
         in_spark(spark, place.materialize(f"topic: {topic}"))
     with pytest.raises(IncompatibleSchemaError, match="opens: is a time, which Spark cannot read"):
         place.run(f"topic: {topic}\ntable: for_spark\nreaders: [spark]").batch()
+
+
+# --- after each write and each action of maintenance ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("write", sampled(WRITES, keep=lambda write: write == "upsert"))
+def test_all_readers_agree_after_each_batch_and_each_action(
+    write: str,
+    place: Place,
+    spark: SparkSession,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = Readers(place, spark, capsys, write)
+    for batch, keys in zip(BATCHES, WRITES[write], strict=True):
+        table.send(*batch)
+        assert table.keys == keys
+    in_delta = table.delta_state
+
+    for action, procedure in REWRITES.items():
+        table.maintain(procedure)
+        assert (action, table.keys, table.delta_state) == (action, WRITES[write][-1], "current")
+    table.send(("d", 9))
+    for action, procedure in REMOVALS.items():
+        table.maintain(procedure)
+        assert (action, table.keys, table.delta_state) == (action, "".join(sorted(WRITES[write][-1] + "d")), "current")
+    monkeypatch.setattr(rewriting, "WORTH_A_SNAPSHOT", 1)
+    table.send(("e", 9))
+
+    assert table.keys == "".join(sorted(WRITES[write][-1] + "de"))
+    assert in_delta == ("withheld" if write in ("upsert", "history") else "current")

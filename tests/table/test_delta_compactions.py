@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable
 
 from frazil.adapters.delta.log import DeltaRsLogs
@@ -62,14 +63,14 @@ def delete_one_in(lake: SmallLake, number: int) -> None:
     lake.lake.publish(lake.view, branch="stage", tag="frazil_checkpoint", drop=["stage"])
 
 
-def rewrite_all(lake: SmallLake) -> None:
-    """Write all data files again without their deleted rows, as Frazil does between batches."""
+def rewrite_all(lake: SmallLake, *, drop_deletes: bool) -> None:
+    """Write all data files again without their deleted rows, as Frazil does between batches, or as Iceberg's Java."""
     view = lake.view
     files = lake.lake.stored_files(view)
     task = RewriteTask(
         target=write_target(view), files=files, prefix="r", target_bytes=1 << 20, storage=lake.lake.storage
     )
-    dropped = [DroppedFile(each.path, tuple(own.path for own in each.own_deletes)) for each in files]
+    dropped = [DroppedFile(each.path, tuple(own.path for own in each.own_deletes if drop_deletes)) for each in files]
     lake.lake.rewrite(view, files=rewrite_files(task).files, dropped=dropped, summary={REWRITTEN_BY: "w"}, figures={})
 
 
@@ -92,14 +93,15 @@ def test_a_compaction_between_two_batches_replaces_its_files_in_one_version_with
     assert (lake.view.tags[DELTA_TAG], NEXT_DELTA_TAG in lake.view.tags) == (lake.view.head, False)
 
 
-def test_the_log_of_a_table_with_deleted_rows_follows_its_compactions(lake: SmallLake) -> None:
+@pytest.mark.parametrize("dropped", [True, False], ids=["no delete files are left", "they remove nothing any more"])
+def test_the_log_of_a_table_with_deleted_rows_follows_its_compactions(lake: SmallLake, dropped: bool) -> None:
     announce(lake)
     first, begun = offsets(lake), lake.view.head
     delete_one_in(lake, 3)
     withheld, waiting = announce(lake), log_standing(lake.view, DeltaRsLogs(lake.lake.storage))
     in_between = offsets_in_delta(lake)
     applied = offsets(lake)
-    rewrite_all(lake)
+    rewrite_all(lake, drop_deletes=dropped)
     compacted = lake.view.head
     delete_one_in(lake, 5)
 

@@ -1,7 +1,7 @@
 """Choose which snapshots of a table get a version in its Delta log, and when the log cannot follow the head.
 
-A log in reader version 1 cannot represent delete files. So the log of a table that has some follows its newest snapshot
-without any, such as one that a compaction left.
+A log in reader version 1 cannot represent that delete files remove rows. So the log of a table with such files follows
+its newest snapshot in which they remove none, such as one that a compaction left.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from itertools import pairwise
 from frazil.model.delta import DeltaLog
 from frazil.model.snapshot import Snapshot, TableView
 
-DELETES = "the table has delete files: the log waits for a snapshot without any, such as a compaction leaves"
+DELETES = "rows are removed by delete files: the log waits for a snapshot without any, such as a compaction leaves"
 
 
 def snapshots_to_log(view: TableView, log: DeltaLog | None) -> tuple[TableView, ...]:
-    """Return the view as of each snapshot that gets a version, oldest first; the last one is the log's goal.
+    """Return the view as of each snapshot that gets a version if the log can represent it, oldest first.
 
-    The goal is the head, or the newest of its ancestors without delete files if the head has some. If the goal would
-    be older than what the log represents, it is what the log represents.
+    The last one is the head. If it has delete files, older ones come before it: the newest compaction, which may have
+    left delete files that remove nothing any more, and the newest snapshot without any. None is older than what the log
+    represents. Only a look at their files tells whether the log can represent them.
 
     A compaction gets a version of its own, and so does the snapshot before it: only then can that version say that no
     row has changed, for readers that stream the changes. Empty if the table has no snapshot.
@@ -27,11 +28,9 @@ def snapshots_to_log(view: TableView, log: DeltaLog | None) -> tuple[TableView, 
     chain = list(view.ancestry(view.head))
     logged = _position(chain, log)
     since = chain if logged is None else chain[: logged + 1]
-    goal = _goal(since)
-    if goal is None:
-        return ()
-    stops = [] if logged is None else _around_compactions(since[goal:][::-1])
-    return tuple(replace(view, head=snapshot.id) for snapshot in (*stops, since[goal]))
+    goals = _goals(since)
+    stops = [] if logged is None or not goals else _around_compactions(since[goals[0] :][::-1])
+    return tuple(replace(view, head=snapshot.id) for snapshot in (*stops, *(since[goal] for goal in goals)))
 
 
 def _position(chain: list[Snapshot], log: DeltaLog | None) -> int | None:
@@ -40,11 +39,13 @@ def _position(chain: list[Snapshot], log: DeltaLog | None) -> int | None:
     return next((position for position, snapshot in enumerate(chain) if snapshot.id == logged), None)
 
 
-def _goal(chain: list[Snapshot]) -> int | None:
-    """Return the position of the newest snapshot without delete files; the head's if no other has none."""
+def _goals(chain: list[Snapshot]) -> list[int]:
+    """Return the positions of the snapshots that the log may come to represent, oldest first; the head's is 0."""
     if not chain or not chain[0].figure("total-delete-files"):
-        return 0 if chain else None
-    return next((position for position, snapshot in enumerate(chain) if snapshot.has_no_deletes), 0)
+        return [0] if chain else []
+    without = next((position for position, snapshot in enumerate(chain) if snapshot.has_no_deletes), len(chain))
+    compacted = next((position for position, snapshot in enumerate(chain) if snapshot.operation == "replace"), without)
+    return [each for each in sorted({0, without, min(compacted, without)}, reverse=True) if each < len(chain)]
 
 
 def _around_compactions(chain: list[Snapshot]) -> list[Snapshot]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from frazil.delta.follow import DELETES, snapshots_to_log
+from frazil.delta.follow import snapshots_to_log
 from frazil.delta.plan import plan_log
 from frazil.model.delta import DeltaLog, LogIsCurrent, LogPlan, Withheld
 from frazil.model.errors import FrazilError
@@ -39,11 +39,12 @@ def next_version(view: TableView, log: DeltaLog | None, logs: DeltaLogs) -> LogP
     return plan_log(view, logs.files(view), log, shapes=lambda files: logs.shapes(view, files))
 
 
-def current_or_withheld(view: TableView, current: LogIsCurrent) -> LogIsCurrent | Withheld:
-    """Return Withheld if the log is current with an older snapshot than the view's head, which has delete files."""
-    if view.head is None or current.snapshot_id == view.head:
-        return current
-    return Withheld(view.head, DELETES, current.version)
+def _to_the_head(view: TableView, log: DeltaLog | None, logs: DeltaLogs) -> LogPlan | None:
+    """Plan the log's next version for the head, or for an older snapshot that the log lacks if the head is withheld."""
+    plans = [next_version(at, log, logs) for at in snapshots_to_log(view, log)[::-1]]
+    if not plans or not isinstance(plans[0], Withheld):
+        return plans[0] if plans else None
+    return next((each for each in plans if not isinstance(each, None | LogIsCurrent | Withheld)), plans[0])
 
 
 def log_standing(view: TableView, logs: DeltaLogs) -> LogStanding:
@@ -51,12 +52,11 @@ def log_standing(view: TableView, logs: DeltaLogs) -> LogStanding:
     log = None
     try:
         log = logs.read(view.location)
-        at = snapshots_to_log(view, log)
-        plan = next_version(at[-1], log, logs) if at else None
+        plan = _to_the_head(view, log, logs)
     except FrazilError as problem:
         return LogStanding("unreadable", reason=problem.what)
     version, snapshot_id = (None, None) if log is None else (log.version, log.snapshot_id)
-    match current_or_withheld(view, plan) if isinstance(plan, LogIsCurrent) else plan:
+    match plan:
         case None | LogIsCurrent():
             return LogStanding("current", version, snapshot_id)
         case Withheld(reason=reason):

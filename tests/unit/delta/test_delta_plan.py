@@ -201,8 +201,8 @@ def test_older_files_that_would_be_misread_withhold_the_snapshot(schema_json: st
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        (TableFiles((file("a"),), position_deletes=2), "the table has delete files: the log waits"),
-        (TableFiles((file("a"),), equality_deletes=1), "the table has delete files: the log waits"),
+        (TableFiles((file("a"),), position_deletes=2), "rows are removed by delete files: the log waits"),
+        (TableFiles((file("a"),), equality_deletes=1), "rows are removed by delete files: the log waits"),
         (TableFiles((file("a", format="ORC"),)), "s3://lake/trades/data/a is not a Parquet file"),
         (TableFiles((file("a", path=None),)), "s3://lake/trades/data/a is outside the table's folder"),
     ],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -11,6 +13,7 @@ from pyiceberg.io.pyarrow import pyarrow_to_schema
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestFile
 from pyiceberg.table import Table
 
+from frazil.adapters.iceberg.delete_files import PATH_ID, names_one_file
 from frazil.adapters.iceberg.scan import FOOTERS_AT_ONCE, reading
 from frazil.model.delta import FileShape, TableFile, TableFiles
 from frazil.model.snapshot import TableView
@@ -19,24 +22,43 @@ MANIFESTS_AT_ONCE = 16
 """A manifest on S3 costs a request, and every batch leaves one."""
 
 
+@dataclass(frozen=True, slots=True)
+class _ManifestFiles:
+    """The live files of a manifest. For each file of position deletes, `deletes_of` has the one data file that it is
+    about, or None if it may be about several."""
+
+    data: tuple[TableFile, ...]
+    deletes_of: tuple[str | None, ...]
+    equality_deletes: int
+
+
+SNAPSHOTS_CACHED = 3
+"""A table with delete files is looked at as of its head, its last compaction, and the snapshot in the log."""
+
+
 class SnapshotFiles:
-    """The files of snapshots. Manifests never change, so those of each table's last head are cached."""
+    """The files of snapshots. Manifests never change, so those of the last snapshots of each table are cached."""
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[str, TableFiles]] = {}
+        self._recent: dict[str, list[dict[str, _ManifestFiles]]] = {}
 
     def of_head(self, view: TableView) -> TableFiles:
-        """Return all data files and delete files of the view's head."""
+        """Return all data files and delete files of the view's head.
+
+        A file of position deletes is left out if the one data file that it is about is not in the table any more:
+        compactions by Iceberg's Java leave such files, which remove no row.
+        """
         table: Table = view.current
         snapshot = None if view.head is None else table.snapshot_by_id(view.head)
-        known = self._known.get(view.location, {})
+        recent = self._recent.get(view.location, [])
+        known = ChainMap({}, *recent)
         with reading(view.identifier), ThreadPoolExecutor(MANIFESTS_AT_ONCE) as pool:
             manifests = [] if snapshot is None else snapshot.manifests(table.io)
             new = [manifest for manifest in manifests if manifest.manifest_path not in known]
             read = pool.map(lambda manifest: _of_manifest(view, manifest), new)
-            known = known | dict(zip((manifest.manifest_path for manifest in new), read, strict=True))
+            known.update(zip((manifest.manifest_path for manifest in new), read, strict=True))
         here = {manifest.manifest_path: known[manifest.manifest_path] for manifest in manifests}
-        self._known[view.location] = here
+        self._recent[view.location] = [here, *recent][:SNAPSHOTS_CACHED]
         return _together(here.values())
 
 
@@ -47,24 +69,31 @@ def shapes(view: TableView, files: Sequence[TableFile]) -> Iterator[FileShape]:
         yield from pool.map(lambda file: _shape(table.io, file), files)
 
 
-def _of_manifest(view: TableView, manifest: ManifestFile) -> TableFiles:
+def _of_manifest(view: TableView, manifest: ManifestFile) -> _ManifestFiles:
     table: Table = view.current
     entries: dict[DataFileContent, list[ManifestEntry]] = {content: [] for content in DataFileContent}
     for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
         entries[entry.data_file.content].append(entry)
-    return TableFiles(
+    return _ManifestFiles(
         data=tuple(_file(view, entry) for entry in entries[DataFileContent.DATA]),
-        position_deletes=len(entries[DataFileContent.POSITION_DELETES]),
+        deletes_of=tuple(_target_of(entry.data_file) for entry in entries[DataFileContent.POSITION_DELETES]),
         equality_deletes=len(entries[DataFileContent.EQUALITY_DELETES]),
     )
 
 
-def _together(parts: Collection[TableFiles]) -> TableFiles:
+def _together(parts: Collection[_ManifestFiles]) -> TableFiles:
+    data = tuple(file for part in parts for file in part.data)
+    live = {file.location for file in data}
+    targets = (target for part in parts for target in part.deletes_of)
     return TableFiles(
-        data=tuple(file for part in parts for file in part.data),
-        position_deletes=sum(part.position_deletes for part in parts),
+        data=data,
+        position_deletes=sum(target is None or target in live for target in targets),
         equality_deletes=sum(part.equality_deletes for part in parts),
     )
+
+
+def _target_of(deletes: DataFile) -> str | None:
+    return deletes.lower_bounds[PATH_ID].decode() if names_one_file(deletes) else None
 
 
 def _file(view: TableView, entry: ManifestEntry) -> TableFile:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from frazil.delta.follow import snapshots_to_log
-from frazil.delta.standing import current_or_withheld, next_version
+from frazil.delta.standing import next_version
 from frazil.materialize.branches import ATTEMPTS
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.delta import (
@@ -101,15 +101,21 @@ def _brought_to_head(lake: Lake, logs: DeltaLogs, view: TableView) -> Announced 
     for at in snapshots_to_log(view, log):
         plan = next_version(at, log, logs)
         if plan is None or isinstance(plan, LogIsCurrent | Withheld):
-            settled = plan
+            settled = _with_version(plan, settled)
             continue
         view = view if written is None else lake.load(view.identifier) or view
         _write(lake, logs, view, plan)
         written, log = LogWritten(plan.version, plan.snapshot_id), log_after(log, plan)
-    if written is not None:
-        return written
-    _keep(lake, view, None if log is None else log.snapshot_id)
-    return current_or_withheld(view, settled) if isinstance(settled, LogIsCurrent) else settled
+    if written is None:
+        _keep(lake, view, None if log is None else log.snapshot_id)
+    return written or settled
+
+
+def _with_version(
+    plan: LogIsCurrent | Withheld | None, older: LogIsCurrent | Withheld | None
+) -> LogIsCurrent | Withheld | None:
+    """Return the plan; where it is withheld, with the log's version if that is current with an older snapshot."""
+    return replace(plan, version=older.version) if isinstance(plan, Withheld) and older is not None else plan
 
 
 def _write(lake: Lake, logs: DeltaLogs, view: TableView, write: LogWrite) -> None:
