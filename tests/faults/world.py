@@ -47,6 +47,7 @@ from frazil.model.spec import (
 from frazil.outputs.ports import OutputClients
 from frazil.ports import DeltaLogs, Lake, SchemaRegistry, TaskRunner, Topics
 from frazil.verify.against_kafka import KafkaSide
+from frazil.verify.ranges import with_chain
 from frazil.verify.table import verify_table
 from tests.fakes.in_process import InProcessRunner
 from tests.made_topics import make_topic
@@ -253,7 +254,7 @@ def assert_exactly_once(world: World, kafka: KafkaSide | None = None) -> None:
     assert _surplus(rows, _expected_rows(world)) == ([], []), "rows (missing, unexpected)"
     assert _surplus(dead, list(world.bad)) == ([], []), "dead letters (missing, unexpected)"
     _assert_counts_agree(world)
-    proof = verify_table(world.lake, spec, kafka=kafka)
+    proof = with_chain(world.lake, spec, verify_table(world.lake, spec, kafka=kafka))
     assert proof.clean, [str(finding) for finding in proof.findings]
     more = proof.foreign.rows_added - proof.foreign.rows_removed
     assert more == len(world.inserted) - len(world.deleted), proof.foreign

@@ -320,7 +320,7 @@ def altered(column: str, change: Mapping[int, int]) -> Callable[[pa.Table], pa.T
     return apply
 
 
-def _receipt(spec: TableSpec, state: TableState, reads: Sequence[Read]) -> Receipt:
+def _receipt(spec: TableSpec, state: TableState, reads: Sequence[Read] = ()) -> Receipt:
     return Receipt(
         table=spec.identifier,
         epoch=state.epoch,

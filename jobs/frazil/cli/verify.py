@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,9 +15,7 @@ from frazil.cli.screen import print_lines
 from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
-    from frazil.adapters.iceberg.lake import IcebergLake
     from frazil.model.settings import Settings
-    from frazil.model.spec import TableSpec
     from frazil.proof.verification import Check, Verification
     from frazil.verify.against_kafka import KafkaSide
     from frazil.verify.scan import Watch
@@ -72,7 +70,9 @@ def verify(
             with _watched(together[0].pipeline.name) as watch:
                 results = verify_together(lake, together, kafka=side, watch=watch)
             if explain:
-                results = _explained(lake, together, results)
+                from frazil.verify.ranges import with_chains  # noqa: PLC0415
+
+                results = with_chains(lake, together, results)
             found += results
             for each in () if as_json else results:
                 print_lines(lines(each), sys.stdout, hanging=7)
@@ -80,16 +80,6 @@ def verify(
         print(json.dumps([each.to_json() for each in found], indent=2))
     if not all(each.clean for each in found):
         raise typer.Exit(1)
-
-
-def _explained(
-    lake: IcebergLake, together: Sequence[TableSpec], results: Sequence[Verification]
-) -> tuple[Verification, ...]:
-    """Return the results with the batches of the tables; the last result of a group is not that of a table."""
-    from frazil.verify.ranges import with_chain  # noqa: PLC0415
-
-    tables = [with_chain(lake, spec, result) for spec, result in zip(together, results, strict=False)]
-    return (*tables, *results[len(tables) :])
 
 
 def _bound_memory() -> None:

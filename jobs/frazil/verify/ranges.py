@@ -25,15 +25,28 @@ READ_AT_ONCE = 8
 BY_FRAZIL, BY_REPLAY, BY_OTHERS = "rewritten by Frazil", "replay of dead letters", "another writer"
 
 
+def with_chains(lake: Lake, together: Sequence[TableSpec], results: Sequence[Verification]) -> tuple[Verification, ...]:
+    """Return the results of a table or of a group with the batches of each table, as `with_chain`.
+
+    The last result of a group is not that of a table, and stays as it is.
+    """
+    tables = [with_chain(lake, spec, result) for spec, result in zip(together, results, strict=False)]
+    return (*tables, *results[len(tables) :])
+
+
 def with_chain(lake: Lake, spec: TableSpec, verification: Verification) -> Verification:
     """Return the result with the batches of the table, as of the snapshot that was verified, and their check.
 
-    A result without a state stays as it is. Raises CatalogError where the catalog or storage does not answer.
+    A result without a state stays as it is, and so does that of a table whose rebuild is not complete: its batches are
+    not those of `main` yet. Raises CatalogError where the catalog or storage does not answer.
     """
     view = lake.load(spec.identifier)
     if view is None or verification.epoch is None or verification.snapshot_id not in view.snapshots:
         return verification
-    at = standing(replace(view, head=verification.snapshot_id), pipeline=spec.pipeline)
+    try:
+        at = standing(replace(view, head=verification.snapshot_id), pipeline=spec.pipeline)
+    except StateLostError:
+        return verification
     try:
         chain = read_chain(at)
     except StateLostError as lost:

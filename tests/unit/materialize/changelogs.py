@@ -25,6 +25,7 @@ from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.proof.verification import Verification
 from frazil.verify.against_kafka import KafkaSide
+from frazil.verify.ranges import with_chain
 from frazil.verify.table import verify_table
 
 UPSERT = replace(SPEC, write="upsert", on_tombstone="delete", value="json")
@@ -85,7 +86,7 @@ class Changelog:
         return found
 
     def verify(self) -> Verification:
-        return verify_table(self.world.lake, self.spec)
+        return with_chain(self.world.lake, self.spec, verify_table(self.world.lake, self.spec))
 
     def against_kafka(self) -> Verification:
         side = KafkaSide(self.world.topics, cast(Any, self.world), self.world.registry)

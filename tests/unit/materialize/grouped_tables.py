@@ -25,7 +25,9 @@ from frazil.model.routes import Group, Route
 from frazil.model.settings import CatalogSettings
 from frazil.model.spec import BadRecordLimit, SubjectSettings, TableSpec, Trigger
 from frazil.ports import Lake
+from frazil.proof.verification import Verification
 from frazil.verify.group import verify_together
+from frazil.verify.ranges import with_chains
 from tests.fakes.clients_in_memory import a_field, record
 
 ORDER = record(a_field("n", "int"), name="shop.Order")
@@ -130,7 +132,10 @@ class GroupWorld(World):
         total = ledger.group.total()
         assert (total.read, total.rows, total.dead_letters) == (end, len(orders) + len(refunds), len(others))
         assert total.balanced
-        assert [finding for proof in verify_together(self.lake, specs()) for finding in proof.findings] == []
+        assert [finding for proof in self.verified() for finding in proof.findings] == []
+
+    def verified(self) -> tuple[Verification, ...]:
+        return with_chains(self.lake, specs(), verify_together(self.lake, specs()))
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from frazil.ports import Lake
 from frazil.proof.verification import Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.group import verify_together
+from frazil.verify.ranges import with_chains
 
 TABLES = ("log", "now", "history")
 GROUP = Group("lake", "customers", tuple(map(Route, TABLES)))
@@ -96,7 +97,7 @@ class Shapes:
         return sorted(tuple(row[name] for name in columns) for part in found for row in part.to_pylist())
 
     def verified(self) -> tuple[Verification, ...]:
-        return verify_together(self.world.lake, self.tables)
+        return with_chains(self.world.lake, self.tables, verify_together(self.world.lake, self.tables))
 
     def against_kafka(self) -> tuple[Verification, ...]:
         side = KafkaSide(self.world.topics, cast(Any, self.world), self.world.registry)
