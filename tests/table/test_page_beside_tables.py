@@ -11,13 +11,13 @@ from typing import Any, cast
 
 import pytest
 
-from frazil.adapters.storage.status_page import NAME, put_page
+from frazil.adapters.storage.status_page import put_page
 from frazil.cli.options import settings_from
 from frazil.cli.watch import Watch
 from frazil.materialize.run import TableRun
-from frazil.model.errors import BrokerError, CatalogError
+from frazil.model.errors import BrokerError, CatalogError, SettingError
 from frazil.model.receipt import Receipt
-from frazil.model.settings import CatalogSettings, RestSettings
+from frazil.model.settings import STATUS_PAGE, CatalogSettings, RestSettings
 from frazil.monitoring.cloudwatch import CloudWatchLines
 from frazil.monitoring.keeper import PageKeeper
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
@@ -44,15 +44,36 @@ def test_a_run_leaves_a_page_beside_the_tables(watch: Watch, lake: SmallLake) ->
     with watch.watching():
         watch.batch_published(receipt(lake))
 
-    page = lake.folder / NAME
+    page = lake.folder / STATUS_PAGE
     assert ": 147 rows<" in page.read_text(encoding="utf-8")
-    assert sorted(path.name for path in lake.folder.iterdir()) == ["catalog.db", NAME, "lake"]
+    assert sorted(path.name for path in lake.folder.iterdir()) == ["catalog.db", STATUS_PAGE, "lake"]
+
+
+@pytest.mark.parametrize(("name", "left"), [("team-a.html", ["team-a.html"]), ("none", [])])
+def test_a_setting_names_the_page_or_turns_it_off(
+    watch: Watch, lake: SmallLake, config: str, name: str, left: list[str]
+) -> None:
+    Path(config).write_text(f"{Path(config).read_text()}status_page: {name}\n")
+    watch.settings = settings_from(Path(config))
+
+    with watch.watching():
+        watch.batch_published(receipt(lake))
+
+    assert [path.name for path in lake.folder.glob("*.html")] == left
+
+
+@pytest.mark.parametrize("name", ["a/b.html", "../page.html", "page", "~"])
+def test_a_page_is_a_file_in_the_warehouse_itself(config: str, name: str) -> None:
+    Path(config).write_text(f"{Path(config).read_text()}status_page: {name}\n")
+
+    with pytest.raises(SettingError, match="status_page"):
+        settings_from(Path(config))
 
 
 def test_a_run_whose_page_cannot_be_written_ends_as_without_it(
     watch: Watch, lake: SmallLake, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (lake.folder / NAME).mkdir()
+    (lake.folder / STATUS_PAGE).mkdir()
 
     with watch.watching():
         watch.batch_published(receipt(lake))
@@ -83,21 +104,21 @@ def test_metrics_are_those_of_tables_and_of_the_process(watch: Watch, lake: Smal
 
 
 def test_a_page_is_replaced_whole(tmp_path: Path) -> None:
-    first = put_page({}, str(tmp_path), "first")
+    first = put_page({}, str(tmp_path), STATUS_PAGE, "first")
     before = Path(first).stat().st_ino
 
-    put_page({}, f"{tmp_path}/", "second")
+    put_page({}, f"{tmp_path}/", STATUS_PAGE, "second")
 
     assert Path(first).read_text() == "second"
     assert Path(first).stat().st_ino != before
-    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+    assert [path.name for path in tmp_path.iterdir()] == [STATUS_PAGE]
 
 
 def test_a_page_in_a_folder_that_is_gone_says_what_to_check(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(CatalogError, match="could not write the status page") as failed:
-        put_page({}, str(tmp_path / "file"), "page")
+        put_page({}, str(tmp_path / "file"), STATUS_PAGE, "page")
 
     assert "the tables are not affected" in failed.value.hint
 

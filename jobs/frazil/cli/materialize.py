@@ -158,7 +158,7 @@ def materialize(  # noqa: PLR0913 - one for each option
     whole or not at all. Without --once it runs until stopped, with a batch of each table as often as its `trigger`
     says. Ctrl-C and SIGTERM let the batches in flight finish; a second Ctrl-C stops at once, which is also safe. With
     --create-only, the exit status is 3 if tables could not be created only because topics or subjects are missing.
-    The page frazil-status.html in the warehouse shows how the tables are.
+    A page in the warehouse shows how the tables are; `status_page` in frazil.yaml names it.
     """
     from frazil.adapters.storage.warehouse_folder import check_warehouse  # noqa: PLC0415
     from frazil.cli.logs import lines_of_run  # noqa: PLC0415

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from frazil.model.cloudwatch_names import NAMESPACE_VARIABLE, RUN_VARIABLE
+from frazil.model.settings import STATUS_PAGE
 
 if TYPE_CHECKING:
     from frazil.materialize.run import TableRun
@@ -48,7 +49,8 @@ class Watch:
 
     def batch_published(self, receipt: Receipt) -> None:
         self.counted.count(receipt)
-        self.keeper.batch_published()
+        if self._keeps_page or self.cloudwatch is not None:
+            self.keeper.batch_published()
         if self.cloudwatch is not None:
             _write_line(self.cloudwatch.of_batch(receipt, now=datetime.now(UTC)))
 
@@ -76,8 +78,6 @@ class Watch:
 
         With a REST catalog there is no page: its warehouse is a word, and only the catalog knows where tables are.
         """
-        from frazil.adapters.storage.status_page import put_page  # noqa: PLC0415
-
         views: dict[str, TableView] = {}
         catalog, found = self.settings.catalog, self._look(self.settings.tables, views)
         if self.cloudwatch is not None:
@@ -85,8 +85,15 @@ class Watch:
             filled = [each for each in found if each.table in ours]
             for line in self.cloudwatch.of_tables(filled, now=datetime.now(UTC)):
                 _write_line(line)
-        if catalog.rest is None:
-            put_page(catalog.properties, catalog.warehouse, self._page(found, views))
+        if self._keeps_page:
+            from frazil.adapters.storage.status_page import put_page  # noqa: PLC0415
+
+            name = self.settings.status_page or STATUS_PAGE
+            put_page(catalog.properties, catalog.warehouse, name, self._page(found, views))
+
+    @property
+    def _keeps_page(self) -> bool:
+        return self.settings.status_page is not None and self.settings.catalog.rest is None
 
     def page(self) -> str:
         """Return the page of all tables as they are now. Raises CatalogError."""

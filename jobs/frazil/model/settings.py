@@ -15,6 +15,10 @@ NOT_RUNNING_HOST = "local-services-are-not-running.invalid"
 """The host of a local service that is not running. It never resolves, because `.invalid` is reserved (RFC 2606)."""
 
 
+STATUS_PAGE = "frazil-status.html"
+"""The name of the status page in the warehouse, if no other is chosen."""
+
+
 @dataclass(frozen=True, slots=True)
 class RestSettings:
     """The address of a catalog with Iceberg's REST API, and how requests authenticate, by the keys of `frazil.yaml`."""
@@ -95,6 +99,7 @@ class Settings:
     """`frazil.yaml` and every table spec in `tables_folder`. `kafka` has librdkafka's names as keys.
 
     `registry` is None only if no table needs one. `secrets` are the names of all secrets that `${secret:…}` refers to.
+    `status_page` is the name of the page that a run keeps in the warehouse; None if it keeps none.
     """
 
     source_file: str
@@ -108,3 +113,4 @@ class Settings:
     tables_folder: str = ""
     exports: tuple[ExportSpec, ...] = ()
     transforms: tuple[TransformSpec, ...] = ()
+    status_page: str | None = STATUS_PAGE

@@ -21,7 +21,7 @@ from frazil.specs.placeholders import LocalAddress, PlaceholderSources, SecretSo
 from frazil.specs.policies import missing_keys, with_keys
 from frazil.specs.policy_keys import DEAD_LETTER_KEY, HASH_KEY
 from frazil.specs.problems import Position, Problem, Problems
-from frazil.specs.scalars import NAME
+from frazil.specs.scalars import NAME, NO_PAGE
 from frazil.specs.shapes import At, Rejected
 from frazil.specs.snowflake_keys import snowflake_of, snowflake_problems
 from frazil.specs.table_section import TABLE_SECTION
@@ -111,6 +111,7 @@ class _Loading:
             exports=exports,
             transforms=transforms,
             snowflake=None if snowflake is None else snowflake_of(snowflake),
+            status_page=None if values[settings_keys.PAGE_KEY] == NO_PAGE else values[settings_keys.PAGE_KEY],
             secrets=tuple(sorted({name for each in scalars(root) for name in secrets_in(each.text)})),
         )
 

@@ -18,6 +18,9 @@ QUANTITY = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z%]*)", re.ASCII)
 PLACEHOLDER_PATTERN = r"^\$\{.+\}$"
 
 
+NO_PAGE = "none"
+
+
 def parse_duration(text: str) -> timedelta:
     number, unit = _quantity(text, "write a number and s, m, h or d: 30s, 5m, 1h, 7d")
     if unit not in SECONDS:
@@ -119,6 +122,12 @@ def parse_topic(text: str) -> str:
     return text
 
 
+def parse_page(text: str) -> str:
+    if text != NO_PAGE and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*\.html", text):
+        raise Unfit("write a file name that ends in .html, without a folder, or none")
+    return text
+
+
 def parse_url(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.netloc:
@@ -148,5 +157,6 @@ BOOLEAN_TEXT = Scalar("true or false", parse_boolean, {"type": "boolean"}, numer
 DURATION = Scalar("a duration", parse_duration, _pattern(r"^[0-9.]+ ?[smhd]$"))
 SIZE = Scalar("a size", parse_size, _pattern(r"^[0-9.]+ ?([KMGT]i?)?B$"))
 SHARE = Scalar("a percentage", parse_share, _pattern(r"^[0-9.]+ ?%$"))
+PAGE = Scalar("the name of a page, or none", parse_page, _pattern(r"^([A-Za-z0-9][A-Za-z0-9._-]*\.html|none)$"))
 TIME = Scalar("a time", parse_time, {"type": "string"})
 URL = Scalar("a URL", parse_url, {"type": "string"})

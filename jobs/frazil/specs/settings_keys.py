@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from frazil.model.settings import STATUS_PAGE
 from frazil.specs.catalog_keys import CATALOG
 from frazil.specs.kafka_keys import KAFKA
 from frazil.specs.keys import Derived, Key, Refused, Required, Section
 from frazil.specs.policy_keys import POLICIES
-from frazil.specs.scalars import TABLE_NAME, TEXT, URL
+from frazil.specs.scalars import PAGE, TABLE_NAME, TEXT, URL
 from frazil.specs.shapes import Choice, FilePath, SecretText
 from frazil.specs.snowflake_keys import SNOWFLAKE
 
@@ -56,8 +57,23 @@ SNOWFLAKE_KEY = Key("snowflake", SNOWFLAKE, "A Snowflake account that reads the 
 
 POLICIES_KEY = Key("policies", POLICIES, "The keys of column policies.", Derived("none"))
 
+PAGE_KEY = Key("status_page", PAGE,
+               "The page that `frazil materialize` keeps in the warehouse, or `none`. If several configurations fill"
+               " one warehouse, give each its own name.", STATUS_PAGE)  # fmt: skip
+
 SETTINGS = Section(
-    (KAFKA_KEY, REGISTRY_KEY, CATALOG_KEY, DATABASE, TABLES, EXPORTS, TRANSFORMS, SNOWFLAKE_KEY, POLICIES_KEY),
+    (
+        KAFKA_KEY,
+        REGISTRY_KEY,
+        CATALOG_KEY,
+        DATABASE,
+        TABLES,
+        EXPORTS,
+        TRANSFORMS,
+        SNOWFLAKE_KEY,
+        POLICIES_KEY,
+        PAGE_KEY,
+    ),
     refused=(
         Refused(
             "topics", "topics are not configured here", "write one file per table in the folder that `tables:` names"

@@ -11,14 +11,13 @@ from frazil.materialize.ingest.storage import open_storage
 from frazil.model.errors import CatalogError
 from frazil.model.secret import SettingValue
 
-NAME = "frazil-status.html"
 S3 = "s3://"
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 
 
-def put_page(storage: Mapping[str, SettingValue], warehouse: str, text: str) -> str:
+def put_page(storage: Mapping[str, SettingValue], warehouse: str, name: str, text: str) -> str:
     """Write the page whole or not at all, and return its address. Raises CatalogError."""
-    address = f"{warehouse.rstrip('/')}/{NAME}"
+    address = f"{warehouse.rstrip('/')}/{name}"
     on_s3, path = address.startswith(S3), address.removeprefix(S3)
     written_as = path if on_s3 else f"{path}.{uuid.uuid4().hex[:8]}.new"
     try:
