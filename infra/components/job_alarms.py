@@ -20,7 +20,7 @@ FAILING_TABLES = "FailingTables"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """The names of what is watched. `streaming` is that of the streaming job run, None if there is none."""
+    """The names of what is watched. `streaming` and `verify` are those of job runs, None if there is none."""
 
     application_id: str
     application_name: str
@@ -30,6 +30,7 @@ class Names:
     log_group: str
     namespace: str
     has_table_metrics: bool
+    verify: str | None = None
 
 
 def job_alarms(names: Names) -> Iterator[AlarmSpec]:
@@ -39,7 +40,7 @@ def job_alarms(names: Names) -> Iterator[AlarmSpec]:
             yield _behind(names)
     yield AlarmSpec(
         word="job-run-failed",
-        meaning=f"A job run failed. See why in the log group {names.log_group}; then run `frazil status`.",
+        meaning=_job_run_failed(names),
         metric=Counted(
             NAMESPACE,
             "FailedJobs",
@@ -65,6 +66,13 @@ def job_alarms(names: Names) -> Iterator[AlarmSpec]:
         meaning=f"A schedule of the group {names.schedules} was given up: its target refused it again and again.",
         metric=Counted("AWS/Scheduler", "InvocationDroppedCount", {"ScheduleGroup": names.schedules}),
     )
+
+
+def _job_run_failed(names: Names) -> str:
+    found = f"A job run failed. See why in the log group {names.log_group}; then run `frazil status`."
+    if names.verify is None:
+        return found
+    return f"{found} If the run is {names.verify}, a table is not proven: run `frazil verify`."
 
 
 def _behind(names: Names) -> AlarmSpec:

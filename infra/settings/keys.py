@@ -33,6 +33,7 @@ from infra.settings.scalars import (
     TAG_VALUE,
 )
 from infra.settings.snowflake_keys import NONE, SNOWFLAKE
+from infra.settings.verify_keys import VERIFY
 
 OF_ENVIRONMENT = Derived("the environment's")
 IN_A_VAULT = (
@@ -63,6 +64,7 @@ CLOUD = Key(
     "Keep the state in HCP Terraform, one workspace per stack: `frazil-<environment>-<stack>`.",
     NONE,
 )
+
 BACKEND = Key(
     "backend",
     WordOr({"local": None}, _one_of(S3, CLOUD)),
@@ -345,7 +347,7 @@ JOBS = Key(
     Section(
         (
             *(RELEASE_LABEL, ARCHITECTURE, PYTHON, DRIVER, EXECUTOR, EXECUTORS, MAXIMUM_CAPACITY, QUOTA_CPU),
-            *(MODE, RATE, TABLES, ALARM_EMAIL, TABLE_METRICS),
+            *(MODE, RATE, TABLES, VERIFY, ALARM_EMAIL, TABLE_METRICS),
         ),
     ),
     "The EMR Serverless application and its job runs.",

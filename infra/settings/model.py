@@ -193,6 +193,7 @@ class Jobs:
     """`tables` names those that are treated apart; `usual` is the way of all others.
 
     `quota_cpu`: how many virtual processors the account may use at once in EMR Serverless.
+    `verify`: the schedule of the run that proves the tables, None for no such run.
     """
 
     release_label: ReleaseLabel
@@ -207,6 +208,7 @@ class Jobs:
     usual: Streamed | Scheduled
     quota_cpu: int
     table_metrics: bool = True
+    verify: str | None = None
 
     def trigger_of(self, table: str) -> Streamed | Scheduled:
         return self.tables.get(table, self.usual)

@@ -203,6 +203,8 @@ class JobsStack(Stack):
             PolicyTarget.FUNCTION: Scope(tuple(each.target for each in kept)),
         }
         started = tuple(self._starting(*each) for each in self._triggers.scheduled.items())
+        if self._settings.jobs.verify is not None:
+            started = (*started, self._verifying(self._settings.jobs.verify))
         calls = (KEEPS_STREAMING if kept else frozenset()) | (STARTS_RUNS if started else frozenset())
         schedules = JobSchedules(self, "schedules", environment=self._settings.environment, region=self._region)
         schedules.keep((*kept, *started), may=statements(calls, scopes), after=[self._keeper.kept])
@@ -228,6 +230,15 @@ class JobsStack(Stack):
             asked=for_scheduler(self._runs.scheduled(tables), self._application.id),
         )
 
+    def _verifying(self, expression: str) -> Schedule:
+        return Schedule(
+            word="verify",
+            description="Proves that no record of the tables is missing or duplicated",
+            expression=expression,
+            target=universal_target(self._region),
+            asked=for_scheduler(self._runs.verifying(), self._application.id),
+        )
+
     def _make_alarms(self, lake: LakeStack, secrets: SecretsStack) -> Alarms:
         alarms = Alarms(
             self,
@@ -246,6 +257,7 @@ class JobsStack(Stack):
             log_group=self._logs.name,
             namespace=self._count_failing_tables(),
             has_table_metrics=self._settings.jobs.table_metrics,
+            verify=self._name("verify") if self._settings.jobs.verify is not None else None,
         )
         of_keys = () if secrets.rotation is None else key_alarms(secrets.rotation, self._settings)
         for spec in (*job_alarms(names), *of_keys):

@@ -62,14 +62,15 @@ def _check_room(jobs: Jobs, triggers: Triggers, source_file: str) -> None:
             hint="lower it; or ask AWS for a higher quota (Service Quotas, EMR Serverless, max concurrent vCPUs per "
             "account) and set jobs: {quota_cpu: …} to it",
         )
-    at_once = bool(triggers.streamed) + len(triggers.scheduled)
+    at_once, verifies = bool(triggers.streamed) + len(triggers.scheduled), jobs.verify is not None
     most = jobs.maximum_capacity
     for part, unit in (("cpu", ""), ("memory_gb", "GB"), ("disk_gb", "GB")):
         of_one = getattr(jobs.driver, part) + jobs.executors * getattr(jobs.executor, part)
-        if at_once * of_one > getattr(most, part):
+        needed = at_once * of_one + verifies * getattr(jobs.driver, part)
+        if needed > getattr(most, part):
             name = part.removesuffix("_gb")
             raise SettingError(
-                f"{source_file}: jobs.maximum_capacity: {at_once} job runs may meet and need {name} {at_once * of_one}"
+                f"{source_file}: jobs.maximum_capacity: {at_once + verifies} job runs may meet and need {name} {needed}"
                 f"{unit} together, found {getattr(most, part)}{unit}",
                 hint="raise it, lower the workers, or give tables the same schedule, so that they share a run",
             )

@@ -217,6 +217,24 @@ def test_tables_on_a_schedule_have_runs_of_their_own(synthesize: Synthesize, dev
     assert set(written.policy("frazil-dev-schedules")) == {"Function", "Application", "JobRuns", "JobRole"}
 
 
+def test_tables_are_proven_on_a_schedule_and_a_proof_that_fails_raises_an_alarm(
+    synthesize: Synthesize, dev: EnvironmentSettings
+) -> None:
+    written = synthesize(replace(dev, jobs=replace(dev.jobs, verify="rate(1 day)")))
+
+    started = written.schedules()["rate(1 day)"]
+    asked = json.loads(started["target"]["input"])
+    (alarm,) = [
+        each for each in written.all("aws_cloudwatch_metric_alarm") if each["alarm_name"] == "frazil-dev-job-run-failed"
+    ]
+    assert started["name"] == "frazil-dev-verify"
+    assert (asked["Name"], asked["Mode"]) == ("frazil-dev-verify", "BATCH")
+    assert asked["JobDriver"]["SparkSubmit"]["EntryPointArguments"][4:] == ["verify", "--explain"]
+    assert set(written.policy("frazil-dev-schedules")) == {"Function", "Application", "JobRuns", "JobRole"}
+    assert "FailedJobs" in json.dumps(alarm)
+    assert "frazil-dev-verify, a table is not proven" in alarm["alarm_description"]
+
+
 def test_without_a_streamed_table_nothing_is_kept_and_nothing_is_missed(
     synthesize: Synthesize, dev: EnvironmentSettings
 ) -> None:

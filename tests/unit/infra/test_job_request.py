@@ -110,6 +110,14 @@ def test_a_scheduled_run_ends_when_it_is_caught_up_or_its_time_is_up() -> None:
     assert "retryPolicy" not in request
 
 
+def test_a_run_that_verifies_proves_all_tables_once() -> None:
+    request = RUNS.verifying()
+
+    assert (request["name"], request["mode"]) == ("frazil-dev-verify", "BATCH")
+    assert request["jobDriver"]["sparkSubmit"]["entryPointArguments"][4:] == ["verify", "--explain"]
+    assert "retryPolicy" not in request
+
+
 @pytest.mark.parametrize("request_of", [RUNS.streaming, RUNS.scheduled])
 def test_the_api_takes_what_is_asked_for(
     request_of: Callable[[list[str]], Request], monkeypatch: pytest.MonkeyPatch

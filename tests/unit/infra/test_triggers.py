@@ -66,6 +66,14 @@ def test_runs_that_meet_must_find_room(tables: tuple[TableSpec, ...]) -> None:
         triggers_of(wanted, tables, source_file="dev.yaml")
 
 
+def test_a_run_that_verifies_needs_room_for_its_driver(tables: tuple[TableSpec, ...]) -> None:
+    full = replace(jobs(), executors=2, maximum_capacity=Worker(10, 40, 100))
+
+    assert triggers_of(full, tables, source_file="dev.yaml").streamed
+    with pytest.raises(SettingError, match="2 job runs may meet and need cpu 12 together, found 10"):
+        triggers_of(replace(full, verify="rate(1 day)"), tables, source_file="dev.yaml")
+
+
 def test_a_capacity_beyond_the_quota_of_the_account_is_refused_unless_the_settings_name_a_higher_one(
     tables: tuple[TableSpec, ...],
 ) -> None:
