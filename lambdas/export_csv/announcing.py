@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from frazil.adapters.storage.export_folder import ExportFolder
-from frazil.exports.editions import edition_of
+from frazil.exports.editions import INCREMENTS, Edition, Editions, edition_of
 from frazil.exports.manifest import Manifest
 from frazil.model.exports import ExportSpec
 from frazil.model.moments import rfc3339
@@ -46,13 +46,26 @@ class Announcing:
 
     def announce(self, finished: Sequence[Manifest]) -> dict[str, Any]:
         """Announce what was not announced yet; return counts for the log."""
-        new = [each for each in finished if self.folder.read(edition_of(each).announcement) is None]
+        new = [each for each in finished if self._is_new(edition_of(each))]
+        if new and new[0].label == INCREMENTS:
+            new = [*self._before(new[0]), *new]
         if not new:
             return {"announced": 0}
         recipients = self._recipients()
         for manifest in new:
             self._send(manifest, recipients)
         return {"announced": len(new), "recipients": recipients.confirmed, "unconfirmed": recipients.unconfirmed}
+
+    def _before(self, manifest: Manifest) -> list[Manifest]:
+        """Return the increments before one, back to the last that was announced."""
+        editions, number = Editions(manifest.export, INCREMENTS, self.folder), manifest.number
+        while number > 1 and self._is_new(replace(edition_of(manifest), number=number - 1)):
+            number -= 1
+        return [editions.manifest(each) for each in range(number, manifest.number)]
+
+    def _is_new(self, edition: Edition) -> bool:
+        """Return whether a set of files was not announced yet."""
+        return not self.folder.has(edition.announcement)
 
     def _send(self, manifest: Manifest, recipients: Recipients) -> None:
         mail = self._mail(manifest)

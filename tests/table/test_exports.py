@@ -7,14 +7,15 @@ import hashlib
 import io
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from frazil.adapters.storage.export_folder import ExportFolder
-from frazil.exports.manifest import Manifest
+from frazil.exports.editions import INCREMENTS, Editions
+from frazil.exports.manifest import Manifest, written
 from frazil.exports.perform import Export, Exported
 from frazil.exports.periods import last_period, period_between
 from frazil.maintain.expire import expiry_of
@@ -48,7 +49,7 @@ def run(lake: SmallLake, spec: ExportSpec, period: Period | None = WEEK, **more:
     def open_folder(address: str) -> ExportFolder:
         return ExportFolder(lake.lake.storage, address)
 
-    return Export(spec, lake.lake, open_folder, now=lambda: MONDAY, **more).run(period)
+    return Export(spec, lake.lake, open_folder, **{"now": lambda: MONDAY, **more}).run(period)
 
 
 def with_next_of(before: TableState) -> Callable[[TableState], TableState]:
@@ -301,6 +302,44 @@ def test_an_incremental_export_has_each_row_once(lake: SmallLake, spec: ExportSp
     assert rows_in(folder, second.written) == [*((1, n) for n in range(50, 60)), *((2, n) for n in range(5))]
     assert (folder / "weekly_2_part_1.csv").exists()
     assert [each.number for each in second.finished] == [1, 2]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 6, 7, 8, 500])
+def test_the_newest_increment_is_found_with_few_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    looked, folder = [], ExportFolder({}, str(tmp_path))
+    for number in range(1, count + 1):
+        one = Manifest("e", "lake.orders", "u", INCREMENTS, number, "new rows", 1, "t", 0, (), (), {}, MONDAY)
+        (tmp_path / f"manifest_{number}.json").write_bytes(written(one))
+    for verb in ("has", "read"):
+        plain = getattr(ExportFolder, verb)
+        monkeypatch.setattr(ExportFolder, verb, lambda its, name, plain=plain: looked.append(name) or plain(its, name))
+
+    editions = Editions("e", INCREMENTS, folder)
+    finished = editions.finished()
+
+    assert [each.number for each in finished] == ([count] if count else [])
+    assert editions.next(finished).number == count + 1
+    assert len(looked) <= 2 * count.bit_length() + 2
+
+
+def test_tags_are_dropped_at_their_age_and_the_window_stays_finished(lake: SmallLake, spec: ExportSpec) -> None:
+    spec, later = replace(spec, tag_seconds=3600), datetime.now(UTC) + timedelta(hours=2)
+    first, _ = run(lake, spec), run(lake, replace(spec, name="weekly_other"))
+    kept = {"frazil_export_weekly_2026-W06_0", "frazil_export_weekly_other_2026-W06_0"}
+    assert kept <= lake.view.tags.keys()
+
+    again = run(lake, spec, now=lambda: later)
+
+    assert [tag for tag in lake.view.tags if tag.startswith("frazil_export_")] == [
+        "frazil_export_weekly_other_2026-W06_0"
+    ]
+    assert (again.written, again.finished) == (None, first.finished)
+    lake.batch(Read("orders", 1, 50, 60))
+    late = run(lake, spec)
+    assert late.written is not None
+    assert (late.written.contents, late.written.rows) == ("late rows", 10)
 
 
 def test_an_incremental_export_refuses_rows_that_offsets_do_not_find(lake: SmallLake, spec: ExportSpec) -> None:

@@ -5,9 +5,9 @@ A period has a first set of files, and a numbered set for each correction. Only 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import count
 from json import dumps, loads
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 from frazil.adapters.storage.export_folder import BEING_WRITTEN, ExportFolder
 from frazil.exports.manifest import Manifest, read_manifest, written
 from frazil.exports.parts import Part
+from frazil.model.errors import ExportError
 from frazil.model.exports import ExportSpec
 
 INCREMENTS = "increments"
@@ -23,6 +24,7 @@ INCREMENTS = "increments"
 
 PROGRESS = "progress.json"
 TAG_PREFIX = "frazil_export_"
+_EDITION = re.compile(rf"(?:{INCREMENTS}|\d+-[^_]+(?:_\d+-[^_]+)?)_\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,12 @@ class Edition:
     def tag(self) -> str:
         """The tag of the table that keeps its snapshot."""
         return f"{TAG_PREFIX}{self.export}_{self.label}_{self.number}"
+
+
+def edition_in(tag: str, export: str) -> str | None:
+    """Return the rest of a tag, such as `2026-W03_0`, if it is of this export. Each label has a hyphen, and no name."""
+    rest = tag.removeprefix(f"{TAG_PREFIX}{export}_")
+    return rest if tag != rest and _EDITION.fullmatch(rest) else None
 
 
 def edition_of(manifest: Manifest) -> Edition:
@@ -100,18 +108,49 @@ class Editions:
         self._label = label
 
     def finished(self) -> tuple[Manifest, ...]:
-        """Return the manifests, oldest first. Raises ExportError if one cannot be read."""
+        """Return the manifests, oldest first: of an incremental export the newest one, since there is no end of them.
+
+        Raises ExportError if one cannot be read.
+        """
+        if self._label == INCREMENTS:
+            newest = self._newest()
+            return () if newest == 0 else (self.manifest(newest),)
         found: list[Manifest] = []
-        for number in count(self._first):
-            name = self._edition(number).manifest
-            content = self.folder.read(name)
-            if content is None:
-                return tuple(found)
-            found.append(read_manifest(content, self.folder.address_of(name)))
-        raise AssertionError("unreachable")
+        while (manifest := self._manifest(self._first + len(found))) is not None:
+            found.append(manifest)
+        return tuple(found)
+
+    def manifest(self, number: int) -> Manifest:
+        """Return a manifest that exists. Raises ExportError if it cannot be read."""
+        found = self._manifest(number)
+        if found is None:
+            raise ExportError(
+                f"{self.folder.address_of(self._edition(number).manifest)} was removed while it was read",
+                hint="run the export again",
+            )
+        return found
+
+    def _manifest(self, number: int) -> Manifest | None:
+        name = self._edition(number).manifest
+        content = self.folder.read(name)
+        return None if content is None else read_manifest(content, self.folder.address_of(name))
+
+    def _newest(self) -> int:
+        """Return the number of the newest increment, 0 if there is none, with few looks however many there are."""
+        there, step = 0, 1
+        while self._exists(there + step):
+            there, step = there + step, step * 2
+        while step > 1:
+            step = (step + 1) // 2
+            if self._exists(there + step):
+                there += step
+        return there
+
+    def _exists(self, number: int) -> bool:
+        return self.folder.has(self._edition(number).manifest)
 
     def next(self, finished: Sequence[Manifest]) -> Edition:
-        return self._edition(self._first + len(finished))
+        return self._edition(finished[-1].number + 1 if finished else self._first)
 
     @property
     def _first(self) -> int:

@@ -7,13 +7,14 @@ next run writes the same rows of the same snapshot. Files without a manifest are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from frazil.adapters.iceberg.pinned_scan import PinnedScan
 from frazil.adapters.storage.export_folder import ExportFolder
 from frazil.exports.choose import Rows, choose
-from frazil.exports.editions import INCREMENTS, Editions, Progress, basis_of
+from frazil.exports.editions import INCREMENTS, Editions, Progress, basis_of, edition_in
 from frazil.exports.manifest import Manifest, check_spec
 from frazil.exports.parts import Part, PartsWriter
 from frazil.model.errors import CommitRejectedError, CommitUnknownError, Misuse
@@ -80,6 +81,7 @@ class Export:
         check_spec(self.spec, finished, folder.address)
         rows = self._pinned(editions, finished, period)
         if rows is None:
+            self._drop_old_tags()
             return Exported(folder.address, finished)
         try:
             parts, columns = _Writing(rows, editions, self.may_continue, self.watch).write()
@@ -87,7 +89,19 @@ class Export:
             return Exported(folder.address, finished, complete=False)
         manifest = self._manifest(rows, parts, columns)
         editions.finish(rows.edition, manifest)
+        self._drop_old_tags()
         return Exported(folder.address, (*finished, manifest), manifest)
+
+    def _drop_old_tags(self) -> None:
+        """Drop the tags of this export whose snapshots are too old, so that these can expire.
+
+        If another commit is first, the next run does it.
+        """
+        view = self._view()
+        old = old_tags(self.spec, view, now=self.now())
+        if old:
+            with suppress(CommitRejectedError, CommitUnknownError):
+                self.lake.move_tags(view, put={}, drop=old)
 
     def _pinned(self, editions: Editions, finished: Sequence[Manifest], period: Period | None) -> Rows | None:
         """Return the rows to write, after their snapshot got its tag, or None if there are none."""
@@ -138,6 +152,15 @@ class Export:
             complete_through=None if at is None else at.state.complete_through,
             positions=None if at is None else at.positions,
         )
+
+
+def old_tags(spec: ExportSpec, view: TableView, *, now: datetime) -> list[str]:
+    """Return the tags of an export on snapshots that are older than its spec keeps them."""
+    if spec.tag_seconds is None:
+        return []
+    oldest = now - timedelta(seconds=spec.tag_seconds)
+    ours = {tag: view.snapshots[at] for tag, at in view.tags.items() if edition_in(tag, spec.name) is not None}
+    return sorted(tag for tag, snapshot in ours.items() if snapshot.committed_at < oldest)
 
 
 class _Writing:

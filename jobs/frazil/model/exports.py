@@ -29,6 +29,7 @@ class ExportSpec:
     `columns` are all of the table if there are none; `where` is a condition in Iceberg's filter language. `to` is an
     absolute folder or an `s3://` address. `part_bytes` and `part_rows` are the greatest size of a file, about and
     exactly. `link_seconds` is how long a link in an announcement opens a file, None if there is to be no link.
+    `tag_seconds` is the age up to which exported snapshots stay tagged, None for ever.
     """
 
     source_file: str
@@ -46,6 +47,7 @@ class ExportSpec:
     timestamps: Timestamps = "utc"
     byte_order_mark: bool = False
     link_seconds: int | None = None
+    tag_seconds: int | None = None
 
     @property
     def incremental(self) -> bool:

@@ -13,7 +13,7 @@ from frazil.specs.document import Node
 from frazil.specs.keys import Derived, Key, Required, Section, Values
 from frazil.specs.partitions import COLUMN_NAME
 from frazil.specs.problems import Problem
-from frazil.specs.scalars import BOOLEAN_TEXT, COUNT, NAME, SIZE, parse_duration
+from frazil.specs.scalars import BOOLEAN_TEXT, COUNT, DURATION, NAME, SIZE, parse_duration
 from frazil.specs.shapes import At, Choice, JsonSchema, ListOf, Scalar, Unfit, absolute
 
 S3 = "s3://"
@@ -121,9 +121,13 @@ LINK = Key("link", Scalar("none, or a duration", parse_link),
            "How long the links of an announcement open the files, for everyone who has the mail: 7d. none is for"
            " personal data.", "none")  # fmt: skip
 
+KEEP_TAGS = Key("keep_tags", DURATION,
+                "The age from which exported snapshots lose the tags that keep them. Windows stay finished, and late"
+                " rows are still found.", Derived("for ever"), "s, m, h or d")  # fmt: skip
+
 OF_CSV: tuple[Key[object], ...] = (GZIP, FORMULA_GUARD, TIMESTAMPS, BYTE_ORDER_MARK)
 EXPORT_SECTION = Section(
-    (TABLE, TO, WINDOW_KEY, INCREMENTAL, COLUMNS, WHERE, FORMAT, PART_SIZE, PART_ROWS, *OF_CSV, LINK),
+    (TABLE, TO, WINDOW_KEY, INCREMENTAL, COLUMNS, WHERE, FORMAT, PART_SIZE, PART_ROWS, *OF_CSV, LINK, KEEP_TAGS),
     exactly_one=("window", "incremental"),
 )
 
@@ -154,6 +158,7 @@ def export_of(values: Values, file: str, database: str) -> ExportSpec:
         timestamps=cast("Timestamps", values[TIMESTAMPS]),
         byte_order_mark=values[BYTE_ORDER_MARK] == "true",
         link_seconds=values[LINK],
+        tag_seconds=None if (age := values.get(KEEP_TAGS)) is None else int(age.total_seconds()),
     )
 
 

@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from frazil.adapters.storage.export_folder import ExportFolder
-from frazil.exports.manifest import Contents, Manifest
+from frazil.exports.editions import INCREMENTS, edition_of
+from frazil.exports.manifest import Contents, Manifest, written
 from frazil.exports.parts import Part
 from frazil.model.errors import Misuse, SettingError
 from frazil.model.exports import ExportSpec, ExportWindow, Period
@@ -97,6 +98,24 @@ class Vault:
 def announcing(folder: Path, sns: Sns, *, signer: Signer | None = None, spec: ExportSpec = SPEC) -> Announcing:
     place = ExportFolder({}, str(folder))
     return Announcing(spec=spec, topic=TOPIC, folder=place, sns=sns, signer=signer, now=NOW)
+
+
+def test_increments_that_were_not_announced_are_announced_with_the_next_one(tmp_path: Path) -> None:
+    sns = Sns(["arn:1"])
+    increments = [
+        replace(manifest(), label=INCREMENTS, period=None, number=number, contents="new rows") for number in range(1, 6)
+    ]
+    for each in increments:
+        (tmp_path / edition_of(each).manifest).write_bytes(written(each))
+    place = announcing(tmp_path, sns)
+    place.announce(increments[:2])
+
+    told = place.announce(increments[-1:])
+
+    assert told["announced"] == 3
+    assert [each["Subject"].partition(":")[0] for each in sns.sent] == [
+        f"weekly, increment {number}" for number in range(1, 6)
+    ]
 
 
 def test_each_set_of_files_is_announced_once(tmp_path: Path) -> None:

@@ -50,6 +50,11 @@ class ExportFolder:
             except FileNotFoundError:
                 return None
 
+    def has(self, name: str) -> bool:
+        """Return whether a file exists, without reading it."""
+        with self._access("look up", self.address_of(name)):
+            return bool(self._files.get_file_info(f"{self._root}/{name}").type == FileType.File)
+
     def open(self, name: str) -> ExportFile:
         """Open a file that is there, as a whole, once it is closed."""
         with self._access("write", self.address_of(name)):
