@@ -10,6 +10,7 @@ from frazil.model.errors import Misuse
 from frazil.specs.scalars import parse_duration, parse_whole
 from frazil.specs.shapes import Unfit
 from frazil.status import TableStatus
+from frazil.transforms.standing import TransformStanding
 
 EXAMPLE = "paused,lag>10000,age>15m"
 
@@ -77,6 +78,12 @@ def met_by(found: Sequence[TableStatus], conditions: Sequence[Condition]) -> Ite
             reason = _reason(each, condition)
             if reason is not None:
                 yield f"{each.table}: {reason}"
+
+
+def met_by_transforms(found: Sequence[TransformStanding], conditions: Sequence[Condition]) -> Iterator[str]:
+    """Yield one line for each problem of a transformation, if `problem` is a condition."""
+    if InTrouble() in conditions:
+        yield from (f"{each.spec.identifier}: {problem}" for each in found for problem in each.problems)
 
 
 def _reason(each: TableStatus, condition: Condition) -> str | None:

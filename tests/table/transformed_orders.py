@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.scan import TableScan, arrow_schema_of
-from frazil.adapters.spark.sql.rows import TableFiles
+from frazil.adapters.spark.sql.rows import FILE, POSITION, StoredRows, TableFiles
 from frazil.adapters.spark.sql.types import arrow_schema
 from frazil.formats.arrow import project
 from frazil.materialize.ingest.distribute import write_target
@@ -22,15 +23,17 @@ from frazil.materialize.ingest.write import DataFileWriter
 from frazil.materialize.layout import TABLE_PROPERTIES
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.columns import Column, ColumnType, Decimal, Scalar
-from frazil.model.ingested import DroppedFile, WrittenFile
-from frazil.model.queries import Operator
+from frazil.model.ingested import DeletedRows, DroppedFile, WrittenFile
+from frazil.model.probe import StoredFile
+from frazil.model.queries import Kept, Keyed, Operator
 from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
 from frazil.model.summary import EPOCH, REWRITTEN_BY
 from frazil.model.transforms import TransformSpec
-from frazil.transforms.queries import Parts, Queries, Query
+from frazil.transforms.queries import MergedGroups, Parts, Queries, Query
 from frazil.transforms.run import Transformation
-from frazil.transforms.tables import TableRows
+from frazil.transforms.sources import kind_of
+from frazil.transforms.tables import Changes, TableRows
 
 ORDERS = "lake.orders"
 COLUMNS = (Column("id", Scalar("long")), Column("symbol", Scalar("string")), Column("n", Scalar("int")))
@@ -88,6 +91,33 @@ class Orders:
         self.lake.publish(self.view(identifier), branch="b", tag=CHECKPOINT_TAG, drop=["b"])
         return staged
 
+    def change(self, *numbers: int, without: Sequence[int] = ()) -> int:
+        """Put orders in the place of those with their ids, and take others out, as an upserted table does."""
+        view = self.view()
+        gone = {*numbers, *without}
+        added = [order(number) | {"n": self.epoch} for number in numbers]
+        self.rows = [row for row in self.rows if row["id"] not in gone] + added
+        self.epoch += 1
+        assert view.head is not None
+        files = (
+            written(self.lake, view, pa.Table.from_pylist(added, arrow_schema_of(view)).to_batches()) if added else ()
+        )
+        summary = {EPOCH: str(self.epoch), "frazil.batch-id": f"b{self.epoch}"}
+        deletes = [*self._places(view, gone)]
+        staged = self.lake.stage(view, base=view.head, branch="b", files=files, summary=summary, deletes=deletes)
+        self.lake.publish(self.view(), branch="b", tag=CHECKPOINT_TAG, drop=["b"])
+        return staged
+
+    def _places(self, view: TableView, ids: Collection[int]) -> Iterator[DeletedRows]:
+        stored = self.lake.stored_files(view)
+        files = TableFiles(write_target(view), self.lake.storage, [stored], arrow_schema(view.columns))
+        found: dict[int, list[int]] = {}
+        for batch in StoredRows(files)([pa.record_batch({"id": [0]})]):
+            for row in batch.to_pylist():
+                if row["id"] in ids:
+                    found.setdefault(row[FILE], []).append(row[POSITION])
+        return (DeletedRows(stored[number].path, sorted(places)) for number, places in found.items())
+
     def rows_of(self, identifier: str = "lake.made") -> list[dict[str, Any]]:
         view = self.view(identifier)
         return [row for batch in TableScan(view, columns=["*"]).batches() for row in batch.to_pylist()]
@@ -138,7 +168,10 @@ class DuckQueries:
 
     def check(self, spec: TransformSpec, tables: Sequence[TableRows]) -> Query:
         empty = self.run(spec, [TableRows(each.view, ()) for each in tables])
-        return Query(tuple(Column(f.name, _type_of(f.type)) for f in empty.schema), Operator("Project", ()), {})
+        columns = tuple(Column(f.name, _type_of(f.type)) for f in empty.schema)
+        kind = kind_of(spec, tables[0].view)
+        groups = _groups_of(spec, again=kind.changes)
+        return Query(columns, Operator("Project", ()), {}, groups, () if groups else kind.identity, kind.null_keys)
 
     def write(
         self, spec: TransformSpec, query: Query, parts: Parts, target: TableView, *, prefix: str
@@ -147,12 +180,73 @@ class DuckQueries:
         rows = pa.concat_tables([self.run(spec, tables) for tables in parts])
         return written(self.lake, target, rows.to_batches())
 
+    def merge(
+        self,
+        spec: TransformSpec,
+        query: Query,
+        parts: Parts,
+        target: TableView,
+        stored: Sequence[StoredFile],
+        *,
+        prefix: str,
+    ) -> MergedGroups:
+        """Merge counts by one column, which is all that these tests group by."""
+        del prefix
+        keyed = query.keyed
+        assert keyed is not None
+        (key,), (kept,) = keyed.keys, keyed.kept
+        groups: Counter[Any] = Counter()
+        for tables in parts:
+            groups.update({row[key]: row[kept.name] for row in self.run(spec, tables).to_pylist()})
+        files = TableFiles(write_target(target), self.lake.storage, [stored], arrow_schema(target.columns))
+        places = []
+        for row in StoredRows(files)([pa.record_batch({"id": [0]})]):
+            for there in row.to_pylist():
+                if there[key] in groups:
+                    groups[there[key]] += there[kept.name]
+                    places.append((there[FILE], there[POSITION]))
+        rows = pa.Table.from_pylist([{key: k, kept.name: n} for k, n in groups.items()], arrow_schema(target.columns))
+        file, position = np.array(sorted(places), np.int64).reshape(-1, 2).T
+        return MergedGroups(written(self.lake, target, rows.to_batches()), stored, file, position)
+
+    def replace(
+        self,
+        spec: TransformSpec,
+        query: Query,
+        changes: Changes,
+        target: TableView,
+        stored: Sequence[StoredFile],
+        *,
+        prefix: str,
+    ) -> MergedGroups:
+        del prefix
+        changed = pa.concat_tables([_read(self.lake, each) for each in (changes.added, changes.removed) if each.files])
+        touched = {key_of(row, query.keys) for row in changed.to_pylist()}
+        rows = [row for row in self.run(spec, [changes.now]).to_pylist() if key_of(row, query.keys) in touched]
+        table = pa.Table.from_pylist(rows, arrow_schema(target.columns))
+        files = TableFiles(write_target(target), self.lake.storage, [stored], arrow_schema(target.columns))
+        found = (row for batch in StoredRows(files)([pa.record_batch({"id": [0]})]) for row in batch.to_pylist())
+        places = [(row[FILE], row[POSITION]) for row in found if key_of(row, query.keys) in touched]
+        file, position = np.array(sorted(places), np.int64).reshape(-1, 2).T
+        return MergedGroups(written(self.lake, target, table.to_batches()), stored, file, position)
+
     def differences(self, spec: TransformSpec, query: Query, parts: Parts, target: TableRows) -> tuple[int, int]:
         del query
         found = (self.run(spec, tables).to_pylist() for tables in parts)
         expected = Counter(repr(row) for rows in found for row in rows)
         there = Counter(repr(row) for row in _read(self.lake, target).to_pylist())
         return (expected - there).total(), (there - expected).total()
+
+
+def key_of(row: dict[str, Any], keys: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in keys)
+
+
+def _groups_of(spec: TransformSpec, *, again: bool) -> Keyed | None:
+    if "GROUP BY" not in spec.sql:
+        return None
+    key = spec.sql.partition("GROUP BY ")[2]
+    return Keyed((key,), (Kept(1, "orders", "Count", "bigint", again),), again)
 
 
 def _type_of(kind: pa.DataType) -> ColumnType:

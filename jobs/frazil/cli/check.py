@@ -16,9 +16,12 @@ from frazil.cli.screen import print_lines
 from frazil.cli.transform import described
 from frazil.model.errors import FencedError, FrazilError, SubjectMissingError, TopicMissingError
 from frazil.model.exports import ExportSpec
+from frazil.model.outputs import OutputSpec
 from frazil.model.settings import Settings
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
+from frazil.model.transform_order import following
+from frazil.model.transforms import TransformSpec
 
 NOT_THERE_YET = 3
 """The exit status if all that is wrong is that topics or subjects do not exist."""
@@ -67,7 +70,8 @@ def what_transformations_would_refuse(settings: Settings) -> Iterator[FrazilErro
     if not settings.transforms:
         return
     from frazil.cli.transform import opened_in  # noqa: PLC0415
-    from frazil.transforms.preview import missing, problems  # noqa: PLC0415
+    from frazil.transforms.checks import problems  # noqa: PLC0415
+    from frazil.transforms.preview import missing  # noqa: PLC0415
 
     folder = Path(settings.source_file).parent
     with opened_in(settings, settings.transforms, folder, None) as found:
@@ -100,10 +104,10 @@ def check(tables: Tables = None, offline: Offline = False, config: Config = DEFA
     settings = settings_from(config)
     settings = replace(settings, tables=select_tables(settings, tables or ()))
     named = {spec.identifier for spec in settings.tables}
-    settings = replace(settings, transforms=tuple(each for each in settings.transforms if each.source in named))
+    settings = replace(settings, transforms=following(settings.transforms, named))
     findings = find_problems(settings, () if offline else CHECKS)
     exports = [each for each in settings.exports if not tables or each.table in named]
-    summary = (*summarise(settings.tables), *summarise_exports(exports), *map(described, settings.transforms))
+    summary = (*summarise(settings.tables), *summarise_exports(exports), *summarise_transforms(settings.transforms))
     print_lines(summary, sys.stdout)
     count = f"{settings.source_file}: {plural(len(settings.tables), 'table')}"
     if are_not_there_yet(findings):
@@ -167,9 +171,19 @@ def summarise(tables: Iterable[TableSpec]) -> Iterator[str]:
             f"{spec.identifier} <- {', '.join(spec.topics)}{where}: {spec.write}{identity} {spec.value}, "
             f"key {spec.key}, partitioned by {partitions}{order}{newest} ({spec.source_file})"
         )
-        for output in spec.outputs:
-            key = f"key {', '.join(output.key)}" if output.key else "no key"
-            yield f"{spec.identifier} -> {output.topic}: {key}, {plural(output.shards, 'shard')}"
+        yield from summarise_outputs(spec.identifier, spec.outputs)
+
+
+def summarise_outputs(table: str, outputs: Iterable[OutputSpec], no_key: str = "no key") -> Iterator[str]:
+    for output in outputs:
+        key = f"key {', '.join(output.key)}" if output.key else no_key
+        yield f"{table} -> {output.topic}: {key}, {plural(output.shards, 'shard')}"
+
+
+def summarise_transforms(transforms: Iterable[TransformSpec]) -> Iterator[str]:
+    for each in transforms:
+        yield described(each)
+        yield from summarise_outputs(each.identifier, each.outputs, "its groups as the key, if there are any")
 
 
 def summarise_exports(exports: Iterable[ExportSpec]) -> Iterator[str]:

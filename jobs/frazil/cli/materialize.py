@@ -216,20 +216,21 @@ def _opened(
     from frazil.cli.credential_refresher import CredentialRefresher  # noqa: PLC0415
     from frazil.cli.progress import Display, WatchedRunner  # noqa: PLC0415
     from frazil.cli.transform import kept_up  # noqa: PLC0415
+    from frazil.model.transform_order import following  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415
 
     chosen = select_tables(settings, tables or ())
     sources = {spec.identifier for spec in chosen}
-    following = [spec for spec in settings.transforms if spec.source in sources]
+    after = following(settings.transforms, sources)
     log_file = config.parent / ".frazil" / "spark.log"
     display = display or Display()
-    spark = SparkRunner(log_file=log_file, cluster=cluster, jvm=RUNS_QUERIES if following else HANDS_OUT_TASKS)
+    spark = SparkRunner(log_file=log_file, cluster=cluster, jvm=RUNS_QUERIES if after else HANDS_OUT_TASKS)
     runner = WatchedRunner(spark, display)
     clients = open_clients(settings, runner, on_receipt=lambda receipt: _announce(receipt, display))
     clients = replace(clients, on_batch_end=display.batch_ended)
     client_source = CredentialRefresher(settings, clients, load=lambda: settings_from(config))
     runs = table_runs(clients, chosen, adopt=adopt, client_source=client_source)
-    return runs, kept_up(following, client_source, spark)
+    return runs, kept_up(after, client_source, spark)
 
 
 def cluster_on(master: str | None, environment: str | None) -> SparkCluster | None:
@@ -299,7 +300,7 @@ def _carry_out(
     for report in reports:
         print(_summary(report), file=sys.stderr)
     transform.summarise(made)
-    failures = [*(report.failure for report in reports), *(report.failure for report in made)]
+    failures = [*(report.failure for report in reports), *(each.failure or each.unsent for each in made)]
     _raise_all([failure for failure in failures if failure is not None], "materialize")
     if interrupted.is_set():
         raise typer.Exit(INTERRUPTED)

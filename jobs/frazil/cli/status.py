@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from frazil.key_status import KeyStatus
     from frazil.model.settings import Settings
     from frazil.status import TableStatus
+    from frazil.transforms.standing import TransformStanding
 
 
 FailOn = Annotated[
@@ -70,7 +71,7 @@ def status(
     answer, only the lag is unknown. If no table is named, the age and rotation of the configuration's keys in AWS
     Secrets Manager are shown too.
     """
-    from frazil.fail_on import met_by, parse_conditions  # noqa: PLC0415
+    from frazil.fail_on import met_by, met_by_transforms, parse_conditions  # noqa: PLC0415
 
     conditions = () if fail_on is None else parse_conditions(fail_on)
     if sum((as_json, prometheus, html is not None)) > 1:
@@ -80,6 +81,7 @@ def status(
         _print_keys(settings, as_json=as_json, prometheus=prometheus)
         return
     found = _look(settings, tables or ())
+    transforms = _look_at_transforms(settings, [each.table for each in found])
     if as_json:
         print(json.dumps([each.to_json() for each in found], indent=2))
     elif prometheus:
@@ -90,7 +92,8 @@ def status(
         _show(found, partitions_of_each=bool(tables))
         if not tables:
             show_keys(settings)
-    met = list(met_by(found, conditions))
+        print_lines((line for each in transforms for line in each.lines()), sys.stdout)
+    met = [*met_by(found, conditions), *met_by_transforms(transforms, conditions)]
     for line in met:
         print(f"--fail-on: {line}", file=sys.stderr)
     if met:
@@ -125,6 +128,16 @@ def _look(settings: Settings, tables: Sequence[str]) -> list[TableStatus]:
     lake, topics = IcebergLake(settings.catalog), KafkaTopics(settings.kafka)
     logs, snowflake = delta_logs_of(lake), open_onlooker(settings.snowflake)
     return list(table_statuses(lake, topics, specs, delta_logs=logs, now=now, snowflake=snowflake))
+
+
+def _look_at_transforms(settings: Settings, tables: Sequence[str]) -> list[TransformStanding]:
+    """Return how far those are that follow the tables, directly or through others."""
+    from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
+    from frazil.model.transform_order import following  # noqa: PLC0415
+    from frazil.transforms.standing import transform_standing  # noqa: PLC0415
+
+    lake = IcebergLake(settings.catalog)
+    return [transform_standing(lake, spec) for spec in following(settings.transforms, tables)]
 
 
 def _show(found: Sequence[TableStatus], *, partitions_of_each: bool) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from frazil.materialize.scheduling.schedule import Stopping
     from frazil.model.settings import Settings
     from frazil.model.transforms import TransformSpec
+    from frazil.outputs.ports import OutputClients
     from frazil.ports import Lake
     from frazil.transforms.queries import Queries
     from frazil.transforms.run import Transformation, Transformed
@@ -88,7 +89,7 @@ def run(
         seconds = interval.total_seconds()
         reports = once(found, stopping) if at_once else run_every(found, seconds, stopping, _announce)
     summarise(reports)
-    _raise_all([report.failure for report in reports if report.failure is not None])
+    _raise_all([each for report in reports if (each := report.failure or report.unsent) is not None])
     if stopped.is_set():
         raise typer.Exit(INTERRUPTED)
 
@@ -195,11 +196,12 @@ def opened_in(
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.adapters.spark.application import RUNS_QUERIES  # noqa: PLC0415
     from frazil.adapters.spark.runner import SparkRunner  # noqa: PLC0415
+    from frazil.cli.clients import outputs_of  # noqa: PLC0415
 
     lake = IcebergLake(settings.catalog)
     runner = SparkRunner(log_file=folder / ".frazil" / "spark.log", cluster=cluster, jvm=RUNS_QUERIES)
     try:
-        yield made_of(chosen, lake, runner)
+        yield made_of(chosen, lake, runner, outputs_of(settings.kafka, settings.registry))
     finally:
         runner.stop()
 
@@ -227,6 +229,7 @@ def kept_up(chosen: Sequence[TransformSpec], source: ClientSource, runner: Spark
     """Return transformations that renew their clients and maintain their tables. They share one session of Spark."""
     from frazil.cli.clients import new_id  # noqa: PLC0415
     from frazil.transforms.run import Transformation  # noqa: PLC0415
+    from frazil.transforms.send import TransformSending  # noqa: PLC0415
     from frazil.transforms.upkeep import Upkeep  # noqa: PLC0415
 
     session, writer = started_when_needed(runner), new_id()
@@ -234,18 +237,22 @@ def kept_up(chosen: Sequence[TransformSpec], source: ClientSource, runner: Spark
     def made(spec: TransformSpec) -> Transformation:
         upkeep = Upkeep(spec, source, writer)
         queries = queries_in(session, lambda: upkeep.clients.lake)
-        return Transformation(spec, upkeep.clients.lake, queries, new_id, upkeep=upkeep)
+        sending = TransformSending(spec, lambda: upkeep.clients.outputs())  # noqa: PLW0108 - they are renewed
+        return Transformation(spec, upkeep.clients.lake, queries, new_id, upkeep=upkeep, sending=sending)
 
     return [made(spec) for spec in chosen]
 
 
-def made_of(chosen: Sequence[TransformSpec], lake: Lake, runner: SparkRunner) -> list[Transformation]:
+def made_of(
+    chosen: Sequence[TransformSpec], lake: Lake, runner: SparkRunner, outputs: Callable[[], OutputClients]
+) -> list[Transformation]:
     """Return transformations that share one session of Spark, which starts with the first query."""
     from frazil.cli.clients import new_id  # noqa: PLC0415
     from frazil.transforms.run import Transformation  # noqa: PLC0415
+    from frazil.transforms.send import TransformSending  # noqa: PLC0415
 
     queries = queries_in(started_when_needed(runner), lambda: lake)
-    return [Transformation(spec, lake, queries, new_id) for spec in chosen]
+    return [Transformation(spec, lake, queries, new_id, sending=TransformSending(spec, outputs)) for spec in chosen]
 
 
 def queries_in(session: Callable[[], SqlSession], lake: Callable[[], Lake]) -> Callable[[], Queries]:
@@ -278,12 +285,12 @@ def named(settings: Settings, names: Sequence[str] | None) -> list[TransformSpec
     """Return the transformations with these names, all if there are none. Raises Misuse for an unknown one."""
     from frazil.specs.problems import suggest  # noqa: PLC0415
 
-    known = {spec.name: spec for spec in settings.transforms}
+    known = {spec.name: spec for spec in settings.transforms}  # each after the one that it follows
     for name in names or ():
         if name not in known:
             hint = suggest(name, [*known]) if known else "see docs/transforms.md"
             raise Misuse(f"no transformation {name} in the specs of {settings.source_file}", hint=hint)
-    return [known[name] for name in names or known]
+    return [spec for name, spec in known.items() if not names or name in names]
 
 
 def _announce(done: Transformed) -> None:

@@ -17,23 +17,30 @@ from frazil.doctor.configuration import lacks_a_secret
 from frazil.doctor.finding import Finding, not_asked
 from frazil.doctor.ways import SLACK_SECONDS, ways
 from frazil.model.errors import BrokerError, FrazilError, TopicMissingError
-from frazil.model.outputs import OutputSpec
+from frazil.model.outputs import OutputSpec, SentTable
 from frazil.model.plan import TopicFacts
 from frazil.model.secret import SettingValue
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
+from frazil.model.transforms import Identified, TransformSpec, TransformTable
 from frazil.outputs.checks import check_topic
 
 CLUSTER = "metadata"
 GROUP = "group"
 
 
-def ask_brokers(kafka: Mapping[str, SettingValue], specs: Sequence[TableSpec], asking: Asking) -> Iterator[Finding]:
+def ask_brokers(
+    kafka: Mapping[str, SettingValue],
+    specs: Sequence[TableSpec],
+    asking: Asking,
+    transforms: Sequence[TransformSpec] = (),
+) -> Iterator[Finding]:
     """Check the bootstrap brokers, then the brokers that they list, which must be reachable too."""
+    outputs = outputs_of(specs, transforms)
     found = ways(asking, brokers_of(kafka), tls_of_kafka(kafka))
     yield from found
     topics = topics_of(specs)
-    unasked = [CLUSTER, GROUP, *(f"topic {topic}" for topic in topics), *output_topics_of(specs)]
+    unasked = [CLUSTER, GROUP, *(f"topic {topic}" for topic in topics), *_output_topics(outputs)]
     if lacks_a_secret(kafka):
         yield from _not_asked(unasked, "a secret of `kafka` is missing")
     elif all(finding.verdict == "failed" for finding in found):
@@ -44,18 +51,27 @@ def ask_brokers(kafka: Mapping[str, SettingValue], specs: Sequence[TableSpec], a
             answers = answers and not finding.is_silence and (finding.what, finding.verdict) != (CLUSTER, "failed")
             yield finding
         if answers:
-            yield from _ask_outputs(kafka, specs, asking)
+            yield from _ask_outputs(kafka, outputs, asking)
         else:
-            yield from _not_asked(output_topics_of(specs), "the cluster does not answer")
+            yield from _not_asked(_output_topics(outputs), "the cluster does not answer")
 
 
 def topics_of(specs: Sequence[TableSpec]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(topic for spec in specs for topic in spec.topics))
 
 
-def output_topics_of(specs: Sequence[TableSpec]) -> tuple[str, ...]:
+Outputs = Sequence[tuple[SentTable, OutputSpec]]
+
+
+def outputs_of(specs: Sequence[TableSpec], transforms: Sequence[TransformSpec]) -> Outputs:
+    """Return the outputs of all tables. The keys of those of transformations are not known here."""
+    tables: list[tuple[SentTable, OutputSpec]] = [(spec, output) for spec in specs for output in spec.outputs]
+    return [*tables, *((TransformTable(spec, Identified()), each) for spec in transforms for each in spec.outputs)]
+
+
+def _output_topics(outputs: Outputs) -> tuple[str, ...]:
     """Return what the checks of output topics are called."""
-    return tuple(f"output topic {output.topic}" for spec in specs for output in spec.outputs)
+    return tuple(f"output topic {output.topic}" for _, output in outputs)
 
 
 def _ask_cluster(kafka: Mapping[str, SettingValue], topics: Sequence[str], asking: Asking) -> Iterator[Finding]:
@@ -100,19 +116,18 @@ def _ask_topics(admin: KafkaTopics, probe: KafkaProbe, topics: Sequence[str], as
             return
 
 
-def _ask_outputs(kafka: Mapping[str, SettingValue], specs: Sequence[TableSpec], asking: Asking) -> Iterator[Finding]:
+def _ask_outputs(kafka: Mapping[str, SettingValue], outputs: Outputs, asking: Asking) -> Iterator[Finding]:
     """Check that each output topic exists, has partitions enough, and may be written to, as far as the cluster says."""
     topics, patient = KafkaOutputTopics(kafka), replace(asking, seconds=asking.seconds + SLACK_SECONDS)
-    for spec in specs:
-        for output in spec.outputs:
-            finding = patient.ask(f"output topic {output.topic}", partial(_output, topics, spec, output))
-            yield finding
-            if finding.is_silence:
-                return
+    for table, output in outputs:
+        finding = patient.ask(f"output topic {output.topic}", partial(_output, topics, table, output))
+        yield finding
+        if finding.is_silence:
+            return
 
 
-def _output(topics: KafkaOutputTopics, spec: TableSpec, output: OutputSpec) -> str:
-    check_topic(topics, spec, output)
+def _output(topics: KafkaOutputTopics, table: SentTable, output: OutputSpec) -> str:
+    check_topic(topics, table, output)
     return f"{plural(topics.partitions(output.topic), 'partition')}, {plural(output.shards, 'shard')}"
 
 

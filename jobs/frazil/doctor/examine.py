@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.network import time_at
 from frazil.doctor.addresses import registry_address, tls_of_registry
 from frazil.doctor.asking import SECONDS, Asking
@@ -20,6 +21,7 @@ from frazil.doctor.machine import look_at_machine
 from frazil.doctor.registry import ask_registry
 from frazil.doctor.snowflake import ask_snowflake, reader_of
 from frazil.doctor.tables import look_at_tables
+from frazil.doctor.transforms import look_at_transforms
 from frazil.doctor.warehouse import ask_warehouse
 from frazil.model.errors import FrazilError
 from frazil.model.settings import RegistrySettings, Settings
@@ -63,7 +65,7 @@ def _outside(settings: Settings, loaded: Loaded, given: ProcessEnvironment) -> I
             settings, given.env, asking("identity"), asked_secrets=loaded.asked_secrets, now=given.now
         )
     )
-    yield from ask_brokers(settings.kafka, settings.tables, asking("broker"))
+    yield from ask_brokers(settings.kafka, settings.tables, asking("broker"), settings.transforms)
     registry = list(ask_registry(settings.registry, settings.tables, asking("registry")))
     yield from registry
     if all(finding.part != "clock" for finding in identity):
@@ -72,6 +74,8 @@ def _outside(settings: Settings, loaded: Loaded, given: ProcessEnvironment) -> I
     listed = ask_catalog(settings.catalog, settings.database, settings.tables, asking("catalog"))
     yield from listed.findings
     yield from look_at_tables(settings.tables, listed.views, now=given.now())
+    if listed.views:
+        yield from look_at_transforms(settings.transforms, IcebergLake(settings.catalog))
     yield from _snowflake(settings, loaded, listed.views, asking("snowflake"), now=given.now())
 
 

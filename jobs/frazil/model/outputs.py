@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 OUTPUT_PROPERTY = "frazil.output."
 """The beginning of the table property that records an output; then follows the output's name."""
@@ -43,6 +44,37 @@ class OutputSpec:
     @property
     def property_name(self) -> str:
         return OUTPUT_PROPERTY + self.name
+
+
+class SentTable(Protocol):
+    """A table that outputs follow: that of a table spec, or of a transformation."""
+
+    @property
+    def database(self) -> str: ...
+
+    @property
+    def table(self) -> str: ...
+
+    @property
+    def identifier(self) -> str: ...
+
+    @property
+    def source_file(self) -> str: ...
+
+    @property
+    def replaces_rows(self) -> bool:
+        """Return whether the key of a record is the identity of a row, which later epochs replace or delete."""
+        ...
+
+    @property
+    def has_null_keys(self) -> bool:
+        """Return whether null in a column of the key is a value as others."""
+        ...
+
+    @property
+    def internal_columns(self) -> frozenset[str]:
+        """The columns that records have only if they are named."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

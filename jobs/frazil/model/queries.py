@@ -91,11 +91,13 @@ class Kept:
     name: str
     how: How
     type: str
+    is_whole: bool = False
+    """Whether it is computed from all rows of the group, and not from what is stored."""
 
     @property
     def states(self) -> tuple[str, ...]:
         """The further columns that it needs."""
-        return (self.name + SUM_OF, self.name + COUNT_OF) if self.how == "Average" else ()
+        return (self.name + SUM_OF, self.name + COUNT_OF) if self.how == "Average" and not self.is_whole else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +106,10 @@ class Keyed:
 
     keys: tuple[str, ...]
     kept: tuple[Kept, ...]
+    is_recomputed: bool = False
+    """Whether groups with changes are computed again from all their rows."""
+
+    @property
+    def internal(self) -> tuple[str, ...]:
+        """The columns of the table that the query does not have."""
+        return tuple(name for each in self.kept for name in each.states)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from frazil.model.change_events import ChangeEvents
+from frazil.model.identity_columns import HALVES
 from frazil.model.outputs import OutputSpec
 from frazil.model.pipeline import Pipeline
 from frazil.model.policies import NO_POLICIES, Policies
@@ -240,6 +241,20 @@ class TableSpec:
     def follows_keys(self) -> bool:
         """Return whether records change the rows of their identity (docs/decisions/0036)."""
         return self.write != "append"
+
+    @property
+    def replaces_rows(self) -> bool:
+        return self.write == "upsert"
+
+    @property
+    def has_null_keys(self) -> bool:
+        return False
+
+    @property
+    def internal_columns(self) -> frozenset[str]:
+        """The columns that output topics have only if they are named."""
+        metadata = {self.metadata.prefix + name for name in METADATA_NAMES}
+        return frozenset({*metadata, *(HALVES if self.follows_keys else ())})
 
     @property
     def keeps_history(self) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from frazil.model.join_history import Boundary, JoinHistory
+from frazil.model.outputs import OutputSpec
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import Maintain
 from frazil.model.summary import carries_state
@@ -17,6 +18,10 @@ TRANSFORM_TAG = "frazil_transform_"
 
 TRANSFORM = "frazil.transform"
 """A summary key of each snapshot of a transformation: its name."""
+TRANSFORM_EPOCH = "frazil.transform.epoch"
+"""How many batches have been published."""
+GROUPS = "frazil.transform.groups"
+"""If rows are replaced: the columns that name a row, and those that the query does not have."""
 DEFINITION = "frazil.transform.definition"
 POSITION = "frazil.transform.position"
 JOINED = "frazil.transform.joined"
@@ -28,7 +33,8 @@ class TransformSpec:
     """One transformation. `source` is the table that it follows, `joins` are tables that it reads whole.
 
     Either `sql` or `function`, as `module:function`, says what becomes of the rows. `source` and `joins` have the form
-    `database.table`. `folder` is that of frazil.yaml, in which modules are looked for.
+    `database.table`. `folder` is that of frazil.yaml, in which modules are looked for. If rows of `source`
+    also change, `source_changes` is true; `source_identity` are the columns that name one of its rows, if it has such.
     """
 
     source_file: str
@@ -43,6 +49,9 @@ class TransformSpec:
     sort_by: tuple[str, ...] = ()
     folder: str = ""
     maintain: Maintain = field(default_factory=lambda: Maintain(target_file_bytes=512_000_000))
+    outputs: tuple[OutputSpec, ...] = ()
+    source_changes: bool = False
+    source_identity: tuple[str, ...] = ()
 
     @property
     def identifier(self) -> str:
@@ -89,6 +98,16 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
+class Identified:
+    """The columns that name a row of a transformation's table, and those that the query does not have."""
+
+    keys: tuple[str, ...] = ()
+    internal: tuple[str, ...] = ()
+    null_keys: bool = False
+    """Whether null in a column of the keys is a value as others, as in groups."""
+
+
+@dataclass(frozen=True, slots=True)
 class TransformState:
     """What a snapshot of a transformation's table records. A table that is just created has no position.
 
@@ -101,10 +120,19 @@ class TransformState:
     position: Position | None = None
     joined: Mapping[str, int] = field(default_factory=dict)
     batch_id: str = ""
+    epoch: int = 0
+    rows: Identified = Identified()
     met: JoinHistory = field(default_factory=JoinHistory, compare=False)
 
     def summary(self) -> dict[str, str]:
-        said = {TRANSFORM: self.name, DEFINITION: self.definition, BATCH_ID: self.batch_id}
+        said = {
+            TRANSFORM: self.name,
+            DEFINITION: self.definition,
+            BATCH_ID: self.batch_id,
+            TRANSFORM_EPOCH: str(self.epoch),
+        }
+        if self.rows.keys:
+            said[GROUPS] = json.dumps(asdict(self.rows))
         if self.position is None:
             return said
         at = self.position
@@ -124,12 +152,57 @@ def transform_state(snapshot: Snapshot) -> TransformState | None:
         position=None if at is None else Position(at["table"], at["uuid"], at["epoch"], at["snapshot"]),
         joined=json.loads(said.get(JOINED, "{}")),
         batch_id=said.get(BATCH_ID, ""),
+        epoch=int(said.get(TRANSFORM_EPOCH, "0")),
+        rows=_identified(said.get(GROUPS)),
     )
 
 
 def records_batch(snapshot: Snapshot) -> bool:
     """Return whether a snapshot is a batch of Frazil, of a topic or of a transformation, with the state after it."""
     return carries_state(snapshot) or TRANSFORM in snapshot.summary
+
+
+def _identified(text: str | None) -> Identified:
+    if text is None:
+        return Identified()
+    value = json.loads(text)
+    return Identified(tuple(value["keys"]), tuple(value["internal"]), value["null_keys"])
+
+
+@dataclass(frozen=True, slots=True)
+class TransformTable:
+    """The table of a transformation as its outputs see it (`model.outputs.SentTable`)."""
+
+    spec: TransformSpec
+    rows: Identified
+
+    @property
+    def database(self) -> str:
+        return self.spec.database
+
+    @property
+    def table(self) -> str:
+        return self.spec.table
+
+    @property
+    def identifier(self) -> str:
+        return self.spec.identifier
+
+    @property
+    def source_file(self) -> str:
+        return self.spec.source_file
+
+    @property
+    def replaces_rows(self) -> bool:
+        return bool(self.rows.keys)
+
+    @property
+    def has_null_keys(self) -> bool:
+        return self.rows.null_keys
+
+    @property
+    def internal_columns(self) -> frozenset[str]:
+        return frozenset(self.rows.internal)
 
 
 def is_of_transform(view: TableView) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from frazil.model.errors import OutputHaltedError
-from frazil.model.outputs import OutputSpec
-from frazil.model.spec import TableSpec
+from frazil.model.outputs import OutputSpec, SentTable
 from frazil.outputs.ports import OutputSchemas, OutputTopics
 from frazil.outputs.records import RecordShape, key_schema, value_schema
 
 
-def enough_partitions(topics: OutputTopics, spec: TableSpec, output: OutputSpec) -> int:
+def enough_partitions(topics: OutputTopics, spec: SentTable, output: OutputSpec) -> int:
     """Return the number of partitions of an output's topic.
 
     Raises TopicMissingError, and OutputHaltedError if the output has more shards.
@@ -24,13 +23,13 @@ def enough_partitions(topics: OutputTopics, spec: TableSpec, output: OutputSpec)
     return partitions
 
 
-def check_topic(topics: OutputTopics, spec: TableSpec, output: OutputSpec) -> None:
+def check_topic(topics: OutputTopics, spec: SentTable, output: OutputSpec) -> None:
     """Raise TopicMissingError, OutputHaltedError or BrokerError if the topic is missing, too small or not writable."""
     enough_partitions(topics, spec, output)
     topics.check_permissions(output)
 
 
-def check_schemas(schemas: OutputSchemas, spec: TableSpec, output: OutputSpec, shape: RecordShape) -> None:
+def check_schemas(schemas: OutputSchemas, spec: SentTable, output: OutputSpec, shape: RecordShape) -> None:
     """Raise OutputSchemaError if the registry would refuse the schema of keys or values. Nothing is registered."""
     for each in (value_schema(spec, output, shape), key_schema(spec, output, shape)):
         if each is not None:

@@ -34,11 +34,16 @@ def changes_of(rows: OutputRows, view: TableView, snapshot_id: int, encoder: Rec
         present.append(keys)
         yield keys, values
     names = [column.name for column in encoder.shape.key]
-    gone = (encoder.keys(_identified(batch)) for batch in rows.removed(view, snapshot_id, names))
+    identified = _with_null_keys if encoder.shape.null_keys else _identified
+    gone = (encoder.keys(identified(batch)) for batch in rows.removed(view, snapshot_id, names))
     for keys in _together(gone):
         without = _not_among(keys, present)
         if len(without):
             yield without, pa.nulls(len(without), pa.binary())
+
+
+def _with_null_keys(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows
 
 
 def _identified(rows: pa.RecordBatch) -> pa.RecordBatch:

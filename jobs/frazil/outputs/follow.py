@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from frazil.model.errors import CommitRejectedError, ContendedError, OutputHaltedError
-from frazil.model.outputs import OUTPUT_TAG, Marker, OutputRecord, OutputSpec, ShardPlace, record_in
+from frazil.model.outputs import OUTPUT_TAG, Marker, OutputRecord, OutputSpec, SentTable, ShardPlace, record_in
 from frazil.model.snapshot import TableView
-from frazil.model.spec import TableSpec
 from frazil.outputs.checks import enough_partitions
 from frazil.outputs.epoch_records import KeysAndValues, changes_of, rows_of
 from frazil.outputs.placing import Placing
@@ -35,7 +34,7 @@ ATTEMPTS = 5
 class FollowedOutput:
     """Sends the epochs of a table to one topic. The producers stay open between batches, until another takes over."""
 
-    spec: TableSpec
+    spec: SentTable
     output: OutputSpec
     producers: list[ShardProducer] = field(default_factory=list)
     clock: Callable[[], float] = time.monotonic
@@ -152,7 +151,7 @@ class FollowedOutput:
     def _check_key_schema(self, view: TableView, record: OutputRecord, encoder: RecordEncoder) -> None:
         """Raise OutputHaltedError if the keys of a table that follows keys would have other bytes than before."""
         now = encoder.key_schema
-        if self.spec.write == "upsert" and record.started and record.key_schema != now:
+        if self.spec.replaces_rows and record.started and record.key_schema != now:
             raise OutputHaltedError(
                 f"{view.identifier}: the keys of the output {self.output.name} have another schema since a column of"
                 f" the key changed: expected the id {record.key_schema}, found {now}: the records of a key would not"
@@ -205,7 +204,7 @@ class FollowedOutput:
     def _encoded(
         self, rows: OutputRows, view: TableView, epoch: Epoch, encoder: RecordEncoder
     ) -> Iterator[KeysAndValues]:
-        if self.spec.write != "upsert":
+        if not self.spec.replaces_rows:
             return rows_of(rows, view, epoch.snapshot.id, encoder)
         check_parent(view, self.output, epoch)
         return changes_of(rows, view, epoch.snapshot.id, encoder)

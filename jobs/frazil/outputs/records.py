@@ -9,9 +9,7 @@ import pyarrow as pa
 
 from frazil.model.columns import Column, Scalar
 from frazil.model.errors import OutputSchemaError
-from frazil.model.identity_columns import HALVES
-from frazil.model.outputs import OutputSpec
-from frazil.model.spec import METADATA_NAMES, TableSpec
+from frazil.model.outputs import OutputSpec, SentTable
 from frazil.outputs.avro_schema import schema_of, undocumented
 from frazil.outputs.encode import AvroEncoder, as_bytes
 from frazil.outputs.ports import OutputSchemas
@@ -22,11 +20,15 @@ AS_THEY_ARE = (Scalar("string"), Scalar("binary"))
 
 @dataclass(frozen=True, slots=True)
 class RecordShape:
-    """The columns of the key and of the value. `raw_key`: the key is the bytes of its only column."""
+    """The columns of the key and of the value. `raw_key`: the key is the bytes of its only column.
+
+    With `null_keys`, rows with null in a column of the key have a key; else they are another writer's.
+    """
 
     key: tuple[Column, ...]
     value: tuple[Column, ...]
     raw_key: bool
+    null_keys: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -34,11 +36,10 @@ class RecordShape:
         return tuple(dict.fromkeys(column.name for column in (*self.key, *self.value)))
 
 
-def shape_of(spec: TableSpec, output: OutputSpec, columns: Sequence[Column]) -> RecordShape:
+def shape_of(spec: SentTable, output: OutputSpec, columns: Sequence[Column]) -> RecordShape:
     """Return the columns of an output's records. Raises OutputSchemaError for columns that the table lacks."""
     known = {column.name: column for column in columns}
-    internal = {*(spec.metadata.prefix + name for name in METADATA_NAMES), *(HALVES if spec.follows_keys else ())}
-    named = output.columns or tuple(name for name in known if name not in internal)
+    named = output.columns or tuple(name for name in known if name not in spec.internal_columns)
     missing = [name for name in dict.fromkeys((*output.key, *named)) if name not in known]
     if missing:
         raise OutputSchemaError(
@@ -47,8 +48,8 @@ def shape_of(spec: TableSpec, output: OutputSpec, columns: Sequence[Column]) -> 
             hint=f"correct `outputs` in {spec.source_file}",
         )
     key = tuple(known[name] for name in output.key)
-    raw = len(key) == 1 and key[0].type in AS_THEY_ARE
-    return RecordShape(key, tuple(known[name] for name in named), raw)
+    raw = len(key) == 1 and key[0].type in AS_THEY_ARE and not spec.has_null_keys
+    return RecordShape(key, tuple(known[name] for name in named), raw, spec.has_null_keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +86,12 @@ class SubjectSchema:
     columns: tuple[Column, ...]
 
 
-def value_schema(spec: TableSpec, output: OutputSpec, shape: RecordShape) -> SubjectSchema:
+def value_schema(spec: SentTable, output: OutputSpec, shape: RecordShape) -> SubjectSchema:
     """Return the schema of values. Raises OutputSchemaError for names that Avro does not have."""
     return _schema(spec, f"{output.topic}-value", spec.table, shape.value)
 
 
-def key_schema(spec: TableSpec, output: OutputSpec, shape: RecordShape) -> SubjectSchema | None:
+def key_schema(spec: SentTable, output: OutputSpec, shape: RecordShape) -> SubjectSchema | None:
     """Return the schema of keys, or None if they have none.
 
     It has no docs: another one would change the schema's id, and so the bytes of equal keys.
@@ -100,13 +101,13 @@ def key_schema(spec: TableSpec, output: OutputSpec, shape: RecordShape) -> Subje
     return _schema(spec, f"{output.topic}-key", f"{spec.table}_key", undocumented(shape.key))
 
 
-def _schema(spec: TableSpec, subject: str, name: str, columns: tuple[Column, ...]) -> SubjectSchema:
+def _schema(spec: SentTable, subject: str, name: str, columns: tuple[Column, ...]) -> SubjectSchema:
     text = schema_of(columns, name=name, namespace=spec.database, table=spec.identifier)
     return SubjectSchema(subject, text, columns)
 
 
 def registered_encoder(
-    schemas: OutputSchemas, spec: TableSpec, output: OutputSpec, shape: RecordShape
+    schemas: OutputSchemas, spec: SentTable, output: OutputSpec, shape: RecordShape
 ) -> RecordEncoder:
     """Register the schemas of key and value. Raises OutputSchemaError if a subject's compatibility forbids one."""
     value, key = value_schema(spec, output, shape), key_schema(spec, output, shape)

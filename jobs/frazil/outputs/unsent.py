@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from frazil.model.epochs import epoch_of
 from frazil.model.errors import OutputHaltedError
 from frazil.model.outputs import Marker, OutputRecord, OutputSpec
 from frazil.model.snapshot import Snapshot, TableView
-from frazil.model.summary import batch_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ def recorded(view: TableView, output: OutputSpec, record: OutputRecord) -> int:
 
 
 def _epoch_of(snapshot: Snapshot) -> Epoch | None:
-    batch = batch_of(snapshot)
-    return None if batch is None else Epoch(batch.epoch, snapshot)
+    number = epoch_of(snapshot)
+    return None if number is None else Epoch(number, snapshot)
 
 
 def _other_history(view: TableView, output: OutputSpec, marker: Marker, found: Epoch) -> OutputHaltedError:

@@ -9,6 +9,7 @@ from pathlib import Path
 from frazil.model.exports import ExportSpec
 from frazil.model.settings import CatalogSettings, Settings
 from frazil.model.spec import TableSpec
+from frazil.model.transform_order import in_order
 from frazil.model.transforms import TransformSpec
 from frazil.specs import settings_keys
 from frazil.specs.across import problems_across
@@ -219,13 +220,13 @@ class _Loading:
     def _transforms_of(
         self, named: Iterable[tuple[Path, Values]], root: Path, database: str, tables: Sequence[TableSpec]
     ) -> tuple[TransformSpec, ...]:
-        found: list[TransformSpec] = []
-        for file, values in named:
-            made = transform_of(values, str(file), database=database, folder=str(root.absolute()))
-            for problem in transform_problems(values, made, tables, found):
+        read = [*named]
+        folder = str(root.absolute())
+        made = [transform_of(each, str(file), tables, database=database, folder=folder) for file, each in read]
+        for number, (_, values) in enumerate(read):
+            for problem in transform_problems(values, number, made, tables):
                 self.problems.add(problem)
-            found.append(made)
-        return tuple(found)
+        return tuple(made) if self.problems.found else in_order(made)
 
     def _named_specs(
         self, key: Key[str], section: Section, at: At, root: Node, *, of: str

@@ -23,10 +23,11 @@ SENT = ("append", "deduplicate", "upsert")
 def outputs_of(values: Values, metadata: MetadataColumns) -> tuple[OutputSpec, ...]:
     by_key = (f"{metadata.prefix}key",) if "key" in metadata.keep else ()
     identity = identity_of(values, metadata) if values[table_keys.WRITE] == "upsert" else ()
-    return tuple(_output(each, identity or by_key) for each in values.get(OUTPUTS) or ())
+    return tuple(output_of(each, identity or by_key) for each in values.get(OUTPUTS) or ())
 
 
-def _output(given: Values, by_default: tuple[str, ...]) -> OutputSpec:
+def output_of(given: Values, by_default: tuple[str, ...]) -> OutputSpec:
+    """Return an output, with the columns of its key where the spec does not name them."""
     key = given.get(OUTPUT_KEY)
     return OutputSpec(
         topic=given[OUTPUT_TOPIC],

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from frazil.model.errors import SpecError
 from frazil.model.spec import Maintain, TableSpec
+from frazil.model.transform_order import followed_by
 from frazil.model.transforms import TransformSpec
 from frazil.specs.export_keys import parse_table
 from frazil.specs.keys import Built, Derived, Key, Required, Section, Values
+from frazil.specs.output_keys import OUTPUT, OUTPUT_KEY
+from frazil.specs.outputs import output_of
 from frazil.specs.partitions import PARTITIONS, SORT_FIELDS
 from frazil.specs.problems import Problem
 from frazil.specs.scalars import SIZE, TABLE_NAME, TEXT
 from frazil.specs.shapes import ListOf, Scalar, Unfit
 from frazil.specs.table_keys import KEEP_SNAPSHOTS, REWRITE_DELETED, defaults_of
+
+ADDING = ("append", "deduplicate")
+"""The write modes that only add rows."""
 
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -28,8 +35,9 @@ def parse_function(text: str) -> str:
 
 A_TABLE = Scalar("a table", parse_table)
 
-FROM = Key("from", A_TABLE, "The table that is followed, as `table` or `database.table`: one of `write: append`.",
-           Required())  # fmt: skip
+FROM = Key("from", A_TABLE,
+           "The table that is followed, as `table` or `database.table`: one that Frazil fills, or that of another"
+           " transformation.", Required())  # fmt: skip
 JOINS = Key("joins", ListOf(A_TABLE, at_least_one=True),
             "Other tables that the SQL reads; each batch sees their newest snapshots, and a rebuild those that it saw.",
             Derived("none"))  # fmt: skip
@@ -56,24 +64,36 @@ MAINTAIN = Key(
     defaults_of(KEEP_SNAPSHOTS, REWRITE_DELETED),
 )
 
+TRANSFORM_OUTPUTS = Key(
+    "outputs",
+    ListOf(OUTPUT, at_least_one=True, example="a list: `- {topic: trades.totals}`"),
+    "Topics that follow the table, as those of [a table](tables.md#keys). With a GROUP BY, the columns that it groups"
+    " by are the key, and the newest row of each group is sent.",
+    Derived("none"),
+)
+
 TRANSFORM_SECTION = Section(
-    (FROM, JOINS, SQL, PYTHON, TABLE, DATABASE, PARTITION_BY, SORT_BY, TARGET_FILE, MAINTAIN),
+    (FROM, JOINS, SQL, PYTHON, TABLE, DATABASE, PARTITION_BY, SORT_BY, TARGET_FILE, MAINTAIN, TRANSFORM_OUTPUTS),
     exactly_one=("sql", "python"),
 )
 
 
-def transform_of(values: Values, file: str, *, database: str, folder: str) -> TransformSpec:
+def transform_of(
+    values: Values, file: str, tables: Sequence[TableSpec], *, database: str, folder: str
+) -> TransformSpec:
     name = PurePath(file).stem
 
     def in_database(table: str) -> str:
         return table if "." in table else f"{database}.{table}"
 
+    source = in_database(values[FROM])
+    of_table = next((spec for spec in tables if spec.identifier == source), None)
     return TransformSpec(
         source_file=file,
         name=name,
         database=values.get(DATABASE) or database,
         table=values.get(TABLE) or name,
-        source=in_database(values[FROM]),
+        source=source,
         joins=tuple(map(in_database, values.get(JOINS) or ())),
         sql=values.get(SQL) or "",
         function=values.get(PYTHON) or "",
@@ -81,6 +101,9 @@ def transform_of(values: Values, file: str, *, database: str, folder: str) -> Tr
         sort_by=tuple(map(str, values[SORT_BY])),
         folder=folder,
         maintain=_maintain(values),
+        outputs=tuple(output_of(each, ()) for each in values.get(TRANSFORM_OUTPUTS) or ()),
+        source_changes=of_table is not None and of_table.write not in ADDING,
+        source_identity=of_table.identity_paths if of_table is not None and of_table.write == "upsert" else (),
     )
 
 
@@ -94,14 +117,16 @@ def _maintain(values: Values) -> Maintain:
 
 
 def transform_problems(
-    values: Values, made: TransformSpec, tables: Sequence[TableSpec], others: Sequence[TransformSpec]
+    values: Values, number: int, every: Sequence[TransformSpec], tables: Sequence[TableSpec]
 ) -> Iterator[Problem]:
-    """Yield what contradicts the table specs, and the transformations of the files before."""
-    yield from _source_problems(values, made, tables, others)
+    """Yield what contradicts the table specs and other transformations, in the one of this number."""
+    made, before = every[number], every[:number]
+    yield from _source_problems(values, made, tables, every)
     yield from _name_problems(values, made)
+    yield from _output_problems(values, made, tables)
     here = values.place_of(TABLE if values.is_given(TABLE) else FROM)
     written = [(spec.source_file, name) for spec in tables for name in (spec.identifier, spec.dead_letters_identifier)]
-    written += [(each.source_file, each.identifier) for each in others]
+    written += [(each.source_file, each.identifier) for each in before]
     for file, identifier in written:
         if identifier.lower() == made.identifier.lower():
             what = f"{file} also writes {identifier}"
@@ -110,23 +135,39 @@ def transform_problems(
 
 
 def _source_problems(
-    values: Values, made: TransformSpec, tables: Sequence[TableSpec], others: Sequence[TransformSpec]
+    values: Values, made: TransformSpec, tables: Sequence[TableSpec], every: Sequence[TransformSpec]
 ) -> Iterator[Problem]:
     at, source = values.place_of(FROM), next((spec for spec in tables if spec.identifier == made.source), None)
-    if source is not None and source.write != "append":
-        what = (
-            f"{made.source} has write: {source.write}, and its rows change: only a table of write: append is followed"
-        )
-        hint = "write a second spec of the topic with another `table` and write: append, and follow that"
-        yield Problem(at, what, f"{hint}; or read the table in `joins`", SpecError)
     if source is not None:
         return
-    if any(each.identifier == made.source for each in others) or made.source == made.identifier:
-        what = f"{made.source} is the table of a transformation, which cannot be followed in this release"
-        yield Problem(at, what, "follow the table that it follows, with both steps in one query", SpecError)
+    chain = [*followed_by(made, every)]
+    if made in chain:
+        names = " <- ".join(each.name for each in (made, *chain))
+        yield Problem(at, f"the transformation follows itself: {names}", "follow another table", SpecError)
+    if chain:
         return
     names = ", ".join(sorted(spec.identifier for spec in tables)) or "none"
     yield Problem(at, f"no table spec describes {made.source}", f"name one of the tables: {names}", SpecError)
+
+
+def _output_problems(values: Values, made: TransformSpec, tables: Sequence[TableSpec]) -> Iterator[Problem]:
+    given = values.get(TRANSFORM_OUTPUTS) or ()
+    if not given:
+        return
+    at = values.place_of(TRANSFORM_OUTPUTS)
+    for each in given:
+        if each.get(OUTPUT_KEY) == ():
+            what = "an output of a transformation has `key: []`"
+            hint = "leave `key` out: records have no key then, and with a GROUP BY always the columns that it groups by"
+            yield Problem(at, what, hint, SpecError)
+    for name, count in Counter(output.name for output in made.outputs).items():
+        if count > 1:
+            yield Problem(at, f"{count} outputs have the name {name}", "give each a `name` of its own", SpecError)
+    read = {topic: spec.identifier for spec in tables for topic in spec.topics}
+    for output in made.outputs:
+        if output.topic in read:
+            what = f"the table {read[output.topic]} is made of the topic {output.topic}"
+            yield Problem(at, f"{what}: it would read what follows from it", "send to another topic", SpecError)
 
 
 def _name_problems(values: Values, made: TransformSpec) -> Iterator[Problem]:

@@ -22,11 +22,22 @@ def last_step(plan: Operator) -> Operator:
     return plan
 
 
-def keyed_of(plan: Operator) -> Keyed | None:
+def is_recomputed(plan: Operator, *, changes: bool) -> bool:
+    """Return whether groups must be computed again from all their rows: an aggregate does not follow from itself.
+
+    With `changes`, rows are also taken out of the groups.
+    """
+    last = last_step(plan)
+    limited = any(_bare(each).distinct for each in last.expressions[last.groups :])
+    return last.kind == "Aggregate" and (changes or limited)
+
+
+def keyed_of(plan: Operator, *, changes: bool = False) -> Keyed | None:
     """Return the aggregates of a query that was checked; None if it has none."""
     last = last_step(plan)
     if last.kind != "Aggregate":
         return None
+    again = is_recomputed(plan, changes=changes)
     groups = _grouped(last)
     keys, kept = [], []
     for place, (column, expression) in enumerate(zip(last.output, last.expressions[last.groups :], strict=True)):
@@ -34,8 +45,8 @@ def keyed_of(plan: Operator) -> Keyed | None:
             keys.append(column.name)
         else:
             function = _bare(expression).children[0]
-            kept.append(Kept(place, column.name, cast("How", function.kind), column.type))
-    return Keyed(tuple(keys), tuple(kept))
+            kept.append(Kept(place, column.name, cast("How", function.kind), column.type, again))
+    return Keyed(tuple(keys), tuple(kept), again)
 
 
 def problems_of(aggregate: Operator) -> Iterator[str]:
@@ -60,9 +71,7 @@ def problems_of(aggregate: Operator) -> Iterator[str]:
 
 def _problems_of_one(name: str, expression: Expression) -> Iterator[str]:
     function = expression.children[0]
-    if expression.distinct:
-        yield f"counts distinct or filtered values in {name}, which do not add up from batch to batch"
-    elif function.kind not in KEPT or function.text.startswith("try_"):
+    if function.kind not in KEPT or function.text.startswith("try_"):
         yield f"has the aggregate {function.text} in {name}: only count, sum, avg, min and max are kept"
     elif function.kind in ("Sum", "Average") and any(each.type in OF_FLOATS for each in _inputs(function)):
         yield (

@@ -13,6 +13,7 @@ import numpy as np
 from frazil.adapters.spark.sql.comparable import without_maps
 from frazil.adapters.spark.sql.merge import grouped, merged
 from frazil.adapters.spark.sql.plans import analyzed, columns_read, optimized_text
+from frazil.adapters.spark.sql.replace import groups_with, keys_of_groups, keys_of_rows, places_of, rows_and_places
 from frazil.adapters.spark.sql.rows import FILE, POSITION, FilesOf, Merged, MergedFilesOf, StoredRows, TableFiles
 from frazil.adapters.spark.sql.session import SqlSession, quoted, schema_of
 from frazil.adapters.spark.sql.types import NoSparkTypeError, arrow_schema, columns_of, ddl_of, spark_schema
@@ -28,8 +29,10 @@ from frazil.ports import Lake
 from frazil.transforms.aggregates import keyed_of
 from frazil.transforms.function import function_of
 from frazil.transforms.queries import MergedGroups, Parts, Query
-from frazil.transforms.query import refusals
-from frazil.transforms.tables import TableRows
+from frazil.transforms.query import identity_in, refusals
+from frazil.transforms.ranges import passed_through
+from frazil.transforms.sources import kind_of
+from frazil.transforms.tables import Changes, TableRows
 
 _NOISE = re.compile(r" SQLSTATE: \w+.*|;\s*$", re.DOTALL)
 _CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ")
@@ -47,17 +50,19 @@ class SparkQueries:
         session = self.session
         frame = _frame(session, spec, {each.name: session.empty(each.columns) for each in tables}, tables)
         plan = analyzed(frame)
-        found = refusals(plan, tables[0].name)
+        kind = kind_of(spec, tables[0].view)
+        found = refusals(plan, tables[0].name, kind)
         if found:
             listed = "; it ".join(each.reason for each in found)
             raise SpecError(
                 f"{_place(spec)}: the query {listed}",
                 hint="docs/transforms.md, What a query may do, lists what can be kept batch by batch",
             )
-        columns, keyed = _columns(spec, frame), keyed_of(plan)
+        columns, keyed = _columns(spec, frame), keyed_of(plan, changes=kind.changes)
+        identity = identity_in(plan, tables[0].name, kind) if kind.changes and keyed is None else ()
         if keyed is not None:
             columns = (*columns, *_states(session, spec, frame, columns, keyed))
-        return Query(columns, plan, columns_read(frame), keyed, optimized_text(frame))
+        return Query(columns, plan, columns_read(frame), keyed, identity, kind.null_keys, optimized_text(frame))
 
     def write(
         self, spec: TransformSpec, query: Query, parts: Parts, target: TableView, *, prefix: str
@@ -81,21 +86,42 @@ class SparkQueries:
         session, averages = self.session, {each.name for each in keyed.kept if each.states}
         kept = [column for column in target.columns if column.name not in averages]
         shares = session.shares(stored)
-        there = TableFiles(write_target(target), self.lake.storage, shares, arrow_schema(kept))
-        old = session.stored(kept, StoredRows(there)) if stored else None
+        old = self._stored(target, kept, shares)
         new = self._groups(spec, query, keyed, parts)
         frame = merged(session, new, old, keyed, _types(target))
         files = MergedFilesOf(self._files_of(spec, target, prefix))
-        found: list[Merged] = session.run(frame, files, name=f"transform {spec.name}")
-        return MergedGroups(
-            [file for each in found for file in each.files],
-            [file for share in shares for file in share],
-            np.concatenate([each.file for each in found] or [np.empty(0, np.int64)]),
-            np.concatenate([each.position for each in found] or [np.empty(0, np.int64)]),
-        )
+        return _merged(session.run(frame, files, name=f"transform {spec.name}"), shares)
+
+    def replace(
+        self,
+        spec: TransformSpec,
+        query: Query,
+        changes: Changes,
+        target: TableView,
+        stored: Sequence[StoredFile],
+        *,
+        prefix: str,
+    ) -> MergedGroups:
+        session, keyed = self.session, query.keyed
+        shares = session.shares(stored)
+        old = self._stored(target, [each for each in target.columns if each.name in query.keys], shares)
+        changed = [rows for rows in (changes.added, changes.removed) if rows.files]
+        if keyed is None:
+            source = passed_through(query.plan, changes.now.name)
+            names = [source[name] for name in query.identity]
+            compared = query.needed.get(changes.now.name, frozenset()) | {*names}
+            touched = keys_of_rows([each.frame(session, self.lake, compared) for each in changed], names)
+            new = self._over_rows(spec, query, [changes.added])
+        else:
+            frames = [self._over_rows(spec, query, [each]) for each in changed]
+            touched = keys_of_groups(session, frames, keyed)
+            new = groups_with(session, self._over_rows(spec, query, [changes.now]), keyed, touched)
+        frame = rows_and_places(new, None if old is None else places_of(old, query.keys, touched))
+        files = MergedFilesOf(self._files_of(spec, target, prefix), apart=True)
+        return _merged(session.run(frame, files, name=f"transform {spec.name}"), shares)
 
     def differences(self, spec: TransformSpec, query: Query, parts: Parts, target: TableRows) -> tuple[int, int]:
-        if query.keyed is None:
+        if query.keyed is None or query.keyed.is_recomputed:
             expected = _together([self._over_rows(spec, query, tables) for tables in parts])
         else:  # as a batch computes averages, and with what they are made of
             groups = self._groups(spec, query, query.keyed, parts)
@@ -118,8 +144,24 @@ class SparkQueries:
         frames = {each.name: each.frame(self.session, self.lake, needed[each.name]) for each in tables}
         return _frame(self.session, spec, frames, tables)
 
+    def _stored(
+        self, target: TableView, columns: Sequence[Column], shares: Sequence[Sequence[StoredFile]]
+    ) -> Any | None:
+        """Return the stored rows with their places; None if there are no files."""
+        there = TableFiles(write_target(target), self.lake.storage, shares, arrow_schema(columns))
+        return self.session.stored(columns, StoredRows(there)) if any(shares) else None
+
     def _files_of(self, spec: TransformSpec, target: TableView, prefix: str) -> FilesOf:
         return FilesOf(write_target(target), self.lake.storage, prefix, spec.target_file_bytes)
+
+
+def _merged(found: Sequence[Merged], shares: Sequence[Sequence[StoredFile]]) -> MergedGroups:
+    return MergedGroups(
+        [file for each in found for file in each.files],
+        [file for share in shares for file in share],
+        np.concatenate([each.file for each in found] or [np.empty(0, np.int64)]),
+        np.concatenate([each.position for each in found] or [np.empty(0, np.int64)]),
+    )
 
 
 def _together(frames: Sequence[Any]) -> Any:

@@ -12,9 +12,12 @@ from frazil.model.errors import FrazilError, SpecError, TransformHaltedError
 from frazil.model.snapshot import TableView
 from frazil.model.spelling import plural
 from frazil.model.transforms import TransformSpec
+from frazil.outputs.standing import OutputStanding, output_standing
 from frazil.transforms.queries import Query
 from frazil.transforms.query import lineage
 from frazil.transforms.run import Transformation
+from frazil.transforms.send import outputs_by
+from frazil.transforms.sources import kind_of
 from frazil.transforms.unread import Unread, current_state, unread
 
 
@@ -27,6 +30,7 @@ class Preview:
     news: Unread
     rows: int
     halted: FrazilError | None = None
+    outputs: tuple[OutputStanding, ...] = ()
 
 
 def preview(made: Transformation) -> Preview:
@@ -40,12 +44,14 @@ def preview(made: Transformation) -> Preview:
     query = made.queries().check(spec, [replace(each, files=()) for each in tables])
     _check_layout(spec, query.columns)
     target = made.lake.load(spec.identifier)
+    outputs = outputs_by(spec, query.rows)
+    sent = tuple(OutputStanding(o.name, o.topic) if target is None else output_standing(target, o) for o in outputs)
     try:
         news = whole if target is None else _continued(made, source, target, query)
     except TransformHaltedError as halted:
-        return Preview(spec, query, whole, 0, halted)
+        return Preview(spec, query, whole, 0, halted, sent)
     rows = tables[0].rows if news.is_everything else made.tables(source, news)[0][0].rows
-    return Preview(spec, query, news, rows)
+    return Preview(spec, query, news, rows, outputs=sent)
 
 
 def _continued(made: Transformation, source: TableView, target: TableView, query: Query) -> Unread:
@@ -57,7 +63,7 @@ def _continued(made: Transformation, source: TableView, target: TableView, query
             f" {'; '.join(map(str, findings))}",
             hint=f"run `frazil transform rebuild {made.spec.name}`, which makes the table again",
         )
-    return unread(source, made.spec, state.position)
+    return unread(source, made.spec, state.position, changes=kind_of(made.spec, source).changes)
 
 
 def _check_layout(spec: TransformSpec, columns: tuple[Column, ...]) -> None:
@@ -85,6 +91,8 @@ def lines(found: Preview) -> Iterator[str]:
     yield "  plan:"
     for line in query.text.splitlines():
         yield f"    {line}"
+    for output in found.outputs:
+        yield f"  {output}"
 
 
 def _origin(sources: tuple[str, ...] | None) -> str:
@@ -99,20 +107,11 @@ def _next(found: Preview) -> str:
     rows = plural(found.rows, "row")
     if found.news.is_everything:
         return f"all {rows} of {found.spec.source}"
-    if not found.news.added_by:
+    if not found.news.changed_by:
         return "nothing new"
+    if found.news.changed_by != found.news.added_by:
+        return f"what {plural(len(found.news.changed_by), 'epoch')} changed in {found.spec.source}"
     return f"{rows} that {plural(len(found.news.added_by), 'epoch')} added to {found.spec.source}"
-
-
-def problems(made: Transformation) -> Iterator[FrazilError]:
-    """Yield what would prevent the next batch. A table that does not exist yet prevents no check of the others."""
-    try:
-        found = preview(made)
-    except FrazilError as problem:
-        yield problem
-        return
-    if found.halted is not None:
-        yield found.halted
 
 
 def missing(made: Transformation) -> tuple[str, ...]:

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.model.columns import Column
+from frazil.model.identity_columns import HALVES
 from frazil.model.ingested import WrittenFile
 from frazil.model.probe import StoredFile
 from frazil.model.queries import Keyed, Operator
 from frazil.model.snapshot import TableView
-from frazil.model.transforms import TransformSpec
-from frazil.transforms.tables import TableRows
+from frazil.model.transforms import Identified, TransformSpec
+from frazil.transforms.tables import Changes, TableRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,31 @@ class Query:
     needed: Mapping[str, frozenset[str]]
     keyed: Keyed | None = None
     """The aggregates of a GROUP BY that is the last step."""
+    identity: tuple[str, ...] = ()
+    """The columns that name a row of a followed table whose rows change, where there is no GROUP BY."""
+    null_keys: bool = False
+    """Whether null in them is a value as others."""
     text: str = ""
     """The optimized plan, as the engine prints it."""
+
+    @property
+    def rows(self) -> Identified:
+        """The columns that name a row, and those that the query itself does not have."""
+        keyed = self.keyed
+        if keyed is not None:
+            return Identified(keyed.keys, keyed.internal, null_keys=True)
+        halves = tuple(column.name for column in self.columns if column.name in HALVES)
+        return Identified(self.identity, halves, self.null_keys) if self.identity else Identified()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that name a row, if rows are replaced."""
+        return self.identity if self.keyed is None else self.keyed.keys
+
+    @property
+    def replaces(self) -> bool:
+        """Return whether a batch computes the rows with its keys again from rows of the followed table."""
+        return bool(self.identity) or (self.keyed is not None and self.keyed.is_recomputed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +102,22 @@ class Queries(Protocol):
         prefix: str,
     ) -> MergedGroups:
         """Group the rows, merge the groups with those in the files `stored` of the target, and write them.
+
+        Raises as `write`.
+        """
+        ...
+
+    def replace(
+        self,
+        spec: TransformSpec,
+        query: Query,
+        changes: Changes,
+        target: TableView,
+        stored: Sequence[StoredFile],
+        *,
+        prefix: str,
+    ) -> MergedGroups:
+        """Write the rows of the query that have keys of changed rows, to take the place of those in `stored`.
 
         Raises as `write`.
         """

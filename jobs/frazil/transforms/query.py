@@ -6,16 +6,21 @@ through operators that look at each row by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from frazil.model.queries import VIEW, Expression, Operator
-from frazil.transforms.aggregates import last_step, problems_of
+from frazil.transforms.aggregates import is_recomputed, last_step, problems_of
+from frazil.transforms.ranges import passed_through
+from frazil.transforms.sources import SourceKind
 
 ROW_BY_ROW = {"Project", "Filter", "SubqueryAlias", "Generate", "UnresolvedHint", "ResolvedHint", "Repartition",
               "RepartitionByExpression", "RebalancePartitions", "LateralJoin", "Expand", "MapInArrow",
               "MapInPandas"}  # fmt: skip
 """Operators that make the rows for one row of their first child from that row, and from what else does not change."""
+
+ONE_ROW_FOR_ONE = {"Project", "Filter", "SubqueryAlias", "UnresolvedHint", "ResolvedHint", VIEW}
+"""Operators that make at most one row of a row."""
 
 _REASONS = {
     "Aggregate": "groups rows before its last step: only a GROUP BY that is the last step is kept from batch to batch",
@@ -45,13 +50,42 @@ class Refusal:
     reason: str
 
 
-def refusals(plan: Operator, followed: str) -> list[Refusal]:
+def refusals(plan: Operator, followed: str, kind: SourceKind = SourceKind()) -> list[Refusal]:  # noqa: B008 - frozen
     """Return why the query cannot follow the table; nothing if it can."""
     if not plan.reads(followed):
         return [Refusal(f"does not read {followed}, the table of `from`")]
     last = last_step(plan)
-    found = (*problems_of(last), *_of(last.children[0], followed)) if last.kind == "Aggregate" else _of(plan, followed)
-    return [Refusal(reason) for reason in dict.fromkeys([*_changing(plan), *found])]
+    found: Iterable[str] = _of(plan, followed)
+    if last.kind == "Aggregate":
+        found = (*problems_of(last), *_of(last.children[0], followed))
+    return [Refusal(reason) for reason in dict.fromkeys([*_changing(plan), *found, *_of_changes(plan, followed, kind)])]
+
+
+def identity_in(plan: Operator, followed: str, kind: SourceKind) -> tuple[str, ...]:
+    """Return the columns of the query that name a row of the followed table; none if it lacks one of them."""
+    columns = {source: name for name, source in passed_through(plan, followed).items()}
+    known = all(name in columns for name in kind.identity)
+    return tuple(columns[name] for name in kind.identity) if known else ()
+
+
+def _of_changes(plan: Operator, followed: str, kind: SourceKind) -> Iterator[str]:
+    """Yield what cannot be computed again for rows of the followed table that change, or for whole groups."""
+    is_grouped = last_step(plan).kind == "Aggregate"
+    if not kind.changes and not is_recomputed(plan, changes=False):
+        return
+    if any(each.kind == VIEW and each.name != followed for each in plan.walk()):
+        why = "whose rows change" if kind.changes else "and groups are computed again for count(DISTINCT …) or FILTER"
+        yield f"joins another table with {followed}, {why}: rows would meet the other table as it was later"
+    if is_grouped:
+        return
+    if not kind.identity:
+        yield f"has no GROUP BY, and no columns name one row of {followed}, whose rows change"
+    elif any(each.kind not in ONE_ROW_FOR_ONE for each in plan.walk()):
+        step = next(each.kind for each in plan.walk() if each.kind not in ONE_ROW_FOR_ONE)
+        yield f"has the step {step}, which may make several rows of one of {followed}, whose rows change"
+    elif not identity_in(plan, followed, kind):
+        names = ", ".join(kind.identity)
+        yield f"lacks one of the columns {names}, unchanged: they name the rows of {followed} that change"
 
 
 def _of(plan: Operator, followed: str) -> Iterator[str]:

@@ -40,14 +40,36 @@ def key_ranges(plan: Operator, rows: TableRows, target: TableView) -> Mapping[st
 
 
 def unchanged_columns(plan: Operator, followed: str) -> Mapping[str, str]:
-    """Return the columns that a query groups by and that are columns of the followed table, by their name.
+    """Return the columns that a query groups by and that are columns of the followed table, by their name."""
+    last = last_step(plan)
+    grouped = {n for expression in last.expressions[: last.groups] for n in expression.references}
+    same = _same(plan)
+    keys = {column.name for column in last.output if column.id in grouped or same.get(column.id) in grouped}
+    return {name: source for name, source in passed_through(plan, followed).items() if name in keys}
+
+
+def passed_through(plan: Operator, followed: str) -> Mapping[str, str]:
+    """Return the columns of a query that are columns of the followed table, by their name.
 
     A column of a union is none: it has the id of its first child's, and values of all.
     """
-    last = last_step(plan)
-    grouped = {n for expression in last.expressions[: last.groups] for n in expression.references}
     views = [each for each in plan.walk() if each.kind == VIEW and each.name == followed]
     ids = {column.id: column.name for view in views for column in view.output}
+    same = _same(plan)
+    unions = (each for each in plan.walk() if each.kind == "Union")
+    of_several = {column.id for each in unions if len(each.children) > 1 for column in each.output}
+    found = {}
+    for column in last_step(plan).output:
+        n = column.id
+        while n in same and n not in of_several:
+            n = same[n]
+        if n in ids and n not in of_several:
+            found[column.name] = ids[n]
+    return found
+
+
+def _same(plan: Operator) -> Mapping[int, int]:
+    """Return the columns that are another one under another name, by their ids."""
     same: dict[int, int] = {}
     for operator in plan.walk():
         for expression in operator.expressions:
@@ -55,17 +77,7 @@ def unchanged_columns(plan: Operator, followed: str) -> Mapping[str, str]:
                 inner = expression.children[0].id
                 if expression.id is not None and inner is not None:
                     same[expression.id] = inner
-    unions = (each for each in plan.walk() if each.kind == "Union")
-    of_several = {column.id for each in unions if len(each.children) > 1 for column in each.output}
-    found = {}
-    for column in last.output:
-        n = column.id
-        is_key = n in grouped or same.get(n) in grouped
-        while n in same and n not in of_several:
-            n = same[n]
-        if is_key and n in ids and n not in of_several:
-            found[column.name] = ids[n]
-    return found
+    return same
 
 
 def _bounds(rows: TableRows, column: str, kind: Scalar) -> Range | None:

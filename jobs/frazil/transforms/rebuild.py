@@ -16,6 +16,7 @@ from frazil.ports import RebuildLake
 from frazil.transforms.commit import OvertakenError, create, document_of, keep_from, loaded, publish
 from frazil.transforms.joins import NEWEST, history_of, joined_before, with_joins_of
 from frazil.transforms.run import Transformation, Transformed
+from frazil.transforms.send import outputs_by
 from frazil.transforms.tables import TableRows
 from frazil.transforms.unread import Unread, owned_by, unread
 
@@ -47,21 +48,24 @@ class Rebuild:
             done = made.batch()
             assert done is not None  # noqa: S101 - the first batch has a position to publish
             return done
-        position, before = owned_by(there, spec).position, JoinHistory()
+        last, before = owned_by(there, spec), JoinHistory()
         source = made.followed()
-        news = unread(source, spec, None)
+        news = unread(source, spec, None)  # all rows, however they change
         parts: list[list[TableRows]] = []
         if spec.joins and not self.newest_joins:
             before = history_of(there, spec)
-        if position is not None and (before.stretches or before.since):
-            news = _continued(source, spec, position)
+        if last.position is not None and (before.stretches or before.since):
+            news = _continued(source, spec, last.position)
             parts = joined_before(lake, spec, source, made.joined(), before)
         keep_from(lake, source, spec, news.position)
         tables, joined = made.tables(source, news, before.last)
         met = made.met(with_joins_of(before, joined), source, news, tables, joined)
         parts.append(tables)
         query = made.queries().check(spec, tables)
-        state = TransformState(spec.name, made.definition(), news.position, joined, made.new_id(), met)
+        outputs_by(spec, query.rows)
+        state = TransformState(
+            spec.name, made.definition(), news.position, joined, made.new_id(), last.epoch + 1, query.rows, met
+        )
         self.built.discard(spec.identifier)
         branch = create(self.built, spec, query.columns, TransformState(spec.name, state.definition))
         change = made.change(query, parts, branch, ())

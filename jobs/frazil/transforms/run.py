@@ -5,27 +5,36 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from frazil.adapters.iceberg.probe import stored_files
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, branch_names
 from frazil.materialize.schema.compare import compare
 from frazil.model.columns import Column
-from frazil.model.errors import CommitRejectedError, ContendedError, Misuse, ServiceError, TransformHaltedError
+from frazil.model.errors import (
+    CommitRejectedError,
+    ContendedError,
+    FrazilError,
+    Misuse,
+    ServiceError,
+    TransformHaltedError,
+)
 from frazil.model.join_history import JoinHistory
 from frazil.model.probe import StoredFile
 from frazil.model.snapshot import TableView
-from frazil.model.transforms import TransformSpec, TransformState
+from frazil.model.transforms import Identified, TransformSpec, TransformState
 from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
 from frazil.transforms.commit import OvertakenError, appended, ensure, keep_from, loaded, publish
 from frazil.transforms.function import code_of
 from frazil.transforms.joins import extended, heads, history_of, keep, read_at
 from frazil.transforms.queries import Parts, Queries, Query
-from frazil.transforms.ranges import key_ranges
+from frazil.transforms.ranges import key_ranges, unchanged_columns
 from frazil.transforms.replaced import replaced_groups
-from frazil.transforms.tables import TableRows, unread_rows
-from frazil.transforms.unread import Unread, current_state, unread
+from frazil.transforms.send import TransformSending, outputs_by
+from frazil.transforms.sources import kind_of
+from frazil.transforms.tables import Changes, TableRows, changes_between, unread_rows
+from frazil.transforms.unread import Unread, current_state, owned_by, unread
 from frazil.transforms.upkeep import Upkeep
 
 LOG = logging.getLogger(__name__)
@@ -54,6 +63,7 @@ class Transformation:
     clock: Callable[[], float] = time.monotonic
     upkeep: Upkeep | None = None
     """Of a process that keeps the table: with it, the lake is that of the batch at work."""
+    sending: TransformSending | None = None
 
     def batch(self) -> Transformed | None:
         """Read what was added to the followed table, and publish the rows of the query over it; None if nothing was.
@@ -87,24 +97,42 @@ class Transformation:
     def _batch(self) -> Transformed | None:
         begun, spec, definition = self.clock(), self.spec, self.definition()
         source, target = self.followed(), self.lake.load(spec.identifier)
-        before = None if target is None else current_state(target, spec, definition=definition).position
-        news = unread(source, spec, before)
+        kind = kind_of(spec, source)
+        last = None if target is None else current_state(target, spec, definition=definition)
+        before = None if last is None else last.position
+        news = unread(source, spec, before, changes=kind.changes)
         keep_from(self.lake, source, spec, before or news.position)
         if news.position == before:
             return None
         history = JoinHistory() if target is None else history_of(target, spec)
         tables, joined = self.tables(source, news, history.last)
         met = self.met(history, source, news, tables, joined)
-        target, change = self._change(target, tables, definition)
-        after = TransformState(spec.name, definition, news.position, joined, self.new_id(), met)
+        state = last or TransformState(spec.name, definition)
+        if target is None or news.is_everything or news.changed_by:
+            target, change, rows = self._change(target, tables, news, state)
+        else:
+            change, rows = appended(()), state.rows
+        target = target if self.sending is None else self.sending.begin(self.lake, target, rows)
+        after = TransformState(spec.name, definition, news.position, joined, self.new_id(), state.epoch + 1, rows, met)
         names = branch_names(STAGE_PREFIX, after.batch_id)
         snapshot_id = publish(self.lake, target, change, after, names=names)
         keep_from(self.lake, loaded(self.lake, spec.source), spec, news.position)
         self.keep_joined(met)
-        rows = sum(file.rows for file in change.files)
-        done = Transformed(spec, tables[0].rows, rows, after, snapshot_id, self.clock() - begun)
+        written = sum(file.rows for file in change.files)
+        done = Transformed(spec, tables[0].rows, written, after, snapshot_id, self.clock() - begun)
         LOG.info("transformed", extra=_log_fields(done))
         return done
+
+    def send(self) -> FrazilError | None:
+        """Send to the outputs what they lack, and return the first failure.
+
+        Raises TransformHaltedError for a table of others, and CatalogError.
+        """
+        target = self.lake.load(self.spec.identifier) if self.sending is not None and self.spec.outputs else None
+        if target is None or self.sending is None:
+            return None
+        rows = owned_by(target, self.spec).rows
+        return self.sending.send(self.lake, self.sending.begin(self.lake, target, rows), rows)
 
     def definition(self) -> str:
         """Return the hash of what decides the rows. Raises SpecError if a module is missing."""
@@ -161,17 +189,39 @@ class Transformation:
         return view
 
     def _change(
-        self, target: TableView | None, tables: Sequence[TableRows], definition: str
-    ) -> tuple[TableView, BatchChange]:
+        self, target: TableView | None, tables: Sequence[TableRows], news: Unread, state: TransformState
+    ) -> tuple[TableView, BatchChange, Identified]:
         """Return the table, made or with added columns if it needs them, and what the batch changes in it."""
-        if target is not None and not tables[0].files:
-            return target, appended(())
         query = self.queries().check(self.spec, tables)
+        outputs_by(self.spec, query.rows)
         if target is None:
-            target = ensure(self.lake, self.spec, query.columns, TransformState(self.spec.name, definition))
+            target = ensure(self.lake, self.spec, query.columns, replace(state, rows=query.rows))
         target = self._with_columns(target, query.columns)
+        if query.replaces and not news.is_everything:
+            return target, self._replaced(query, tables[0], target, news, state), query.rows
         stored = stored_files(target, key_ranges(query.plan, tables[0], target)) if query.keyed else ()
-        return target, self.change(query, [tables], target, stored)
+        return target, self.change(query, [tables], target, stored), query.rows
+
+    def _replaced(
+        self, query: Query, added: TableRows, target: TableView, news: Unread, state: TransformState
+    ) -> BatchChange:
+        """Compute the rows again whose keys are those of changed rows, and take the stored ones out."""
+        source, upto = added.view, news.position.snapshot_id
+        ranges: Mapping[str, tuple[int, int]] = {}
+        if kind_of(self.spec, source).changes:
+            assert state.position is not None  # noqa: S101 - there are changes since the position only
+            changes = changes_between(self.lake, source, state.position.snapshot_id, upto)
+        else:
+            ranges = key_ranges(query.plan, added, target)
+            columns = unchanged_columns(query.plan, added.name)
+            within = {columns[name]: bounds for name, bounds in ranges.items()}
+            now = TableRows(source, stored_files(replace(source, head=upto), within))
+            changes = Changes(added, TableRows(source, ()), now)
+        if changes.is_empty:
+            return appended(())
+        stored, prefix = stored_files(target, ranges), f"{self.spec.name}-{self.new_id()}"
+        groups = self.queries().replace(self.spec, query, changes, target, stored, prefix=prefix)
+        return replaced_groups(target, self.lake.storage, groups)
 
     def change(self, query: Query, parts: Parts, target: TableView, stored: Sequence[StoredFile]) -> BatchChange:
         """Write the rows of a query over these parts. Groups are merged with those in the files `stored`.
@@ -182,7 +232,7 @@ class Transformation:
         parts = [tables for tables in parts if tables[0].files]
         if not parts:
             return appended(())
-        if query.keyed is None:
+        if query.keyed is None or query.keyed.is_recomputed:
             return appended(self.queries().write(self.spec, query, parts, target, prefix=prefix))
         groups = self.queries().merge(self.spec, query, parts, target, stored, prefix=prefix)
         return replaced_groups(target, self.lake.storage, groups)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from frazil.materialize.scheduling.schedule import FAILING_SECONDS, Stopping
 from frazil.materialize.scheduling.waiting import Failures
-from frazil.model.errors import DefectError, FrazilError
+from frazil.model.errors import DefectError, FencedError, FrazilError
 from frazil.transforms.run import Transformation, Transformed
 
 LOG = logging.getLogger(__name__)
@@ -19,12 +19,16 @@ OnBatch = Callable[[Transformed], None]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a transformation did in this process. `failure` is an error that rarely goes away by itself."""
+    """What a transformation did in this process. `failure` is an error that rarely goes away by itself.
+
+    `unsent` is what keeps an output from being sent now: its batches continue.
+    """
 
     name: str
     batches: int = 0
     rows: int = 0
     failure: FrazilError | None = None
+    unsent: FrazilError | None = None
 
 
 def run_once(transformations: Sequence[Transformation], stopping: Stopping, on_batch: OnBatch) -> list[Report]:
@@ -90,7 +94,7 @@ class _Looks:
         if self.has_failed and self.clock() < self._not_before:
             return
         now, before = self._now(on_batch), self.report
-        self._failures.note(now.failure)
+        self._failures.note(now.failure or now.unsent)
         self.report = replace(now, batches=before.batches + now.batches, rows=before.rows + now.rows)
         self._not_before = self.clock() + FAILING_SECONDS
 
@@ -115,16 +119,19 @@ def _until_stopped(transformations: Sequence[Transformation], stopping: Stopping
 
 def _caught_up(transformation: Transformation, on_batch: OnBatch, *, waits_for_table: bool = False) -> Report:
     name = transformation.spec.name
+    done = None
     try:
         if waits_for_table and transformation.lake.load(transformation.spec.source) is None:
             return Report(name)
         done = transformation.batch()
+        if done is not None:
+            on_batch(done)
+        unsent = transformation.send()
+        if isinstance(unsent, FencedError):
+            raise unsent
     except FrazilError as failure:
-        return Report(name, failure=failure)
-    if done is None:
-        return Report(name)
-    on_batch(done)
-    return Report(name, 1, done.written)
+        return Report(name, failure=failure) if done is None else Report(name, 1, done.written, failure)
+    return Report(name, unsent=unsent) if done is None else Report(name, 1, done.written, unsent=unsent)
 
 
 def _unforeseen(table: str, defect: Exception) -> DefectError:

@@ -65,6 +65,22 @@ class TableRows:
         return except_all(rows_of(self.files), rows_of(self.less)) if self.less else rows_of(self.files)
 
 
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What became of a followed table between two snapshots: rows added, rows taken out, and all that are there now.
+
+    Rows that were only written again are in neither of the first two.
+    """
+
+    added: TableRows
+    removed: TableRows
+    now: TableRows
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.added.files and not self.removed.files
+
+
 def _is_readable(column: Column) -> bool:
     try:
         spark_schema([column])
@@ -95,3 +111,11 @@ def rows_between(lake: Lake, view: TableView, after: int | None, upto: int) -> T
         return TableRows(view, now)
     added, removed = changed(lake.stored_files(replace(view, head=after)), now)
     return TableRows(view, added, less=removed)
+
+
+def changes_between(lake: Lake, view: TableView, after: int, upto: int) -> Changes:
+    """Return what became of a table after one snapshot and up to another one. Both must be there."""
+    now = lake.stored_files(replace(view, head=upto))
+    added, removed = changed(lake.stored_files(replace(view, head=after)), now)
+    less = (removed, added) if added and removed else ((), ())
+    return Changes(TableRows(view, added, less=less[0]), TableRows(view, removed, less=less[1]), TableRows(view, now))

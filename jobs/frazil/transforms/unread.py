@@ -5,39 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from frazil.model.epochs import epoch_of
 from frazil.model.errors import TransformHaltedError
 from frazil.model.snapshot import Snapshot, TableView
-from frazil.model.summary import batch_of
 from frazil.model.transforms import Position, TransformSpec, TransformState, transform_state
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What a batch reads, and the position after it: the rows that snapshots added, or all of the table's head."""
+    """What a batch reads, and the position after it: the rows that snapshots added, or all of the table's head.
+
+    `changed_by` are all snapshots that changed rows, those that only added some included.
+    """
 
     position: Position
     added_by: tuple[int, ...] = ()
     is_everything: bool = False
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.is_everything and not self.added_by
+    changed_by: tuple[int, ...] = ()
 
 
 def head_position(view: TableView, spec: TransformSpec) -> Position:
     """Return the position of the newest epoch of `main`. Raises TransformHaltedError for a table without one."""
     for snapshot in view.ancestry(view.head):
-        batch = batch_of(snapshot)
-        if batch is not None:
-            return Position(view.identifier, view.uuid, batch.epoch, snapshot.id)
+        epoch = epoch_of(snapshot)
+        if epoch is not None:
+            return Position(view.identifier, view.uuid, epoch, snapshot.id)
     raise TransformHaltedError(
         f"the transformation {spec.name} follows {view.identifier}, which has no snapshot of Frazil",
         hint=f"name a table in `from` of {spec.source_file} that `frazil materialize` fills",
     )
 
 
-def unread(view: TableView, spec: TransformSpec, position: Position | None) -> Unread:
+def unread(view: TableView, spec: TransformSpec, position: Position | None, *, changes: bool = False) -> Unread:
     """Return what was added after the position; with none, all rows of the table.
+
+    With `changes`, batches of the table may also have replaced and deleted rows.
 
     Raises TransformHaltedError if the table is another one or was rolled back, if its earlier rows changed, or if
     snapshots expired before they were read.
@@ -50,21 +52,26 @@ def unread(view: TableView, spec: TransformSpec, position: Position | None) -> U
     newer: list[Snapshot] = []
     for snapshot in view.ancestry(view.head):
         if snapshot.id == position.snapshot_id:
-            added = _added(view, spec, position, newer[::-1])
-            return Unread(head if any(map(batch_of, newer)) else position, added)
+            changed = _changed(view, spec, position, newer[::-1], changes=changes)
+            added = tuple(each.id for each in changed if each.operation == "append" and each.figure("added-records"))
+            upto = head if any(epoch_of(each) is not None for each in newer) else position
+            return Unread(upto, added, changed_by=tuple(each.id for each in changed))
         newer.append(snapshot)
     if position.snapshot_id in view.snapshots:
         raise _halted(view, spec, position, "was rolled back or rebuilt: that snapshot is not in its history any more")
     raise _halted(view, spec, position, "has no such snapshot: it was rolled back or rebuilt, or snapshots expired")
 
 
-def _added(view: TableView, spec: TransformSpec, position: Position, newer: Sequence[Snapshot]) -> tuple[int, ...]:
-    """Return the snapshots that added rows, oldest first. Files that were rewritten have no other rows."""
+def _changed(
+    view: TableView, spec: TransformSpec, position: Position, newer: Sequence[Snapshot], *, changes: bool
+) -> list[Snapshot]:
+    """Return the snapshots that changed rows, oldest first. Files that were rewritten have no other rows."""
     for snapshot in newer:
-        is_ours = batch_of(snapshot) is not None and snapshot.operation == "append"
+        is_ours = epoch_of(snapshot) is not None and (changes or snapshot.operation == "append")
         if not is_ours and snapshot.operation != "replace":
             raise _halted(view, spec, position, f"was changed by others since ({snapshot.name})")
-    return tuple(each.id for each in newer if each.operation == "append" and each.figure("added-records"))
+    figures = ("added-records", "deleted-records", "added-position-deletes")
+    return [each for each in newer if each.operation != "replace" and any(map(each.figure, figures))]
 
 
 def _halted(view: TableView, spec: TransformSpec, position: Position, why: str) -> TransformHaltedError:
@@ -99,10 +106,15 @@ def current_state(view: TableView, spec: TransformSpec, *, definition: str) -> T
     return state
 
 
+def newest_state(view: TableView) -> TransformState | None:
+    """Return what the newest snapshot of a transformation records; None for any other table."""
+    states = (transform_state(snapshot) for snapshot in view.ancestry(view.head))
+    return next((each for each in states if each is not None), None)
+
+
 def owned_by(view: TableView, spec: TransformSpec) -> TransformState:
     """Return what the transformation's newest snapshot records. Raises TransformHaltedError for a table of others."""
-    states = (transform_state(snapshot) for snapshot in view.ancestry(view.head))
-    state = next((each for each in states if each is not None), None)
+    state = newest_state(view)
     if state is not None and state.name == spec.name:
         return state
     by = "no transformation wrote it" if state is None else f"the transformation {state.name} writes it"

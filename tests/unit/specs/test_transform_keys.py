@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from frazil.model.errors import FrazilError
+from frazil.model.outputs import OutputSpec
 from frazil.model.settings import Settings
 from frazil.model.spec import KeepSnapshots
+from frazil.model.transform_order import following
 from frazil.model.transforms import TransformSpec
 from frazil.specs.keys import NoSecrets
 from frazil.specs.load import load_settings
@@ -47,6 +49,7 @@ def test_every_key_has_an_effect(tmp_path: Path) -> None:
         "from: lake.orders\npython: cleaning:valid\njoins: [users, other.products]\ntable: made\ndatabase: mart\n"
         "partition_by: [day(ts), bucket(16, a)]\nsort_by: [a desc]\ntarget_file: 1MB\n"
         "maintain: {keep_snapshots: {count: 9}, rewrite_deleted: 100%}\n"
+        "outputs: [{topic: made.out, name: out, key: [a], columns: [b], shards: 2}]\n"
     )
 
     (made,) = load(tmp_path, given).transforms
@@ -54,6 +57,7 @@ def test_every_key_has_an_effect(tmp_path: Path) -> None:
     assert (made.source, made.joins) == ("lake.orders", ("lake.users", "other.products"))
     assert (made.identifier, made.function, made.target_file_bytes) == ("mart.made", "cleaning:valid", 10**6)
     assert (made.maintain.keep_snapshots, made.maintain.rewrite_deleted) == (KeepSnapshots(count=9), 1.0)
+    assert made.outputs == (OutputSpec("made.out", "out", ("a",), ("b",), 2),)
     assert (made.partition_by, made.sort_by) == (("day(ts)", "bucket(16, a)"), ("a desc",))
 
 
@@ -68,7 +72,10 @@ def test_no_folder_means_no_transformations(tmp_path: Path) -> None:
         (f"{TOTALS}python: a:b\n", "exactly one of sql or python must be given, found 2", "give sql or python"),
         ("sql: SELECT 1\n", "from: required key is missing", "The table that is followed"),
         ("from: order\nsql: SELECT 1\n", "from: no table spec describes lake.order", "name one of the tables"),
-        ("from: totals\nsql: SELECT 1\n", "lake.totals is the table of a transformation", "follow the table that"),
+        ("from: totals\nsql: SELECT 1\n", "the transformation follows itself: totals <- totals", "another table"),
+        (f"{TOTALS}outputs: [{{topic: t, key: []}}]\n", "has `key: []`", "leave `key` out"),
+        (f"{TOTALS}outputs: [{{topic: t}}, {{topic: t}}]\n", "2 outputs have the name t", "a `name` of its own"),
+        (f"{TOTALS}outputs: [{{topic: orders}}]\n", "lake.orders is made of the topic orders", "another topic"),
         (f"{TOTALS}table: orders\n", "orders.yaml also writes lake.orders", "give one of them another name"),
         (f"{TOTALS}table: orders__dead_letters\n", "also writes lake.orders__dead_letters", "another name"),
         (f"{TOTALS}joins: [other.orders]\n", "two of the tables that are read have the name orders", "without"),
@@ -85,13 +92,32 @@ def test_what_is_refused_says_where_and_what_to_write(tmp_path: Path, spec: str,
     assert "totals.yaml" in refused.value.what
 
 
-def test_a_table_whose_rows_change_is_not_followed(tmp_path: Path) -> None:
+def test_transformations_follow_each_other_in_their_order(tmp_path: Path) -> None:
+    settings = load(tmp_path, "from: totals1\nsql: SELECT 1\n", "from: totals2\nsql: SELECT 1\n", TOTALS)
+
+    assert [each.name for each in settings.transforms] == ["totals2", "totals1", "totals"]
+    assert [each.name for each in following(settings.transforms, {"lake.totals2"})] == ["totals1", "totals"]
+    assert len(following(settings.transforms, {"lake.orders"})) == 3
+    assert following(settings.transforms, {"lake.others"}) == ()
+
+
+def test_transformations_in_a_circle_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FrazilError, match="follows itself: totals <- totals1 <- totals"):
+        load(tmp_path, "from: totals1\nsql: SELECT 1\n", "from: totals\nsql: SELECT 1\n")
+
+
+def test_a_table_without_duplicates_is_followed(tmp_path: Path) -> None:
+    once = "topic: orders\nwrite: deduplicate\nkey: string\n"
+
+    assert load(tmp_path, TOTALS, table=once).transforms[0].source == "lake.orders"
+
+
+def test_a_table_whose_rows_change_says_what_names_them(tmp_path: Path) -> None:
     keyed = "topic: orders\nwrite: upsert\nkey: string\n"
 
-    with pytest.raises(FrazilError, match="has write: upsert, and its rows change") as refused:
-        load(tmp_path, TOTALS, table=keyed)
+    (made,) = load(tmp_path, TOTALS, table=keyed).transforms
 
-    assert "read the table in `joins`" in refused.value.hint
+    assert (made.source_changes, made.source_identity) == (True, ("kafka_key",))
 
 
 def test_two_transformations_write_two_tables(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from frazil.model.queries import Attribute, Expression, Kept, Keyed, Operator
 from frazil.transforms.aggregates import keyed_of
-from frazil.transforms.query import lineage, refusals
+from frazil.transforms.query import identity_in, lineage, refusals
 from frazil.transforms.ranges import unchanged_columns
+from frazil.transforms.sources import SourceKind
 
 ID, N = Attribute(1, "id", "bigint"), Attribute(2, "n", "int")
 ORDERS = Operator("View", (ID, N), name="orders")
@@ -78,7 +79,10 @@ RANDOM = Expression("Rand", "rand()", deterministic=False)
         (step("Project", expressions=(Expression("CurrentTimestamp", "now()"),)), "depends on the time"),
         (step("Filter", grouped(aggregate("Sum", column(ID)))), "groups rows before its last step"),
         (grouped(aggregate("Sum", column(ID)), by=()), "add a GROUP BY"),
-        (grouped(aggregate("Count", column(ID), distinct=True)), "distinct or filtered values in v0"),
+        (
+            grouped(aggregate("Count", column(ID), distinct=True), over=step("Join", ORDERS, USERS, join="Inner")),
+            "and groups are computed again for count(DISTINCT …) or FILTER",
+        ),
         (grouped(aggregate("StddevSamp", column(ID))), "only count, sum, avg, min and max are kept"),
         (grouped(aggregate("Average", Expression("Cast", "x", "double"))), "adds numbers of the type double"),
         (grouped(Expression("Add", "sum(id) + 1")), "computes v0 from an aggregate"),
@@ -121,3 +125,46 @@ def test_only_keys_that_are_columns_unchanged_have_bounds() -> None:
 
     assert unchanged_columns(grouped(aggregate("Max", column(N)), by=(x,), over=renamed), "orders") == {"x": "id"}
     assert unchanged_columns(grouped(aggregate("Max", column(N)), by=(x,), over=computed), "orders") == {}
+
+
+def test_groups_are_computed_again_where_an_aggregate_does_not_add_up() -> None:
+    counts = grouped(aggregate("Count", column(ID)), aggregate("Average", column(ID)))
+    distinct = grouped(aggregate("Count", column(ID), distinct=True), aggregate("Average", column(ID)))
+
+    found = [keyed_of(counts), keyed_of(distinct), keyed_of(counts, changes=True)]
+
+    assert [(each.is_recomputed, each.internal) for each in found if each is not None] == [
+        (False, ("v1__sum", "v1__count")),
+        (True, ()),
+        (True, ()),
+    ]
+
+
+KEYED = SourceKind(changes=True, identity=("id",))
+
+
+@pytest.mark.parametrize(
+    ("plan", "keys"),
+    [
+        (ORDERS, ("id",)),
+        (step("Filter"), ()),
+        (Operator("Filter", (ID, N), (ORDERS,)), ("id",)),
+        (Operator("Project", (Attribute(9, "number", "bigint"),), (ORDERS,), (alias(column(ID), 9),)), ("number",)),
+        (Operator("Project", (N,), (ORDERS,), (column(N),)), ()),
+    ],
+)
+def test_rows_of_a_query_are_named_as_those_of_the_followed_table(plan: Operator, keys: tuple[str, ...]) -> None:
+    assert identity_in(plan, "orders", KEYED) == keys
+    assert (refusals(plan, "orders", KEYED) == []) == bool(keys)
+
+
+@pytest.mark.parametrize(
+    ("kind", "plan", "reason"),
+    [
+        (KEYED, step("Join", ORDERS, USERS, join="Inner"), "joins another table with orders, whose rows change"),
+        (KEYED, step("Generate"), "has the step Generate, which may make several rows"),
+        (SourceKind(changes=True), ORDERS, "no columns name one row of orders"),
+    ],
+)
+def test_rows_that_could_not_be_found_again_are_refused(kind: SourceKind, plan: Operator, reason: str) -> None:
+    assert any(reason in each.reason for each in refusals(plan, "orders", kind))

@@ -23,17 +23,17 @@ def grouped(session: SqlSession, frame: Any, keyed: Keyed) -> Any:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as all Spark code calls it
 
     jvm = session.spark._jvm
-    aggregate, rows = _aggregate(jvm, frame)
+    aggregate, rows = aggregate_of(jvm, frame)
     dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session.spark._jsparkSession, rows)
     child = DataFrame(dataset, session.spark)
     expressions = [aggregate.aggregateExpressions().apply(n) for n in range(len(frame.columns))]
     kept = {each.place: each for each in keyed.kept}
-    keys = [_column(jvm, e).alias(frame.columns[n]) for n, e in enumerate(expressions) if n not in kept]
-    values = [_column(jvm, expressions[n].child()).alias(e.name) for n, e in kept.items() if not e.states]
+    keys = [column_of(jvm, e).alias(frame.columns[n]) for n, e in enumerate(expressions) if n not in kept]
+    values = [column_of(jvm, expressions[n].child()).alias(e.name) for n, e in kept.items() if not e.states]
     states = []
     for each in keyed.kept:
         if each.states:
-            inner = _column(jvm, expressions[each.place].child().aggregateFunction().children().apply(0))
+            inner = column_of(jvm, expressions[each.place].child().aggregateFunction().children().apply(0))
             states += [F.sum(inner).alias(each.states[0]), F.count(inner).alias(each.states[1])]
     return child.groupBy(*keys).agg(*values, *states)
 
@@ -80,10 +80,10 @@ def _average(session: SqlSession, kept: Kept, types: dict[str, str]) -> Any:
     expression = jvm.org.apache.spark.sql.classic.ExpressionUtils.expression
     kind = jvm.org.apache.spark.sql.types.DataType.fromDDL(types[kept.name])
     divide = jvm.org.apache.spark.sql.catalyst.expressions.DecimalDivideWithOverflowCheck
-    return _column(jvm, divide(expression(total._jc), expression(count.cast("decimal(20,0)")._jc), kind, None, False))
+    return column_of(jvm, divide(expression(total._jc), expression(count.cast("decimal(20,0)")._jc), kind, None, False))
 
 
-def _aggregate(jvm: Any, frame: Any) -> tuple[Any, Any]:
+def aggregate_of(jvm: Any, frame: Any) -> tuple[Any, Any]:
     """Return the last aggregate of an analyzed query, and the plan of the rows that it groups."""
     plan, definitions = frame._jdf.queryExecution().analyzed(), None
     if plan.getClass().getSimpleName() == "WithCTE":
@@ -96,7 +96,7 @@ def _aggregate(jvm: Any, frame: Any) -> tuple[Any, Any]:
     return plan, rows
 
 
-def _column(jvm: Any, expression: Any) -> Any:
+def column_of(jvm: Any, expression: Any) -> Any:
     from pyspark.sql.classic.column import Column  # noqa: PLC0415
 
     return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))

@@ -13,6 +13,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.adapters.allocators import peak_given_back
 from frazil.adapters.iceberg.null_lists import keep_nulls
@@ -144,13 +145,18 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class MergedFilesOf:
-    """Writes merged groups to data files, and returns the places of the rows that they were merged with."""
+    """Writes merged groups to data files, and returns the places of the rows that they were merged with.
+
+    With `apart`, what has a place is no row to write.
+    """
 
     files: FilesOf
+    apart: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         places: list[pa.RecordBatch] = []
-        files = self.files.result(self._without_places(batches, places))
+        divided = self._apart if self.apart else self._without_places
+        files = self.files.result(divided(batches, places))
         if isinstance(files, FrazilError):
             yield _as_row(files)
             return
@@ -163,6 +169,12 @@ class MergedFilesOf:
         for batch in batches:
             places.append(batch.select([FILE, POSITION]).cast(_PLACES))
             yield batch.drop_columns([FILE, POSITION])
+
+    def _apart(self, batches: Iterable[pa.RecordBatch], places: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            has_place = batch.column(POSITION).is_valid()
+            places.append(batch.select([FILE, POSITION]).filter(has_place).cast(_PLACES))
+            yield batch.drop_columns([FILE, POSITION]).filter(pc.invert(has_place))
 
 
 _PLACES = pa.schema([pa.field(FILE, pa.int64()), pa.field(POSITION, pa.int64())])
