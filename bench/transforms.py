@@ -1,5 +1,8 @@
 """What a transformation costs: rows of a stateless query, and batches of a grouped one with many groups.
 
+The stateless query is compared with a plain append through the same engine: tasks that read the same rows and write
+them, which the JVM does not see.
+
 The followed table has trades of 20 columns. A batch is what one epoch added. CPU seconds are those of the process, the
 JVM and the Python workers, after a batch that is not measured: it starts Spark and compiles the query.
 
@@ -9,9 +12,10 @@ Usage: python -m bench.transforms [--rows N] [--groups N] [--batch N] [--rounds 
 from __future__ import annotations
 
 import argparse
+import pickle
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -24,12 +28,15 @@ from bench.measure import Cost, measured
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.spark.application import RUNS_QUERIES
 from frazil.adapters.spark.runner import SparkRunner
+from frazil.adapters.spark.sql.rows import FilesOf, TableFiles
 from frazil.adapters.spark.sql.session import SqlSession
+from frazil.adapters.spark.sql.types import arrow_schema, spark_schema
 from frazil.formats.arrow import project
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.materialize.layout import TABLE_PROPERTIES
 from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.model.columns import Column, Scalar
 from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
 from frazil.model.summary import EPOCH
@@ -103,6 +110,38 @@ def stateless(session: SqlSession, folder: Path, rows: int, rounds: int) -> list
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Reads rows of a table and writes them to another one, in one task."""
+
+    read: TableFiles
+    write: FilesOf
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from self.write(self.read(batches))
+
+
+def appended(session: SqlSession, folder: Path, rows: int, rounds: int) -> list[Cost]:
+    """Return the cost of plain appends of the rows, after one that is not measured."""
+    followed, other = (Followed(IcebergLake(CatalogSettings("jdbc", str(folder / name)))) for name in ("from", "to"))
+    followed.make()
+    other.make()
+    followed.add(plain(rows))
+    view, target, lake = followed.view(), other.view(), followed.lake
+    shares = session.shares(lake.stored_files(view))
+    read = TableFiles(write_target(view), lake.storage, shares, arrow_schema(view.columns))
+    tasks = session.spark.range(0, len(shares), 1, len(shares))
+    result = spark_schema([Column("result", Scalar("binary"))])
+
+    def copy(number: int) -> int:
+        write = FilesOf(write_target(target), other.lake.storage, f"c{number}", 512_000_000)
+        found = session.map_in_arrow(tasks, Copy(read, write), result).collect()
+        return sum(file.rows for (row,) in found for file in pickle.loads(row))
+
+    copy(0)
+    return [measured("append", lambda number=number: copy(number)) for number in range(1, rounds + 1)]  # type: ignore[misc]
+
+
 def grouped(session: SqlSession, folder: Path, groups: int, rows: int, rounds: int) -> list[Cost]:
     """Return the cost of batches that have new rows for random groups."""
     followed, batch = _begun(session, folder, GROUPED)
@@ -131,6 +170,11 @@ def _begun(session: SqlSession, folder: Path, sql: str) -> tuple[Followed, Calla
     return followed, batch
 
 
+def speed(costs: list[Cost]) -> float:
+    """Return the median of rows per CPU-second."""
+    return statistics.median(cost.rows_per_cpu_second for cost in costs)
+
+
 def report(costs: list[Cost]) -> str:
     wall = statistics.median(cost.wall_seconds for cost in costs)
     cpu = statistics.median(cost.cpu_seconds for cost in costs)
@@ -153,7 +197,11 @@ def main() -> None:
         session = SqlSession(runner)
         try:
             if given.rows:
-                print(report(stateless(session, Path(folder) / "s", given.rows, given.rounds)), flush=True)
+                plainly = appended(session, Path(folder) / "a", given.rows, given.rounds)
+                print(report(plainly), flush=True)
+                queried = stateless(session, Path(folder) / "s", given.rows, given.rounds)
+                ratio = speed(queried) / speed(plainly)
+                print(f"{report(queried)}; {ratio:.0%} of append's rows per CPU-second", flush=True)
             if given.groups:
                 print(report(grouped(session, Path(folder) / "g", given.groups, given.batch, given.rounds)), flush=True)
         finally:

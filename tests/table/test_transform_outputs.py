@@ -235,3 +235,34 @@ def test_a_standing_says_what_is_unread_and_why_it_is_halted(sent: Sent) -> None
 
     assert "lacks 2 epochs" in str(transform_standing(sent.orders.lake, spec_of()))
     assert "made is halted: " in str(transform_standing(sent.orders.lake, spec_of("SELECT id FROM orders")))
+
+
+CHANGES = {"source_changes": True, "source_identity": ("id",)}
+
+
+def test_a_group_that_loses_its_last_row_becomes_a_tombstone(sent: Sent) -> None:
+    spec = spec_of(GROUPS.sql, outputs=GROUPS.outputs, **CHANGES)
+    sent.orders.change(1, 6, 2, 11)
+    sent.run(spec)
+    before = len(sent.records)
+    sent.orders.change(3, without=(1, 2, 11))
+    sent.run(spec)
+
+    later = [(key["symbol"], None if value is None else value["orders"]) for key, value in sent.records[before:]]
+    assert before == 3
+    assert sorted(later, key=repr) == sorted([("s1", 1), ("s2", None), ("s3", 1), (None, None)], key=repr)
+
+
+def test_rows_are_sent_by_what_names_them_in_the_followed_table(sent: Sent) -> None:
+    spec = spec_of("SELECT id, n FROM orders", outputs=(OutputSpec(TOPIC, TOPIC),), **CHANGES)
+    sent.orders.change(1, 2)
+    sent.run(spec)
+    sent.orders.change(1, without=(2,))
+    sent.run(spec)
+
+    assert [(key["id"], None if value is None else value["n"]) for key, value in sent.records] == [
+        (1, 0),
+        (2, 0),
+        (1, 1),
+        (2, None),
+    ]

@@ -324,6 +324,8 @@ def test_groups_with_distinct_values_are_computed_again_from_all_their_rows(
 CHANGING = (
     "SELECT id, symbol, n AS number, id * 2 AS twice FROM (SELECT * FROM orders WHERE n <> 2) o",
     "SELECT symbol, min(id) AS first, max(n) AS most, sum(n) AS total, avg(id) AS mean FROM orders GROUP BY symbol",
+    "SELECT symbol, count(*) AS orders, count(n) AS named, sum(CASE WHEN n > 1 THEN n END) AS total, avg(id) AS mean"
+    " FROM orders GROUP BY symbol",
 )
 CHANGES = {"source_changes": True, "source_identity": ("id",)}
 
@@ -342,8 +344,9 @@ def test_rows_that_change_in_the_followed_table_change_the_rows_made_of_them(
             each.batch()
 
     for n, sql in enumerate(CHANGING):
-        assert in_order(orders.rows_of(f"lake.made{n}")) == in_order(grouped_at_once(orders, session, sql))
-    assert verify(made[1]).clean
+        found = [{k: v for k, v in row.items() if "__" not in k} for row in orders.rows_of(f"lake.made{n}")]
+        assert in_order(found) == in_order(grouped_at_once(orders, session, sql))
+        assert verify(made[n]).clean
 
 
 NOT_FOLLOWED = [

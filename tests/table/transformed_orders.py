@@ -189,9 +189,11 @@ class DuckQueries:
         stored: Sequence[StoredFile],
         *,
         prefix: str,
+        minus: Parts = (),
     ) -> MergedGroups:
         """Merge counts by one column, which is all that these tests group by."""
         del prefix
+        assert not minus
         keyed = query.keyed
         assert keyed is not None
         (key,), (kept,) = keyed.keys, keyed.kept

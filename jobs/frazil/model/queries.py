@@ -80,7 +80,10 @@ VIEW = "View"
 How = Literal["Count", "Sum", "Average", "Min", "Max"]
 
 SUM_OF, COUNT_OF = "__sum", "__count"
-"""What the names of the two columns end with that an average is made of."""
+"""What the names of the two columns end with that an average is made of; a sum may have a count, too."""
+
+ROWS = "__rows"
+"""The column with the number of rows of a group, from which rows are also taken out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +96,20 @@ class Kept:
     type: str
     is_whole: bool = False
     """Whether it is computed from all rows of the group, and not from what is stored."""
+    is_signed: bool = False
+    """Whether rows are also taken out of the group: a sum of which no row is left is null, and not 0."""
+
+    @property
+    def is_quotient(self) -> bool:
+        """Whether it is divided from its further columns each time."""
+        return self.how == "Average" and not self.is_whole
 
     @property
     def states(self) -> tuple[str, ...]:
         """The further columns that it needs."""
-        return (self.name + SUM_OF, self.name + COUNT_OF) if self.how == "Average" and not self.is_whole else ()
+        if self.is_quotient:
+            return (self.name + SUM_OF, self.name + COUNT_OF)
+        return (self.name + COUNT_OF,) if self.how == "Sum" and self.is_signed else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +120,10 @@ class Keyed:
     kept: tuple[Kept, ...]
     is_recomputed: bool = False
     """Whether groups with changes are computed again from all their rows."""
+    is_signed: bool = False
+    """Whether rows are also taken out of groups, by what they added to them."""
 
     @property
     def internal(self) -> tuple[str, ...]:
         """The columns of the table that the query does not have."""
-        return tuple(name for each in self.kept for name in each.states)
+        return (*(name for each in self.kept for name in each.states), *((ROWS,) if self.is_signed else ()))

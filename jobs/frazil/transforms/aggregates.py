@@ -12,6 +12,8 @@ from typing import cast
 from frazil.model.queries import Expression, How, Kept, Keyed, Operator
 
 KEPT: tuple[str, ...] = ("Count", "Sum", "Average", "Min", "Max")
+SIGNED = ("Count", "Sum", "Average")
+"""Those out of which rows can be taken by what they added."""
 OF_FLOATS = ("float", "double")
 
 
@@ -28,8 +30,10 @@ def is_recomputed(plan: Operator, *, changes: bool) -> bool:
     With `changes`, rows are also taken out of the groups.
     """
     last = last_step(plan)
-    limited = any(_bare(each).distinct for each in last.expressions[last.groups :])
-    return last.kind == "Aggregate" and (changes or limited)
+    if last.kind != "Aggregate":
+        return False
+    found = [e for each in last.expressions[last.groups :] if (e := _bare(each)).kind == "AggregateExpression"]
+    return any(each.distinct or (changes and each.children[0].kind not in SIGNED) for each in found)
 
 
 def keyed_of(plan: Operator, *, changes: bool = False) -> Keyed | None:
@@ -38,6 +42,7 @@ def keyed_of(plan: Operator, *, changes: bool = False) -> Keyed | None:
     if last.kind != "Aggregate":
         return None
     again = is_recomputed(plan, changes=changes)
+    signed = changes and not again
     groups = _grouped(last)
     keys, kept = [], []
     for place, (column, expression) in enumerate(zip(last.output, last.expressions[last.groups :], strict=True)):
@@ -45,8 +50,8 @@ def keyed_of(plan: Operator, *, changes: bool = False) -> Keyed | None:
             keys.append(column.name)
         else:
             function = _bare(expression).children[0]
-            kept.append(Kept(place, column.name, cast("How", function.kind), column.type, again))
-    return Keyed(tuple(keys), tuple(kept), again)
+            kept.append(Kept(place, column.name, cast("How", function.kind), column.type, again, signed))
+    return Keyed(tuple(keys), tuple(kept), again, signed)
 
 
 def problems_of(aggregate: Operator) -> Iterator[str]:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from frazil.adapters.spark.sql.comparable import without_maps
-from frazil.adapters.spark.sql.merge import grouped, merged
+from frazil.adapters.spark.sql.merge import grouped, merged, taken_out, with_keys_of
 from frazil.adapters.spark.sql.plans import analyzed, columns_read, optimized_text
 from frazil.adapters.spark.sql.replace import groups_with, keys_of_groups, keys_of_rows, places_of, rows_and_places
-from frazil.adapters.spark.sql.rows import FILE, POSITION, FilesOf, Merged, MergedFilesOf, StoredRows, TableFiles
+from frazil.adapters.spark.sql.rows import FILE, GONE, POSITION, FilesOf, Merged, MergedFilesOf, StoredRows, TableFiles
 from frazil.adapters.spark.sql.session import SqlSession, quoted, schema_of
 from frazil.adapters.spark.sql.types import NoSparkTypeError, arrow_schema, columns_of, ddl_of, spark_schema
 from frazil.materialize.ingest.distribute import write_target
@@ -33,6 +33,9 @@ from frazil.transforms.query import identity_in, refusals
 from frazil.transforms.ranges import passed_through
 from frazil.transforms.sources import kind_of
 from frazil.transforms.tables import Changes, TableRows
+
+BROADCAST_ROWS = 500_000
+"""Keys of a batch of fewer rows are given to each task that reads stored rows."""
 
 _NOISE = re.compile(r" SQLSTATE: \w+.*|;\s*$", re.DOTALL)
 _CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ")
@@ -80,14 +83,19 @@ class SparkQueries:
         stored: Sequence[StoredFile],
         *,
         prefix: str,
+        minus: Parts = (),
     ) -> MergedGroups:
         keyed = query.keyed
         assert keyed is not None  # noqa: S101 - only a query with groups is merged
-        session, averages = self.session, {each.name for each in keyed.kept if each.states}
+        session, averages = self.session, {each.name for each in keyed.kept if each.is_quotient}
         kept = [column for column in target.columns if column.name not in averages]
         shares = session.shares(stored)
         old = self._stored(target, kept, shares)
-        new = self._groups(spec, query, keyed, parts)
+        frames = [self._groups(spec, query, keyed, parts)] if parts else []
+        frames += [taken_out(self._groups(spec, query, keyed, minus), keyed)] if minus else []
+        new = _together(frames)
+        if old is not None and sum(tables[0].rows for tables in (*parts, *minus)) < BROADCAST_ROWS:
+            old = with_keys_of(old, new, keyed)
         frame = merged(session, new, old, keyed, _types(target))
         files = MergedFilesOf(self._files_of(spec, target, prefix))
         return _merged(session.run(frame, files, name=f"transform {spec.name}"), shares)
@@ -125,7 +133,7 @@ class SparkQueries:
             expected = _together([self._over_rows(spec, query, tables) for tables in parts])
         else:  # as a batch computes averages, and with what they are made of
             groups = self._groups(spec, query, query.keyed, parts)
-            expected = merged(self.session, groups, None, query.keyed, _types(target.view)).drop(FILE, POSITION)
+            expected = merged(self.session, groups, None, query.keyed, _types(target.view)).drop(FILE, POSITION, GONE)
         names = frozenset(expected.columns)
         there = target.frame(self.session, self.lake, names).select(*map(quoted, expected.columns))
         name = f"verify {spec.name}"
@@ -178,7 +186,7 @@ def _states(
 ) -> list[Column]:
     """Return the columns of which averages are made. Raises SpecError if the query has one of their names."""
     names = {column.name.lower() for column in output}
-    states = {name for each in keyed.kept for name in each.states}
+    states = {*keyed.internal}
     for name in sorted(states):
         if name.lower() in names:
             raise SpecError(

@@ -100,8 +100,11 @@ class Queries(Protocol):
         stored: Sequence[StoredFile],
         *,
         prefix: str,
+        minus: Parts = (),
     ) -> MergedGroups:
         """Group the rows, merge the groups with those in the files `stored` of the target, and write them.
+
+        Those of `minus` are taken out of the groups.
 
         Raises as `write`.
         """

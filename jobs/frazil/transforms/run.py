@@ -199,8 +199,23 @@ class Transformation:
         target = self._with_columns(target, query.columns)
         if query.replaces and not news.is_everything:
             return target, self._replaced(query, tables[0], target, news, state), query.rows
+        if query.keyed is not None and query.keyed.is_signed and not news.is_everything:
+            return target, self._retracted(query, tables[0].view, target, news, state), query.rows
         stored = stored_files(target, key_ranges(query.plan, tables[0], target)) if query.keyed else ()
         return target, self.change(query, [tables], target, stored), query.rows
+
+    def _retracted(
+        self, query: Query, source: TableView, target: TableView, news: Unread, state: TransformState
+    ) -> BatchChange:
+        """Add to the groups what came, and take out of them what went."""
+        assert state.position is not None  # noqa: S101 - there are changes since the position only
+        changes = changes_between(self.lake, source, state.position.snapshot_id, news.position.snapshot_id)
+        if changes.is_empty:
+            return appended(())
+        plus, minus = ([[rows]] if rows.files else [] for rows in (changes.added, changes.removed))
+        prefix, stored = f"{self.spec.name}-{self.new_id()}", stored_files(target)
+        groups = self.queries().merge(self.spec, query, plus, target, stored, prefix=prefix, minus=minus)
+        return replaced_groups(target, self.lake.storage, groups)
 
     def _replaced(
         self, query: Query, added: TableRows, target: TableView, news: Unread, state: TransformState

@@ -8,11 +8,12 @@ sums add up in their own types, and the place of the stored row is the only one 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
-from frazil.adapters.spark.sql.rows import FILE, POSITION
+from frazil.adapters.spark.sql.rows import FILE, GONE, POSITION
 from frazil.adapters.spark.sql.session import SqlSession, quoted
-from frazil.model.queries import Kept, Keyed
+from frazil.model.queries import ROWS, SUM_OF, Kept, Keyed
 
 _NEW = "__new"
 
@@ -29,13 +30,29 @@ def grouped(session: SqlSession, frame: Any, keyed: Keyed) -> Any:
     expressions = [aggregate.aggregateExpressions().apply(n) for n in range(len(frame.columns))]
     kept = {each.place: each for each in keyed.kept}
     keys = [column_of(jvm, e).alias(frame.columns[n]) for n, e in enumerate(expressions) if n not in kept]
-    values = [column_of(jvm, expressions[n].child()).alias(e.name) for n, e in kept.items() if not e.states]
-    states = []
+    values = [column_of(jvm, expressions[n].child()).alias(e.name) for n, e in kept.items() if not e.is_quotient]
+    states = [F.count(F.lit(1)).alias(ROWS)] if keyed.is_signed else []
     for each in keyed.kept:
         if each.states:
             inner = column_of(jvm, expressions[each.place].child().aggregateFunction().children().apply(0))
-            states += [F.sum(inner).alias(each.states[0]), F.count(inner).alias(each.states[1])]
+            states += [_function(name)(inner).alias(name) for name in each.states]
     return child.groupBy(*keys).agg(*values, *states)
+
+
+def _function(state: str) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    return F.sum if state.endswith(SUM_OF) else F.count
+
+
+def taken_out(groups: Any, keyed: Keyed) -> Any:
+    """Return groups that take out of others what these groups would add to them."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    columns = (F.col(quoted(name)) for name in groups.columns)
+    return groups.select(
+        *(c if name in keyed.keys else (-c).alias(name) for c, name in zip(columns, groups.columns, strict=True))
+    )
 
 
 def merged(session: SqlSession, new: Any, stored: Any | None, keyed: Keyed, types: dict[str, str]) -> Any:
@@ -50,12 +67,39 @@ def merged(session: SqlSession, new: Any, stored: Any | None, keyed: Keyed, type
     if stored is not None:
         both = both.unionByName(stored.withColumn(_NEW, F.lit(False)))
     function = {name: how for each in keyed.kept for name, how in _merges(each)}
+    function |= {ROWS: "sum"} if keyed.is_signed else {}
     merges = [getattr(F, how)(quoted(name)).cast(types[name]).alias(name) for name, how in function.items()]
     places = [F.max(name).alias(name) for name in (FILE, POSITION, _NEW)]
     groups = both.groupBy(*(F.col(quoted(name)) for name in keyed.keys)).agg(*merges, *places).where(_NEW)
-    averages = {each.name: _average(session, each, types) for each in keyed.kept if each.states}
-    columns = [averages[name].alias(name) if name in averages else F.col(quoted(name)) for name in types]
-    return groups.select(*columns, FILE, POSITION)
+    computed = {each.name: _average(session, each, types) for each in keyed.kept if each.is_quotient}
+    if keyed.is_signed:
+        computed |= {name: _unless_empty(name, count) for each in keyed.kept for name, count in _sums(each)}
+    columns = [computed[name].alias(name) if name in computed else F.col(quoted(name)) for name in types]
+    gone = [(F.col(ROWS) == 0).alias(GONE)] if keyed.is_signed else []
+    return groups.select(*columns, FILE, POSITION, *gone)
+
+
+def _sums(kept: Kept) -> Sequence[tuple[str, str]]:
+    """Return the sums of an aggregate, each with the column that counts what was added."""
+    if not kept.states:
+        return ()
+    return [(kept.states[0] if kept.is_quotient else kept.name, kept.states[-1])]
+
+
+def _unless_empty(total: str, count: str) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    return F.when(F.col(quoted(count)) > 0, F.col(quoted(total)))
+
+
+def with_keys_of(stored: Any, new: Any, keyed: Keyed) -> Any:
+    """Return the stored rows whose groups have new rows: the others would be shuffled and merged for nothing."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    names = {name: f"__key{n}" for n, name in enumerate(keyed.keys)}
+    keys = F.broadcast(new.select(*(F.col(quoted(name)).alias(key) for name, key in names.items())))
+    same = (F.col(quoted(name)).eqNullSafe(F.col(key)) for name, key in names.items())
+    return stored.join(keys, reduce(lambda one, other: one & other, same), "left_semi")
 
 
 def _merges(kept: Kept) -> Sequence[tuple[str, str]]:
@@ -64,7 +108,7 @@ def _merges(kept: Kept) -> Sequence[tuple[str, str]]:
         case "Average":
             return [(name, "sum") for name in kept.states]
         case "Count" | "Sum":
-            return [(kept.name, "sum")]
+            return [(name, "sum") for name in (kept.name, *kept.states)]
         case "Min" | "Max":
             return [(kept.name, kept.how.lower())]
 

@@ -99,6 +99,9 @@ class FilesOf:
 FILE, POSITION = "__file", "__position"
 """The columns with the place of a stored row: the number of its file, and its position in it."""
 
+GONE = "__gone"
+"""The column that says that a group has no rows any more, if there is one."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
@@ -168,6 +171,8 @@ class MergedFilesOf:
     ) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             places.append(batch.select([FILE, POSITION]).cast(_PLACES))
+            if GONE in batch.schema.names:
+                batch = batch.filter(pc.invert(batch.column(GONE))).drop_columns([GONE])  # noqa: PLW2901
             yield batch.drop_columns([FILE, POSITION])
 
     def _apart(self, batches: Iterable[pa.RecordBatch], places: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
