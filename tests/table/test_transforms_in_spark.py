@@ -510,6 +510,21 @@ def test_files_without_a_group_of_the_batch_are_not_read(orders: Orders, session
     assert in_order(orders.rows_of()) == in_order(grouped_at_once(orders, session, sql))
 
 
+def test_groups_meet_their_stored_rows_whatever_their_keys_are(orders: Orders, session: SqlSession) -> None:
+    columns = (Column("ratio", Scalar("double")), Column("items", ListOf(Scalar("int"))), Column("day", Scalar("date")))
+    orders.make("lake.keys", columns)
+    sql = "SELECT ratio, items, day, count(*) AS rows FROM keys GROUP BY ratio, items, day"
+    made = in_spark(orders, session, sql, source="lake.keys")
+    row = {"ratio": 0.0, "items": [1], "day": date(2026, 1, 1)}
+    for rows in ([row, dict.fromkeys(row)], [row | {"ratio": -0.0}, dict.fromkeys(row)], [row | {"day": None}]):
+        orders.put(rows, "lake.keys")
+        made.batch()
+
+    assert in_order(orders.rows_of()) == in_order(
+        [{**row, "rows": 2}, {**dict.fromkeys(row), "rows": 2}, {**row, "day": None, "rows": 1}]
+    )
+
+
 def test_groups_of_a_union_meet_their_stored_rows(orders: Orders, session: SqlSession) -> None:
     sql = """
     SELECT id, count(*) AS orders

@@ -101,7 +101,7 @@ class Kept:
 
     @property
     def is_quotient(self) -> bool:
-        """Whether it is divided from its further columns each time."""
+        """Return whether it is divided from its further columns each time."""
         return self.how == "Average" and not self.is_whole
 
     @property

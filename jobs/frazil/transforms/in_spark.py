@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from frazil.adapters.spark.sql.comparable import without_maps
-from frazil.adapters.spark.sql.merge import grouped, merged, taken_out, with_keys_of
+from frazil.adapters.spark.sql.merge import grouped, merged, taken_out
 from frazil.adapters.spark.sql.plans import analyzed, columns_read, optimized_text
 from frazil.adapters.spark.sql.replace import groups_with, keys_of_groups, keys_of_rows, places_of, rows_and_places
-from frazil.adapters.spark.sql.rows import FILE, GONE, POSITION, FilesOf, Merged, MergedFilesOf, StoredRows, TableFiles
+from frazil.adapters.spark.sql.rows import (
+    FILE,
+    GONE,
+    POSITION,
+    Among,
+    FilesOf,
+    Merged,
+    MergedFilesOf,
+    StoredRows,
+    TableFiles,
+)
 from frazil.adapters.spark.sql.session import SqlSession, quoted, schema_of
 from frazil.adapters.spark.sql.types import NoSparkTypeError, arrow_schema, columns_of, ddl_of, spark_schema
 from frazil.materialize.ingest.distribute import write_target
-from frazil.model.columns import Column
+from frazil.model.columns import Column, Decimal, Scalar
 from frazil.model.errors import SpecError
 from frazil.model.ingested import WrittenFile
 from frazil.model.probe import StoredFile
@@ -26,16 +36,16 @@ from frazil.model.queries import Keyed
 from frazil.model.snapshot import TableView
 from frazil.model.transforms import TransformSpec
 from frazil.ports import Lake
-from frazil.transforms.aggregates import keyed_of
+from frazil.transforms.aggregates import OF_FLOATS, keyed_of
 from frazil.transforms.function import function_of
 from frazil.transforms.queries import MergedGroups, Parts, Query
 from frazil.transforms.query import identity_in, refusals
-from frazil.transforms.ranges import passed_through
+from frazil.transforms.ranges import passed_through, unchanged_columns
 from frazil.transforms.sources import kind_of
 from frazil.transforms.tables import Changes, TableRows
 
-BROADCAST_ROWS = 500_000
-"""Keys of a batch of fewer rows are given to each task that reads stored rows."""
+LOOKED_UP_ROWS = 1_000_000
+"""Each task that reads stored rows looks their keys up among those of a batch of fewer rows."""
 
 _NOISE = re.compile(r" SQLSTATE: \w+.*|;\s*$", re.DOTALL)
 _CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ")
@@ -90,12 +100,11 @@ class SparkQueries:
         session, averages = self.session, {each.name for each in keyed.kept if each.is_quotient}
         kept = [column for column in target.columns if column.name not in averages]
         shares = session.shares(stored)
-        old = self._stored(target, kept, shares)
+        among = self._keys_among(query, [tables[0] for tables in (*parts, *minus)])
+        old = self._stored(target, kept, shares, [*among.values()])
         frames = [self._groups(spec, query, keyed, parts)] if parts else []
         frames += [taken_out(self._groups(spec, query, keyed, minus), keyed)] if minus else []
         new = _together(frames)
-        if old is not None and sum(tables[0].rows for tables in (*parts, *minus)) < BROADCAST_ROWS:
-            old = with_keys_of(old, new, keyed)
         frame = merged(session, new, old, keyed, _types(target))
         files = MergedFilesOf(self._files_of(spec, target, prefix))
         return _merged(session.run(frame, files, name=f"transform {spec.name}"), shares)
@@ -123,7 +132,10 @@ class SparkQueries:
         else:
             frames = [self._over_rows(spec, query, [each]) for each in changed]
             touched = keys_of_groups(session, frames, keyed)
-            new = groups_with(session, self._over_rows(spec, query, [changes.now]), keyed, touched)
+            needed = query.needed.get(changes.now.name, frozenset())
+            known = self._keys_among(query, changed).items()
+            among = [replace(each, name=source) for source, each in known if source in needed]
+            new = groups_with(session, self._over_rows(spec, query, [changes.now], among), keyed, touched)
         frame = rows_and_places(new, None if old is None else places_of(old, query.keys, touched))
         files = MergedFilesOf(self._files_of(spec, target, prefix), apart=True)
         return _merged(session.run(frame, files, name=f"transform {spec.name}"), shares)
@@ -147,20 +159,56 @@ class SparkQueries:
         frames = (self._over_rows(spec, query, tables) for tables in parts)
         return _together([grouped(self.session, each, keyed) for each in frames])
 
-    def _over_rows(self, spec: TransformSpec, query: Query, tables: Sequence[TableRows]) -> Any:
-        needed = {each.name: query.needed.get(each.name, frozenset()) for each in tables}
-        frames = {each.name: each.frame(self.session, self.lake, needed[each.name]) for each in tables}
+    def _over_rows(
+        self, spec: TransformSpec, query: Query, tables: Sequence[TableRows], among: Sequence[Among] = ()
+    ) -> Any:
+        """Return the query over tables. Rows of the first that `among` leaves out may be missing."""
+        frames = {}
+        for number, each in enumerate(tables):
+            needed = query.needed.get(each.name, frozenset())
+            frames[each.name] = each.frame(self.session, self.lake, needed, () if number else among)
         return _frame(self.session, spec, frames, tables)
 
     def _stored(
-        self, target: TableView, columns: Sequence[Column], shares: Sequence[Sequence[StoredFile]]
+        self,
+        target: TableView,
+        columns: Sequence[Column],
+        shares: Sequence[Sequence[StoredFile]],
+        among: Sequence[Among] = (),
     ) -> Any | None:
         """Return the stored rows with their places; None if there are no files."""
-        there = TableFiles(write_target(target), self.lake.storage, shares, arrow_schema(columns))
+        there = TableFiles(write_target(target), self.lake.storage, shares, arrow_schema(columns), among)
         return self.session.stored(columns, StoredRows(there)) if any(shares) else None
+
+    def _keys_among(self, query: Query, rows: Sequence[TableRows]) -> Mapping[str, Among]:
+        """Return what groups must have in common with a batch, by columns of the followed table that are keys.
+
+        Python leaves other stored groups out, so that the JVM sees none of them.
+        """
+        if sum(each.rows for each in rows) > LOOKED_UP_ROWS:
+            return {}
+        view, files = rows[0].view, [file for each in rows for file in each.files]
+        known = {column.name: column for column in rows[0].columns}
+        found = {}
+        for name, source in unchanged_columns(query.plan, rows[0].name).items():
+            if source in known and _is_looked_up(known[source]):
+                read = TableFiles(write_target(view), self.lake.storage, [files], arrow_schema([known[source]]))
+                found[source] = Among(name, read)
+        return found
 
     def _files_of(self, spec: TransformSpec, target: TableView, prefix: str) -> FilesOf:
         return FilesOf(write_target(target), self.lake.storage, prefix, spec.target_file_bytes)
+
+
+def _is_looked_up(column: Column) -> bool:
+    """Return whether equal values are equal for Arrow, too: Spark takes 0.0 and -0.0 for one key."""
+    match column.type:
+        case Scalar(name):
+            return name not in OF_FLOATS
+        case Decimal():
+            return True
+        case _:
+            return False
 
 
 def _merged(found: Sequence[Merged], shares: Sequence[Sequence[StoredFile]]) -> MergedGroups:

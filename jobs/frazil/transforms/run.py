@@ -119,7 +119,10 @@ class Transformation:
         keep_from(self.lake, loaded(self.lake, spec.source), spec, news.position)
         self.keep_joined(met)
         written = sum(file.rows for file in change.files)
-        done = Transformed(spec, tables[0].rows, written, after, snapshot_id, self.clock() - begun)
+        read = tables[0].rows
+        if kind.changes and not news.is_everything:
+            read = sum(source.snapshots[each].figure("added-records") for each in news.changed_by)
+        done = Transformed(spec, read, written, after, snapshot_id, self.clock() - begun)
         LOG.info("transformed", extra=_log_fields(done))
         return done
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from frazil.adapters.spark.sql.comparable import except_all
-from frazil.adapters.spark.sql.rows import TableFiles
+from frazil.adapters.spark.sql.rows import Among, TableFiles
 from frazil.adapters.spark.sql.session import SqlSession
 from frazil.adapters.spark.sql.types import NoSparkTypeError, arrow_schema, spark_schema
 from frazil.materialize.ingest.distribute import write_target
@@ -50,8 +50,11 @@ class TableRows:
     def left_out(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.view.columns if not _is_readable(column))
 
-    def frame(self, session: SqlSession, lake: Lake, needed: frozenset[str]) -> Any:
-        """Return the rows with all columns; those that are not `needed` are null, and are not read."""
+    def frame(self, session: SqlSession, lake: Lake, needed: frozenset[str], among: Sequence[Among] = ()) -> Any:
+        """Return the rows with all columns; those that are not `needed` are null, and are not read.
+
+        Rows that `among`, of needed columns, leaves out may be missing.
+        """
         names = needed or frozenset({self.columns[0].name})
         read = [column for column in self.columns if column.name in names]
         if self.less and not needed:
@@ -59,7 +62,7 @@ class TableRows:
 
         def rows_of(files: Sequence[RowsOfFile]) -> Any:
             shares = session.shares(files)
-            found = TableFiles(write_target(self.view), lake.storage, shares, arrow_schema(read))
+            found = TableFiles(write_target(self.view), lake.storage, shares, arrow_schema(read), among)
             return session.frame(self.columns, found, [column.name for column in read])
 
         return except_all(rows_of(self.files), rows_of(self.less)) if self.less else rows_of(self.files)

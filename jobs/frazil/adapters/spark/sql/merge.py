@@ -8,7 +8,6 @@ sums add up in their own types, and the place of the stored row is the only one 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 from frazil.adapters.spark.sql.rows import FILE, GONE, POSITION
@@ -90,16 +89,6 @@ def _unless_empty(total: str, count: str) -> Any:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     return F.when(F.col(quoted(count)) > 0, F.col(quoted(total)))
-
-
-def with_keys_of(stored: Any, new: Any, keyed: Keyed) -> Any:
-    """Return the stored rows whose groups have new rows: the others would be shuffled and merged for nothing."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    names = {name: f"__key{n}" for n, name in enumerate(keyed.keys)}
-    keys = F.broadcast(new.select(*(F.col(quoted(name)).alias(key) for name, key in names.items())))
-    same = (F.col(quoted(name)).eqNullSafe(F.col(key)) for name, key in names.items())
-    return stored.join(keys, reduce(lambda one, other: one & other, same), "left_semi")
 
 
 def _merges(kept: Kept) -> Sequence[tuple[str, str]]:

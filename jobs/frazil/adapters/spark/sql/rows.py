@@ -32,27 +32,38 @@ RESULT = pa.schema([pa.field("result", pa.binary())])
 
 @dataclass(frozen=True, slots=True)
 class TableFiles:
-    """Data files of one table, in a share for each task, and the columns to read, in Spark's types."""
+    """Data files of one table, in a share for each task, and the columns to read, in Spark's types.
+
+    Rows that `among` leaves out are not needed.
+    """
 
     target: WriteTarget
     storage: Mapping[str, SettingValue]
     shares: Sequence[Sequence[RowsOfFile]]
     schema: pa.Schema
+    among: Sequence[Among] = ()
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the shares whose numbers are in the first column."""
         trim()
         keep_nulls()
+        wanted = self.wanted
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from self._rows(self.shares[number])
+                for rows in self.rows_of(self.shares[number]):
+                    yield with_values(rows, wanted)
+
+    @property
+    def wanted(self) -> Mapping[str, pa.Array]:
+        """The values that rows must have, by column."""
+        return {each.name: each.values(self.schema.field(each.name).type) for each in self.among}
 
     @property
     def source(self) -> WholeRows:
         whole = WholeRows.of(self.target, self.storage)
         return replace(whole, schema=whole.schema.select(*self.schema.names))
 
-    def _rows(self, files: Sequence[RowsOfFile]) -> Iterator[pa.RecordBatch]:
+    def rows_of(self, files: Sequence[RowsOfFile]) -> Iterator[pa.RecordBatch]:
         source = self.source
         for file in files:
             for rows in _live(source, file):
@@ -104,8 +115,21 @@ GONE = "__gone"
 
 
 @dataclass(frozen=True, slots=True)
+class Among:
+    """A column whose values must be among those of the only column of some files."""
+
+    name: str
+    files: TableFiles
+
+    def values(self, kind: pa.DataType) -> pa.Array:
+        """Return these values, each once."""
+        found = [rows.column(0) for share in self.files.shares for rows in self.files.rows_of(share)]
+        return pc.unique(pa.chunked_array(found, self.files.schema.field(0).type).cast(kind))
+
+
+@dataclass(frozen=True, slots=True)
 class StoredRows:
-    """All live rows of a table with their places, in Spark's types."""
+    """The live rows of a table with their places, in Spark's types."""
 
     files: TableFiles
 
@@ -119,10 +143,12 @@ class StoredRows:
         trim()
         keep_nulls()
         firsts = np.cumsum([0, *(len(share) for share in self.files.shares)])
+        wanted = self.files.wanted
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for place, file in enumerate(self.files.shares[number]):
-                    yield from self._rows(file, int(firsts[number]) + place)
+                    for rows in self._rows(file, int(firsts[number]) + place):
+                        yield with_values(rows, wanted)
 
     def _rows(self, file: StoredFile, number: int) -> Iterator[pa.RecordBatch]:
         source = self.files.source
@@ -135,6 +161,13 @@ class StoredRows:
             done += rows.num_rows
             columns = [*there.columns, pa.array(np.full(len(places), number)), pa.array(places)]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def with_values(rows: pa.RecordBatch, wanted: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Return the rows whose columns have these values. Null is a value as others."""
+    for name, values in wanted.items():
+        rows = rows.filter(pc.is_in(rows.column(name), value_set=values))
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
