@@ -13,7 +13,7 @@ from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import COMPLETE_THROUGH, carries_state
 from frazil.ports import Lake
-from frazil.status import TABLES_AT_ONCE
+from frazil.status import TABLES_AT_ONCE, garbage_collection_paused
 
 ADDS = "append"
 """The operation of snapshots that add dead letters; others take old ones out."""
@@ -69,7 +69,7 @@ def read_histories(
         except CatalogError:
             return None
 
-    with ThreadPoolExecutor(TABLES_AT_ONCE, thread_name_prefix="history") as pool:
+    with garbage_collection_paused(), ThreadPoolExecutor(TABLES_AT_ONCE, thread_name_prefix="history") as pool:
         found = zip(specs, pool.map(read, specs), strict=True)
         return {spec.identifier: history for spec, history in found if history is not None}
 
