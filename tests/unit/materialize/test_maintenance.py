@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ from values_of_tables import NOW, SPEC
 from whole_batches import World, drained
 
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.iceberg.orphans import Orphans, OrphanSearch
 from frazil.maintain import rewriting
 from frazil.materialize.clients import STEPS
 from frazil.materialize.housekeeping import Housekeeping
@@ -43,10 +44,20 @@ from tests.sampling import sampled
 
 JSON = replace(SPEC, value="string", partition_by=())
 ALWAYS = KeepSnapshots(count=1, daily=0)
+ALL_MOMENTS = [(when, step) for step in STEPS for when in ("before", "after")]
 MOMENTS = sampled(
-    [(when, step) for step in STEPS for when in ("before", "after")],
+    ALL_MOMENTS,
     keep=[("before", "ingest"), ("before", "publish"), ("after", "publish")].__contains__,
 )
+STAGED = sampled(
+    [(when, step) for when, step in ALL_MOMENTS if step in STEPS[STEPS.index("publish") :]],
+    keep=[("before", "publish"), ("after", "reveal")].__contains__,
+)
+"""From when on a branch holds every file of a batch."""
+
+
+class KilledError(BaseException):
+    """The process ends."""
 
 
 def asked(*, compact: bool = True, expire: bool = False) -> MaintenanceRequest:
@@ -245,21 +256,63 @@ def test_maintenance_at_any_step_of_a_batch_neither_loses_nor_doubles_a_row(
     orders.check()
 
 
+@pytest.mark.parametrize(("when", "step"), MOMENTS)
+def test_maintenance_after_a_writer_died_at_any_step_leaves_a_batch_that_is_whole_or_not_there(
+    tmp_path: Path, when: str, step: str
+) -> None:
+    orders = Orders(tmp_path)
+    orders.batches(2)
+
+    def observe(at: str, name: str) -> None:
+        if (at, name) == (when, step):
+            raise KilledError
+
+    orders.run.clients = replace(orders.run.clients, observe=observe)
+    orders.send(2)
+    with pytest.raises(KilledError):
+        orders.batch()
+
+    assert orders.perform(asked(expire=True)).files >= 2
+    orders.check()
+
+
+@pytest.mark.parametrize(("when", "step"), STAGED)
+def test_no_file_of_a_staged_batch_is_an_orphan_whatever_its_age(tmp_path: Path, when: str, step: str) -> None:
+    orders = Orders(tmp_path, replace(JSON, on_tombstone="dead_letter"))
+    orders.batches(2)
+    search = OrphanSearch(orders.world.lake, older_than=timedelta(0))
+    found: list[Orphans] = []
+
+    def observe(at: str, name: str) -> None:
+        if (at, name) == (when, step):
+            for table in (orders.spec.identifier, orders.spec.dead_letters_identifier):
+                orphans = search.find(table, now=datetime.now(UTC) + timedelta(hours=1))
+                assert orphans is not None
+                found.append(orphans)
+                search.delete(orphans)
+
+    orders.run.clients = replace(orders.run.clients, observe=observe)
+    orders.send(2)
+    orders.world.values.append(None)  # type: ignore[arg-type]
+    assert isinstance(orders.batch(), Published)
+
+    assert [each.files for each in found] == [(), ()]
+    assert orders.rows_of_files() == [2, 2, 2]
+    assert verify_table(orders.world.lake, orders.spec).findings == ()
+
+
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_process_that_dies_around_its_commit_leaves_the_table_whole(tmp_path: Path, lost: bool) -> None:
-    class DiedError(BaseException):
-        pass
-
     def around(name: str, commit: Commit) -> object:
         if name == "rows rewrite":
             if lost:
                 commit()
-            raise DiedError
+            raise KilledError
         return commit()
 
     orders = Orders(tmp_path, lake=WatchedLake(CatalogSettings("jdbc", str(tmp_path)), around=around))
     orders.batches(3)
-    with pytest.raises(DiedError):
+    with pytest.raises(KilledError):
         orders.perform(asked())
 
     assert rewrites(orders) == int(lost)
