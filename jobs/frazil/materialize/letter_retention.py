@@ -19,6 +19,8 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from frazil.formats.arrow import project
+from frazil.maintain.expiring import elapsed_seconds
+from frazil.materialize.batch_age import is_old
 from frazil.materialize.branches import branch_names
 from frazil.materialize.dead_letter_checks import counted_letters
 from frazil.materialize.dead_letter_marks import (
@@ -79,6 +81,7 @@ def delete_old_letters(lake: Lake, spec: TableSpec, *, writer: str, now: datetim
 
 
 def _delete(lake: Lake, spec: TableSpec, before: datetime, writer: str) -> int:
+    began = elapsed_seconds()
     letters = lake.load(spec.dead_letters_identifier)  # before the rows: what is published since has changed a branch
     rows = lake.load(spec.identifier)
     carrier = None if letters is None else _last_carrier(letters)
@@ -93,7 +96,9 @@ def _delete(lake: Lake, spec: TableSpec, before: datetime, writer: str) -> int:
         LOG.warning("dead_letters_not_expired", extra={"table": letters.identifier, "problem": "run `frazil verify`"})
         return 0
     kept = _kept_again(lake, spec, letters, rows, old, before, writer)
-    _commit(lake, letters, carrier, counted, kept, _condition(rows, before), writer)
+    staged = _stage(lake, letters, carrier, counted, kept, _condition(rows, before), writer)
+    if not _publish(lake, letters, staged, began):
+        return 0
     LOG.info(
         "dead_letters_expired",
         extra={"table": letters.identifier, "dead_letters": gone.total, "replayed": old.replayed},
@@ -193,7 +198,7 @@ def _condition(rows: TableView, before: datetime) -> str:
     return f"table_uuid = '{rows.uuid}' AND read_at < '{before.isoformat(timespec='microseconds')}'"
 
 
-def _commit(
+def _stage(
     lake: Lake,
     letters: TableView,
     carrier: Snapshot,
@@ -201,7 +206,8 @@ def _commit(
     kept: tuple[WrittenFile, ...],
     condition: str,
     writer: str,
-) -> None:
+) -> str:
+    """Return the branch that has the letters which stay."""
     assert letters.head is not None  # noqa: S101 - it has a carrier
     repeated = {n: text for n, text in carrier.summary.items() if n.startswith("frazil.") and n != EXPIRED}
     figures, document = counted.stored()
@@ -215,11 +221,17 @@ def _commit(
         document=document,
         without=condition,
     )
+    return branch
+
+
+def _publish(lake: Lake, letters: TableView, branch: str, began: float) -> bool:
+    """Make the branch visible, unless others have committed or its files are too old: the next look begins again."""
     staged = lake.load(letters.identifier)
-    if staged is None or staged.head != letters.head or _others(staged) != _others(letters):
-        return  # the next look begins again
+    if staged is None or staged.head != letters.head or _others(staged) != _others(letters) or is_old(began):
+        return False
     drop = [name for name in staged.branches if name.startswith(RETENTION_PREFIX)]
     lake.publish(staged, branch=branch, tag=CHECKPOINT_TAG, drop=drop, alone=True)
+    return True
 
 
 def _others(letters: TableView) -> Mapping[str, int]:

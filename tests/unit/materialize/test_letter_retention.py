@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,7 @@ from whole_batches import LONG, World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.dead_letters import list_dead_letters
-from frazil.materialize import letter_retention
+from frazil.materialize import batch_age, letter_retention
 from frazil.materialize.clients import Observer
 from frazil.materialize.dead_letters import PREPARED_PREFIX
 from frazil.materialize.letter_retention import RETENTION_PREFIX, delete_old_letters
@@ -160,6 +161,20 @@ def test_old_letters_are_deleted_and_counted_and_young_ones_stay(world: World, c
     head = letters(world).head
     assert expire(world, clock) == 0
     assert letters(world).head == head, "nothing is left to do"
+
+
+def test_letters_stay_if_it_took_a_day_to_write_the_others(
+    world: World, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A clean-up of orphans may have deleted the files of those that are kept."""
+    clock.passes(6)
+    monkeypatch.setattr(batch_age, "OLDEST", timedelta(0))
+
+    with caplog.at_level(logging.INFO):
+        assert expire(world, clock) == 0
+
+    assert offsets(world) == ([1, 2, 3, 5], 0)
+    assert "dead_letters_expired" not in caplog.messages
 
 
 def test_the_count_goes_on_through_later_batches_compaction_and_expiry_by_others(world: World, clock: Clock) -> None:
