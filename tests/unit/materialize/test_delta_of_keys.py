@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from changelogs import Changelog
 from deltalake import DeltaTable
+from shaped_tables import Shapes, specs
 
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.delta.standing import log_standing
@@ -53,3 +55,28 @@ def test_the_log_waits_while_rows_are_marked_as_deleted_and_follows_their_rewrit
     assert log_standing(changelog.view, logs_of(changelog)).state == "current"
     assert in_delta(changelog) == changelog.state
     changelog.check()
+
+
+def test_each_table_of_shapes_has_a_log_of_its_own(tmp_path: Path) -> None:
+    made = Shapes.at(tmp_path)
+    made.tables = specs(formats=("iceberg", "delta"))
+    logs = DeltaRsLogs(made.world.lake.storage)
+    made.world.delta_logs = lambda: logs
+    made.send(("a", 1, 10, 0), ("b", 1, 11, 1), ("c", 1, 12, 0))
+    made.catch_up()
+    made.send(("a", 2, 20, 0), ("b", None, 21, 1))
+    made.catch_up()
+
+    states = []
+    for table in made.tables:
+        view = made.world.lake.load(table.identifier)
+        assert view is not None
+        log = log_standing(view, logs)
+        in_delta = DeltaTable(view.location.removeprefix("file://")).to_pyarrow_table()
+        assert _offsets(in_delta) == _offsets(view.current.scan(snapshot_id=log.snapshot_id).to_arrow()) != []
+        states.append((table.table, log.state, in_delta.num_rows))
+    assert states == [("log", "current", 5), ("now", "withheld", 3), ("history", "withheld", 3)]
+
+
+def _offsets(rows: pa.Table) -> list[tuple[int, int]]:
+    return sorted((row["kafka_partition"], row["kafka_offset"]) for row in rows.to_pylist())
