@@ -128,6 +128,17 @@ def test_the_next_run_completes_a_rebuild_before_anything_is_read(
     check_rebuilt(world)
 
 
+def test_nothing_is_dropped_that_a_table_lacks_while_another_one_is_yet_to_be_made(
+    world: GroupWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A route was added after the ledger was replaced: without what is ready, the other table could never follow."""
+    rebuild_dies_before_refunds(world, monkeypatch)
+
+    assert not rebuilding(world, *specs(*ROUTES, OTHERS)).discard()
+
+    check_rebuilt(world)
+
+
 def test_a_driver_whose_routes_lack_a_table_completes_its_rebuild(
     world: GroupWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

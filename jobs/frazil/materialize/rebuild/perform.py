@@ -267,7 +267,10 @@ class Rebuild:
         more once what was built of it is gone.
         """
         lake = self.clients.lake
-        made = bool(self.others) and all(lake.load(spec.identifier) is not None for spec in self._specs)
+        there = [spec for spec in self.others if lake.load(spec.identifier) is not None]
+        if len(there) < len(self.others):  # routes were added, whose tables no run has made yet
+            return replace(self, others=there).discard()
+        made = bool(self.others) and lake.load(self.spec.identifier) is not None
         if made and self._completed() is not None:
             return False
         seen = {spec.identifier: lake.load(spec.identifier) for spec in self.others}
