@@ -25,6 +25,7 @@ from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
+from frazil.adapters.kafka.written_offsets import WrittenOffsets
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.formats.placement import place_by_name
 from frazil.local.supervisor import LocalServices
@@ -36,8 +37,11 @@ from frazil.model.plan import NothingToDo
 from frazil.model.schemas import ExcludedSchemas
 from frazil.model.settings import CatalogSettings, RegistrySettings
 from frazil.model.spec import TableSpec
+from frazil.proof.chain import GapCauses
 from frazil.proof.verification import Check, Discrepancy, FindingKind, Verification
 from frazil.verify.against_kafka import KafkaSide
+from frazil.verify.gap_causes import with_causes
+from frazil.verify.ranges import with_chain
 from frazil.verify.table import verify_table
 from tests.fakes.in_process import InProcessRunner
 from tests.table.small_lake import altered, spec_of, without
@@ -262,6 +266,22 @@ def test_aborted_records_are_no_records(orders: Orders) -> None:
     orders.materialize()
 
     assert orders.verify().findings == ()
+
+
+def test_aborted_records_and_their_marker_are_the_cause_of_gaps(orders: Orders) -> None:
+    orders.produce(5, **{"transactional.id": "t"})
+    orders.produce(3)
+    orders.materialize()
+
+    with WrittenOffsets(orders.kafka) as written:
+        (found,) = with_causes([with_chain(orders.lake, orders.spec, orders.verify())], written)
+
+    assert found.clean
+    assert found.chain is not None
+    causes = [link.causes for link in found.chain.partitions[0].links]
+    assert causes[0] is None
+    assert causes[-1] == GapCauses(aborted=5, markers=1)
+    assert str(causes[-1]) == "5 records of aborted transactions, 1 transaction marker"
 
 
 def test_row_at_an_offset_where_kafka_has_no_record_is_found(orders: Orders) -> None:

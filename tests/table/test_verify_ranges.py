@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
 from frazil.cli.app import run
+from frazil.cli.chain_lines import chain_lines
 from frazil.model.progress import Counts, PartitionProgress, TableState
-from frazil.proof.chain import Chain
+from frazil.proof.chain import Chain, GapCauses
 from frazil.proof.verification import Check, FindingKind, Verification
+from frazil.verify.gap_causes import with_causes
 from frazil.verify.ranges import with_chain
 from frazil.verify.table import verify_table
 from tests.table.small_lake import Read, SmallLake
@@ -101,6 +103,52 @@ def test_commits_of_others_are_listed_with_what_they_changed(lake: SmallLake) ->
     assert (other.by, other.operation) == ("another writer", "overwrite")
     assert (other.rows_added, other.rows_removed) == (39, 40)
     assert ranges(found).passed
+
+
+@dataclass
+class Cluster:
+    """What a cluster has of each partition: how many records, and from which offset on."""
+
+    records: int
+    first: int = 0
+    is_compacted: bool = False
+
+    def earliest(self, topic: str, partition: int) -> int:
+        return self.first
+
+    def count(self, topic: str, partition: int, start: int, end: int) -> int:
+        return self.records
+
+    def compacts(self, topic: str) -> bool:
+        return self.is_compacted
+
+
+@pytest.mark.parametrize(
+    ("cluster", "causes", "text"),
+    [
+        (Cluster(59), GapCauses(markers=1), "1 transaction marker"),
+        (Cluster(60), GapCauses(aborted=1), "1 record of aborted transactions"),
+        (
+            Cluster(40, is_compacted=True),
+            GapCauses(compacted_or_markers=1),
+            "1 removed by compaction or transaction markers",
+        ),
+        (
+            Cluster(59, first=3),
+            GapCauses(unknown=1),
+            "1 of unknown cause: retention has deleted this part of the topic",
+        ),
+    ],
+)
+def test_cluster_shows_why_offsets_have_no_record(
+    lake: SmallLake, cluster: Cluster, causes: GapCauses, text: str
+) -> None:
+    (found,) = with_causes([explained(lake)], cluster)
+
+    first, second = chain(found).partitions[0].links
+    assert (first.causes, second.causes) == (causes, None)
+    assert str(first.causes) == text
+    assert f"1 offset without a committed record ({text})" in "".join(chain_lines(chain(found)))
 
 
 def test_command_shows_the_batches(

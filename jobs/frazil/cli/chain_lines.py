@@ -47,6 +47,8 @@ def _run(links: Sequence[Link]) -> str:
             f" {first.snapshot_id} to {last.snapshot_id}, {rfc3339(first.at)} to {rfc3339(last.at)}"
         )
     without = f"; {plural(gaps, 'offset')} without a committed record" if gaps else ""
+    if links[0].causes is not None:
+        without += f" ({links[0].causes})"
     return f"{place} {about}: {counts.short_formula()}{without}"
 
 

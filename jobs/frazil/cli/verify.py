@@ -15,6 +15,7 @@ from frazil.cli.screen import print_lines
 from frazil.model.spelling import plural
 
 if TYPE_CHECKING:
+    from frazil.adapters.kafka.written_offsets import WrittenOffsets
     from frazil.model.settings import Settings
     from frazil.proof.verification import Check, Verification
     from frazil.verify.against_kafka import KafkaSide
@@ -53,7 +54,8 @@ def verify(
     checked. Commits of other writers are listed and are not failures.
 
     --explain reads the receipts in the retained snapshots, and proves that each batch began where the one before it
-    ended. It lists the offsets of each partition with their batches, and how many offsets have no committed record.
+    ended. It lists the offsets of each partition with their batches, and how many offsets have no committed record;
+    with --against-kafka also why: compaction, aborted transactions, or their markers.
     """
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.specs.select import read_together, select_tables  # noqa: PLC0415
@@ -65,14 +67,19 @@ def verify(
     specs = select_tables(settings, tables or ())
     lake = IcebergLake(settings.catalog)
     found: list[Verification] = []
-    with _kafka(settings) if against_kafka else nullcontext() as side:
+    with (
+        _kafka(settings) if against_kafka else nullcontext() as side,
+        _written(settings) if against_kafka and explain else nullcontext() as written,
+    ):
         for together in read_together(specs):
             with _watched(together[0].pipeline.name) as watch:
                 results = verify_together(lake, together, kafka=side, watch=watch)
             if explain:
+                from frazil.verify.gap_causes import with_causes  # noqa: PLC0415
                 from frazil.verify.ranges import with_chains  # noqa: PLC0415
 
                 results = with_chains(lake, together, results)
+                results = with_causes(results, written) if written is not None else results
             found += results
             for each in () if as_json else results:
                 print_lines(lines(each), sys.stdout, hanging=7)
@@ -100,6 +107,12 @@ def _kafka(settings: Settings) -> Iterator[KafkaSide]:
         closing(open_registry(settings.registry)) as registry,
     ):
         yield KafkaSide(KafkaTopics(settings.kafka), reader, registry)
+
+
+def _written(settings: Settings) -> WrittenOffsets:
+    from frazil.adapters.kafka.written_offsets import WrittenOffsets  # noqa: PLC0415
+
+    return WrittenOffsets(settings.kafka)
 
 
 @contextmanager

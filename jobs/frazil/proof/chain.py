@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -26,18 +26,50 @@ class BatchSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class GapCauses:
+    """Why offsets hold no committed record, as far as Kafka still shows it. `unknown` are those that retention took."""
+
+    aborted: int = 0
+    """Records of aborted transactions."""
+    markers: int = 0
+    """Markers of transactions: each ends with one in every partition that it wrote to."""
+    compacted_or_markers: int = 0
+    """In a topic with compaction, a removed record and a marker look the same."""
+    unknown: int = 0
+
+    def __str__(self) -> str:
+        words = (
+            (self.aborted, f"{plural(self.aborted, 'record')} of aborted transactions"),
+            (self.markers, plural(self.markers, "transaction marker")),
+            (self.compacted_or_markers, f"{self.compacted_or_markers:,} removed by compaction or transaction markers"),
+            (self.unknown, f"{self.unknown:,} of unknown cause: retention has deleted this part of the topic"),
+        )
+        return ", ".join(text for count, text in words if count)
+
+
+@dataclass(frozen=True, slots=True)
 class Link:
-    """The offsets `[start, end)` of one partition that a batch read; `gaps` of them hold no committed record."""
+    """The offsets `[start, end)` of one partition that a batch read; `gaps` of them hold no committed record.
+
+    `causes` are those of the gaps, if Kafka was asked for them.
+    """
 
     batch: BatchSnapshot
     start: int
     end: int
     counts: Counts
     gaps: int
+    causes: GapCauses | None = None
 
     def to_json(self) -> dict[str, Any]:
+        causes = {} if self.causes is None else {"gap_causes": asdict(self.causes)}
         batch = {"epoch": self.batch.epoch, "batch_id": self.batch.batch_id, "snapshot_id": self.batch.snapshot_id}
-        return {**batch, "at": rfc3339(self.batch.at), **_figures(self.start, self.end, self.counts, self.gaps)}
+        return {
+            **batch,
+            "at": rfc3339(self.batch.at),
+            **_figures(self.start, self.end, self.counts, self.gaps),
+            **causes,
+        }
 
 
 @dataclass(frozen=True, slots=True)
