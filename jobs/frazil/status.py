@@ -18,6 +18,7 @@ from frazil.materialize.added_partitions import note_on_order
 from frazil.materialize.changed_spec.applied_spec import ordered_as
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.group.complete import published_since, why_apart
+from frazil.materialize.pause.history import Operation, operations
 from frazil.materialize.pause.pausing import Pause, excluded_schemas, pause_of, under_ledger
 from frazil.materialize.plan import source_problems
 from frazil.materialize.rebuild.rebuilt_state import BegunRebuild, begun_rebuild
@@ -82,6 +83,7 @@ class TableStatus:
     problem: str | None = None
     kafka_problem: str | None = None
     pause: Pause | None = None
+    operations: tuple[Operation, ...] = ()
     epoch: int | None = None
     rows: int | None = None
     counts: Counts = field(default_factory=Counts)
@@ -259,6 +261,7 @@ def _status(view: TableView | None, ends: _Ends, spec: TableSpec, now: datetime)
         problem=_problem(spec, at, ends),
         kafka_problem=ends.problem,
         pause=pause_of(view.properties),
+        operations=operations(view.properties),
         epoch=at.state.epoch,
         rows=None if head is None else head.live_rows,
         counts=at.state.total(),

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A table as `table` or `database.table`.")]
 Why = Annotated[str, typer.Option("--why", help="The reason, shown by `frazil status`.")]
-By = Annotated[str | None, typer.Option("--by", help="Who pauses the table. Default: the current user.")]
+By = Annotated[str | None, typer.Option("--by", help="Who does this. Default: the current user.")]
+WhyResumed = Annotated[str, typer.Option("--why", help="The reason, kept in the table.")]
 
 DeadLetterSchema = Annotated[
     list[str] | None,
@@ -72,6 +73,8 @@ def resume(
     table: Table,
     dead_letter_schema: DeadLetterSchema = None,
     no_dead_letter_schema: NoDeadLetterSchema = None,
+    why: WhyResumed = "",
+    by: By = None,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Resume a paused table from its current offsets.
@@ -79,16 +82,18 @@ def resume(
     If too many bad records paused the table, they are accepted, and the next run publishes the same batch. If a schema
     paused the table or would pause it, --dead-letter-schema turns the records that were written with it into dead
     letters; another schema must be one that the table cannot hold. The exit status is 1 if the next run would refuse
-    the registered schema again.
+    the registered schema again. The table keeps who resumed it, when and why: `frazil status TABLE` shows it.
     """
     from frazil.materialize.pause.by_operator import resume as resume_table  # noqa: PLC0415
+    from frazil.materialize.pause.history import operation  # noqa: PLC0415
 
     settings = settings_from(config)
     lake, tables = _tables(settings, table)
     spec, name = tables[0], tables[0].pipeline.name
     excluded, included = ([*map(schema_id_from, ids or ())] for ids in (dead_letter_schema, no_dead_letter_schema))
     changed = _change_excluded(settings, lake, tables, excluded, included)
-    ended = resume_table(lake, spec)
+    resumed = operation("resume", by=by or getpass.getuser(), at=datetime.now(UTC), why=why)
+    ended = resume_table(lake, spec, resumed=resumed)
     if ended is None and changed:
         if no_dead_letter_schema:
             _check_next_run(settings, lake, tables, said="")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,6 +43,9 @@ To = Annotated[
 ]
 
 
+Why = Annotated[str, typer.Option("--why", help="The reason, kept in the table.")]
+
+
 def register(app: typer.Typer) -> None:
     examples = ("frazil rebuild stock_trades", "frazil rebuild stock_trades --max-rate 50000")
     app.command("rebuild", epilog=example(*examples))(rebuild)
@@ -57,6 +61,7 @@ def rebuild(
     max_rate: MaxRate = None,
     drop_foreign_changes: DropForeign = False,
     discard: Discard = False,
+    why: Why = "",
     spark_master: SparkMaster = None,
     spark_environment: SparkEnvironment = None,
     config: Config = DEFAULT_CONFIG,
@@ -70,7 +75,10 @@ def rebuild(
     changed. Nothing is replaced if Kafka has lost records that the table has.
     """
     found = _opened(table, config, spark_master, spark_environment, max_rate, drop_foreign_changes)
-    _drop(found) if discard else _perform(found)
+    if discard:
+        _drop(found)
+        return
+    _perform(found, "rebuild", why)
 
 
 def rewind(
@@ -78,6 +86,7 @@ def rewind(
     to: To,
     max_rate: MaxRate = None,
     drop_foreign_changes: DropForeign = False,
+    why: Why = "",
     spark_master: SparkMaster = None,
     spark_environment: SparkEnvironment = None,
     config: Config = DEFAULT_CONFIG,
@@ -91,7 +100,7 @@ def rewind(
     """
     found = _opened(table, config, spark_master, spark_environment, max_rate, drop_foreign_changes)
     found.target = _target(to)
-    _perform(found)
+    _perform(found, "rewind", f"to {to}{f': {why}' if why else ''}")
 
 
 def _target(text: str) -> Target:
@@ -123,12 +132,16 @@ def _drop(found: Rebuild) -> None:
     print(f"{found.spec.identifier}: {gone}", file=sys.stderr)
 
 
-def _perform(found: Rebuild) -> None:
+def _perform(found: Rebuild, what: str, why: str) -> None:
+    """Carry out the rebuild. The table keeps who did it, when and why."""
     from frazil.cli.progress import own_stderr  # noqa: PLC0415
+    from frazil.materialize.pause.history import note, operation  # noqa: PLC0415
 
     with own_stderr():
         try:
             receipts = found.perform()
+            done = operation(what, by=getpass.getuser(), at=datetime.now(UTC), why=why)
+            note(found.clients.lake, found.spec, done)
         finally:
             found.clients.runner.stop()
     print_lines(rebuilt_lines(receipts), sys.stdout)

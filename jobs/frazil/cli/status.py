@@ -149,6 +149,8 @@ def _show(found: Sequence[TableStatus], *, partitions_of_each: bool) -> None:
         if each.partitions:
             print(f"\n{each.table}")
             show(_partitions(each))
+        for done in each.operations:
+            print_lines([f"{each.table}: {done}"], sys.stdout)
     for remark in remarks(found):
         print_lines([with_config_name(remark)], sys.stdout)
 

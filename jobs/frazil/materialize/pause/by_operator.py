@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
+from frazil.materialize.pause.history import Operation, ended_pause, with_operations
 from frazil.materialize.pause.pausing import (
     ACCEPTED_PROPERTY,
     PAUSED_PROPERTY,
@@ -28,16 +29,18 @@ def pause(lake: Lake, spec: TableSpec, *, by: str, why: str, at: datetime) -> Pa
     return already
 
 
-def resume(lake: Lake, spec: TableSpec) -> Pause | None:
+def resume(lake: Lake, spec: TableSpec, *, resumed: Operation | None = None) -> Pause | None:
     """Resume the table; return the pause that ended, or None if the table was not paused.
 
-    Bad records that caused the pause are accepted: the same batch then goes through.
+    Bad records that caused the pause are accepted: the same batch then goes through. The table keeps the pause, and the
+    operation that `resumed` it.
     """
     view = loaded(lake, spec)
     ended = pause_of(view.properties)
     if ended is None:
         return None
-    put = {}
+    done = (ended_pause(ended),) if resumed is None else (ended_pause(ended), resumed)
+    put = with_operations(view.properties, *done)
     if ended.accept is not None:
         put[ACCEPTED_PROPERTY] = json.dumps(_furthest(accepted_through(view.properties), ended.accept))
     lake.set_properties(spec.identifier, put=put, remove=(PAUSED_PROPERTY,))

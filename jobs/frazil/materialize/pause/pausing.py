@@ -24,7 +24,10 @@ DEAD_LETTER_SCHEMAS_PROPERTY = "frazil.dead-letter-schemas"
 Earlier releases stored one list, which means both.
 """
 
-_OF_LEDGER = frozenset({PAUSED_PROPERTY, ACCEPTED_PROPERTY, DEAD_LETTER_SCHEMAS_PROPERTY})
+OPERATIONS_PROPERTY = "frazil.operations"
+"""A table property: JSON of what operators did, oldest first (`history.py`). A pause is listed once it has ended."""
+
+_OF_LEDGER = frozenset({PAUSED_PROPERTY, ACCEPTED_PROPERTY, DEAD_LETTER_SCHEMAS_PROPERTY, OPERATIONS_PROPERTY})
 
 BY_FRAZIL = "frazil"
 """The name that `status` shows for a pause by a run. A user may have the same name."""
