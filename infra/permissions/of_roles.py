@@ -47,6 +47,7 @@ class PolicyTarget(Enum):
     EXPORT_TOPICS = "ExportTopics"
     KEY_UNDER_SNS = "KeyUnderSns"
     DEAD_LETTERS = "DeadLetters"
+    ALARMS_TOPIC = "AlarmsTopic"
     LINK_KEY = "LinkKey"
 
 
@@ -333,6 +334,7 @@ EXPORT = frozenset(
             for operation in ("Publish", "ListSubscriptionsByTopic")
         ),
         Call("sqs:SendMessage", PolicyTarget.DEAD_LETTERS, Known.DOCUMENTED),
+        Call("sns:Publish", PolicyTarget.ALARMS_TOPIC, Known.DOCUMENTED),
     }
 )
 """The calls of lambdas/export_csv, except for writing its log. It writes a table's metadata: a tag pins a snapshot."""

@@ -56,6 +56,7 @@ class ExportsStack(Stack):
         self._settings = settings
         self._lake = lake
         self._exports = exports
+        self._alarms_topic_arn = alarms_topic_arn
         self._region = enter_region(self, settings)
         self._topics = {export.name: self._topic(export) for export in exports}
         self._failed = self._queue()
@@ -129,6 +130,11 @@ class ExportsStack(Stack):
             function_name=function.name,
             maximum_retry_attempts=RETRIES,
             maximum_event_age_in_seconds=HOURS_OF_RETRIES * 60 * 60,
+            destination_config=aws.LambdaFunctionEventInvokeConfig_DestinationConfig(
+                on_failure=aws.LambdaFunctionEventInvokeConfig_DestinationConfig_OnFailure(
+                    destination=self._alarms_topic_arn
+                )
+            ),
         )
         return function
 
@@ -150,6 +156,7 @@ class ExportsStack(Stack):
         yield PolicyTarget.EXPORT_TOPICS, Scope(tuple(topic.arn for topic in self._topics.values()))
         yield PolicyTarget.KEY_UNDER_SNS, Scope((lake.key_arn,), self._through("sns"))
         yield PolicyTarget.DEAD_LETTERS, Scope((self._failed.arn,))
+        yield PolicyTarget.ALARMS_TOPIC, Scope((self._alarms_topic_arn,))
         if self._link_key is not None:
             yield PolicyTarget.LINK_KEY, Scope((self._link_key.arn,))
             yield PolicyTarget.KEY_UNDER_SECRETS, Scope((lake.key_arn,), self._through("secretsmanager"))
@@ -234,9 +241,10 @@ class ExportsStack(Stack):
     def _alarms(self) -> Iterator[AlarmSpec]:
         yield AlarmSpec(
             word="export-failed",
-            meaning=f"An export failed three times. Its event is in the queue {self._failed.name}: see why in the log "
-            f"group {self._function.log_group.name}, then invoke the function {self._function.name} with the same "
-            "event, and purge the queue (docs/exports-in-the-cloud.md).",
+            meaning="An export failed three times: a mail of its own has the name of the export (requestPayload) and "
+            f"the error (responsePayload). Its event is also in the queue {self._failed.name}, and the log group is "
+            f"{self._function.log_group.name}. Then invoke the function {self._function.name} with the same event, "
+            "and purge the queue (docs/exports-in-the-cloud.md).",
             metric=Measured("AWS/SQS", "ApproximateNumberOfMessagesVisible", {"QueueName": self._failed.name}),
         )
         yield AlarmSpec(

@@ -8,7 +8,6 @@ import platform
 import re
 import shutil
 import sys
-import urllib.error
 import urllib.request
 import uuid
 import zipfile
@@ -17,11 +16,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
 from cloud import REGION, Cloud
+from mails import opened
 from permission_proof import Account, granted_to, needed_by, refused, unused
 from pyiceberg.catalog import load_catalog
 from waiting import eventually
@@ -50,6 +49,7 @@ HERE = Target("{}.{}".format(*sys.version_info[:2]), platform.machine())
 ACCOUNT = "123456789012"
 DATABASE, TABLE = "lake_of_exports", "orders"
 FUNCTION = "frazil-small-exports"
+TOPICS = f"arn:aws:sns:{REGION}:{ACCOUNT}"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/{FUNCTION}"
 ENVIRONMENT = """
 region: us-east-1
@@ -129,8 +129,7 @@ def synthesized(folder: Path, lake: Lake, function: Artefact) -> None:
     assert isinstance(settings.kafka, ExternalKafka)
     app = App(outdir=str(folder / "cdktf.out"))
     made = LakeStack(app, settings, kafka=external(settings.kafka), links=have_links(exports))
-    alarms = f"arn:aws:sns:{REGION}:{ACCOUNT}:alarms"
-    ExportsStack(app, settings, lake=made, alarms_topic_arn=alarms, exports=exports, packed=function)
+    ExportsStack(app, settings, lake=made, alarms_topic_arn=f"{TOPICS}:alarms", exports=exports, packed=function)
     synthesize(app, production=False)
     asked = (folder / "cdktf.out" / "stacks" / "exports" / "cdk.tf.json").read_text()
     names = re.findall(r"cross-stack-reference-input-lake\.outputs\.([\w-]+)", asked)
@@ -164,11 +163,12 @@ class Inbox:
         return [json.loads(each["Body"]) for each in found]
 
 
-def subscribed(cloud: Cloud) -> Inbox:
-    topic = f"arn:aws:sns:{REGION}:{ACCOUNT}:frazil-small-export-weekly"
+def subscribed(cloud: Cloud, topic: str) -> Inbox:
     sqs, name = cloud.client("sqs"), f"mails-{uuid.uuid4().hex[:8]}"
     queue = sqs.create_queue(QueueName=name)["QueueUrl"]
-    cloud.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")
+    cloud.client("sns").subscribe(
+        TopicArn=f"{TOPICS}:{topic}", Protocol="sqs", Endpoint=f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"
+    )
     return Inbox(sqs, queue)
 
 
@@ -177,17 +177,6 @@ def fire(cloud: Cloud) -> None:
     path = "_double/schedules/frazil-small-exports/frazil-small-export-weekly/fire"
     with urllib.request.urlopen(f"{cloud.endpoint_url}/{path}", data=b"", timeout=120) as answer:
         assert answer.status == 200
-
-
-def opened(cloud: Cloud, link: str) -> tuple[int, bytes]:
-    """Open a link where the double answers for its host."""
-    split = urlsplit(link)
-    request = urllib.request.Request(f"{cloud.endpoint_url}{split.path}?{split.query}", headers={"Host": split.netloc})
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return answer.status, answer.read()
-    except urllib.error.HTTPError as refusal:
-        return refusal.code, refusal.read()
 
 
 def log(cloud: Cloud) -> list[dict[str, Any]]:
@@ -204,7 +193,10 @@ def test_the_schedule_exports_the_last_week_and_its_mail_has_links_that_open_the
     synthesized(tmp_path, lake, function)
     stack = terraform(cloud, tmp_path, aws_provider)
     stack.apply()
-    inbox = subscribed(cloud)
+    assert not stack.plan(), "another `create` would change what the double forgot"
+    inbox = subscribed(cloud, "frazil-small-export-weekly")
+    cloud.client("sns").create_topic(Name="alarms")
+    alarms = subscribed(cloud, "alarms")
 
     fire(cloud)
     fire(cloud)
@@ -212,10 +204,10 @@ def test_the_schedule_exports_the_last_week_and_its_mail_has_links_that_open_the
     (mail,) = eventually(inbox.take, bool, most_seconds=60, explain=lambda: str(log(cloud)))
     assert re.fullmatch(r"weekly \d{4}-W\d\d: 2 rows", mail["Subject"])
     rows, manifest = (line for line in mail["Message"].splitlines() if line.startswith("https://"))
-    assert opened(cloud, rows) == (200, ROWS)
-    assert json.loads(opened(cloud, manifest)[1])["rows"] == 2
-    assert opened(cloud, rows.replace("_part_1", "_part_2"))[0] == 403
-    assert opened(cloud, rows.partition("?")[0]) == (403, b"MissingKey")
+    assert opened(cloud.endpoint_url, rows) == (200, ROWS)
+    assert json.loads(opened(cloud.endpoint_url, manifest)[1])["rows"] == 2
+    assert opened(cloud.endpoint_url, rows.replace("_part_1", "_part_2"))[0] == 403
+    assert opened(cloud.endpoint_url, rows.partition("?")[0]) == (403, b"MissingKey")
     first, second = log(cloud)
     assert (first["rows"], first["announced"], first["recipients"], first["unconfirmed"]) == (2, 1, 2, 0)
     assert (second["rows"], second["announced"]) == (0, 0)
@@ -228,6 +220,10 @@ def test_the_schedule_exports_the_last_week_and_its_mail_has_links_that_open_the
     failed = Inbox(cloud.client("sqs"), stack.outputs()["failed_exports_queue"])
     assert failed.take() == [{"export": "weekli"}]
     assert [each["why"].splitlines()[-1] for each in log(cloud)[2:]] == ["hint: did you mean weekly?"] * 3
+    (told,) = alarms.take()
+    record = json.loads(told["Message"])
+    assert record["requestPayload"] == {"export": "weekli"}
+    assert "the environment has no export weekli" in record["responsePayload"]["errorMessage"]
 
     listed = cloud.client("secretsmanager").list_secrets(MaxResults=100)["SecretList"]
     account = Account(ACCOUNT, REGION, lake.key, {each["Name"]: each["ARN"] for each in listed})

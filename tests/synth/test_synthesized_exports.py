@@ -86,7 +86,9 @@ def test_the_function_is_taken_from_the_bucket_and_tries_three_times(tmp_path: P
     assert function["s3_key"] == f"artefacts/{'ab' * 32}/export_csv.zip"
     assert function["source_code_hash"] == "q6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6s="
     assert function["dead_letter_config"] == {"target_arn": "{failed.arn}"}
-    assert stack.one("aws_lambda_function_event_invoke_config")["maximum_retry_attempts"] == 2
+    retries = stack.one("aws_lambda_function_event_invoke_config")
+    assert retries["maximum_retry_attempts"] == 2
+    assert retries["destination_config"] == {"on_failure": {"destination": ALARMS}}
     failed = stack.of("aws_cloudwatch_metric_alarm")["export-failed"]
     assert failed["metric_query"]["metric"]["dimensions"] == {"QueueName": "{failed.name}"}
     assert failed["alarm_actions"] == [ALARMS]

@@ -65,6 +65,7 @@ def test_an_export_reads_tables_tags_them_and_writes_only_exports() -> None:
         "Bucket": ["s3:ListBucket"],
         "Catalog": ["glue:GetDatabase", *in_glue],
         "Database": ["glue:GetDatabase", *in_glue],
+        "AlarmsTopic": ["sns:Publish"],
         "DeadLetters": ["sqs:SendMessage"],
         "ExportFiles": ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
         "ExportSettings": ["s3:GetObject"],
@@ -158,7 +159,7 @@ def test_no_action_is_a_wildcard_and_none_is_somebody_elses() -> None:
 def test_what_aws_does_by_itself_in_a_roles_name_is_known_from_its_documentation_alone() -> None:
     services = {call.api.partition(":")[0] for call in EVERY_CALL if call.known is Known.DOCUMENTED}
 
-    assert services == {"logs", "kafka-cluster", "sqs"}
+    assert services == {"logs", "kafka-cluster", "sqs", "sns"}
 
 
 def test_a_call_that_nobody_reviewed_has_no_image() -> None:

@@ -1,6 +1,8 @@
 """CloudFront: serve the objects of a distribution to those who have a signed URL, and delete key groups.
 
-moto stores distributions and serves nothing. It cannot delete a key group, so `terraform destroy` would fail.
+moto stores distributions and serves nothing. It cannot delete a key group, so `terraform destroy` would fail. It also
+forgets parts of what it was given, so each `terraform plan` would show a difference: a key group's comment, an origin's
+access control, and that a distribution has a cache policy in the place of values to forward.
 
 The double answers for the host of each distribution, which no name server knows on this machine:
 
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, quote
@@ -24,7 +26,13 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA1
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
-from moto.cloudfront.models import cloudfront_backends
+from moto.cloudfront.models import (
+    DefaultCacheBehaviour,
+    KeyGroup,
+    Origin,
+    ViewerCertificate,
+    cloudfront_backends,
+)
 from moto.cloudfront.responses import CloudFrontResponse
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.core.responses import EmptyResult
@@ -65,8 +73,52 @@ def _delete_key_group(response: CloudFrontResponse) -> EmptyResult:
     return EmptyResult()
 
 
+def _create_key_group(create: Callable[..., Any]) -> Callable[..., Any]:
+    def create_key_group(response: CloudFrontResponse) -> Any:
+        answer = create(response)
+        answer.result["KeyGroup"].comment = response._get_param("KeyGroupConfig.Comment")
+        return answer
+
+    return create_key_group
+
+
+def _key_group_config(group: KeyGroup) -> dict[str, Any]:
+    return {"Items": group.items, "Name": group.name, "Comment": group.comment}
+
+
+def _remembering(kind: type, *, changes: Callable[[Any, Mapping[str, Any]], None]) -> None:
+    """Let objects of moto's keep what they were given. `changes` is called with one and with that."""
+    begin: Callable[[Any, dict[str, Any]], None] = kind.__init__  # type: ignore[misc]
+
+    def __init__(made: Any, given: dict[str, Any]) -> None:  # noqa: N807
+        before = dict(given)
+        begin(made, given)
+        changes(made, before)
+
+    kind.__init__ = __init__  # type: ignore[misc]
+
+
+def _keep_access(origin: Any, given: Mapping[str, Any]) -> None:
+    origin.origin_access_control_id = given.get("OriginAccessControlId") or ""
+
+
+def _keep_cache_policy(behaviour: Any, given: Mapping[str, Any]) -> None:
+    if given.get("CachePolicyId"):
+        behaviour.forwarded_values = None
+
+
+def _keep_own_certificate(certificate: Any, given: Mapping[str, Any]) -> None:
+    if str(given.get("CloudFrontDefaultCertificate")).lower() == "true":
+        certificate.ssl_support_method = None
+
+
 def teach() -> None:
     CloudFrontResponse.delete_key_group = _delete_key_group
+    CloudFrontResponse.create_key_group = _create_key_group(CloudFrontResponse.create_key_group)
+    KeyGroup.key_group_config = property(_key_group_config)
+    _remembering(Origin, changes=_keep_access)
+    _remembering(DefaultCacheBehaviour, changes=_keep_cache_policy)
+    _remembering(ViewerCertificate, changes=_keep_own_certificate)
 
 
 def _refused(url: str, given: Mapping[str, str], keys: Mapping[str, Any]) -> str:

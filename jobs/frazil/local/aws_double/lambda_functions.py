@@ -169,7 +169,9 @@ def _failed(kind: str, message: str, request_id: str, printed: str = "") -> Answ
 
 
 def invoke_later(place: DoubleFolder, function: Any, event: object) -> None:
-    """Run the function until it succeeds, and send the event to its dead-letter queue if it never does.
+    """Run the function until it succeeds, and report the event if it never does.
+
+    The report goes to the topic that is its destination for failures, and to its dead-letter queue.
 
     Lambda waits a minute or two before it tries again; the double does not, and answers only then.
     """
@@ -179,9 +181,9 @@ def invoke_later(place: DoubleFolder, function: Any, event: object) -> None:
         result, errored, _ = invoke(place, function, event)
         if not errored:
             return
+    session = assume(function.role, service=SERVICE, session_name=function.function_name)
     queue = (_remembered(function).get("DeadLetterConfig") or {}).get("TargetArn")
     if queue:
-        session = assume(function.role, service=SERVICE, session_name=function.function_name)
         sqs = clients.client(place, "sqs", session=session, region=function.region)
         why = {"StringValue": json.loads(result)["errorMessage"][:1024] or "none", "DataType": "String"}
         account, name = queue.split(":")[-2:]
@@ -190,6 +192,16 @@ def invoke_later(place: DoubleFolder, function: Any, event: object) -> None:
             MessageBody=json.dumps(event),
             MessageAttributes={"ErrorMessage": why},
         )
+    settings = config[0].response() if config else {}
+    topic = settings.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")
+    if topic:
+        record = {
+            "requestContext": {"condition": "RetriesExhausted", "approximateInvokeCount": retries + 1},
+            "requestPayload": event,
+            "responsePayload": json.loads(result),
+        }
+        sns = clients.client(place, "sns", session=session, region=function.region)
+        sns.publish(TopicArn=topic, Message=json.dumps(record))
 
 
 def _as_lambda_does(place: DoubleFolder, invoke_function: Callable[..., str | bytes]) -> Callable[..., str | bytes]:
