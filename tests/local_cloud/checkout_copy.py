@@ -11,6 +11,7 @@ from deployed import COLD, Deployed
 
 CHECKOUT = Path(__file__).parents[2]
 ARTEFACTS = ".frazil/artefacts"
+PACKED = ("environment.tar.gz", "rotate_keys.zip", "export_csv.zip")
 EVERY_SECONDS = "every: 5s"
 """Looks for records cost CPU all the while; each wait of a test for rows takes half as long as this."""
 COLD_SPEC = f"""
@@ -21,6 +22,21 @@ write: append
 readers: [athena, duckdb]
 formats: [iceberg, delta]
 """
+SIDES = "cold_sides"
+SIDES_SPEC = f"from: {COLD}\npython: transforms.sides:of_trades\n"
+SIDES_MODULE = """
+from pyspark.sql import functions as F
+
+
+def lowered(side):
+    return side.lower()
+
+
+def of_trades(trades):
+    return trades.select("userid", F.udf(lowered, "string")("side").alias("side"))
+"""
+"""A function that workers call: they must get its code, because they have no such module."""
+
 COLD_SCHEDULE = f"  tables: {{{COLD}: rate(1 hour)}}\n"
 
 
@@ -28,7 +44,8 @@ def copy_of_checkout(folder: Path) -> Deployed:
     """What git would clone, as it is now, with what `make setup` made beside it and nothing else.
 
     The job looks for records every few seconds rather than every minute, and there is a second table, which has job
-    runs of its own by a schedule. `make` does nothing: what it would install is there.
+    runs of its own by a schedule. Each table has a transformation, one of them in Python. `make` does nothing: what it
+    would install is there.
     """
     deployed = Deployed(folder)
     for name in _files():
@@ -36,7 +53,7 @@ def copy_of_checkout(folder: Path) -> Deployed:
         shutil.copy2(CHECKOUT / name, deployed.checkout / name)
     (deployed.checkout / ".venv").symlink_to(sys.prefix)
     _share(CHECKOUT / "native/target/install", deployed.checkout / "native/target/install")
-    for name in ("environment.tar.gz", "rotate_keys.zip"):
+    for name in PACKED:
         for packed in (CHECKOUT / ARTEFACTS).glob(f"*/{name}"):
             _share(packed, deployed.checkout / ARTEFACTS / packed.parent.name / name)
     _script(folder / "bin" / "make", "#!/bin/sh\n")
@@ -50,9 +67,9 @@ def _files() -> list[str]:
     return [name for name in names if name and (CHECKOUT / name).is_file()]
 
 
-def keep_environment(checkout: Path) -> None:
-    """Keep the packed environment, named by the hash of what it has, for the next run: it costs 35 CPU seconds."""
-    for packed in (checkout / ARTEFACTS).glob("*/environment.tar.gz"):
+def keep_artefacts(checkout: Path) -> None:
+    """Keep what was packed, named by the hash of what it has, for the next run: it costs 60 CPU seconds."""
+    for packed in (file for name in PACKED for file in (checkout / ARTEFACTS).glob(f"*/{name}")):
         kept = CHECKOUT / ARTEFACTS / packed.parent.name / packed.name
         if not kept.exists():
             kept.parent.mkdir(parents=True, exist_ok=True)
@@ -76,6 +93,9 @@ def _hasten(checkout: Path) -> None:
     assert "every: 60s" in spec.read_text()
     spec.write_text(spec.read_text().replace("every: 60s", EVERY_SECONDS))
     (checkout / "tables" / f"{COLD}.yaml").write_text(COLD_SPEC)
+    (checkout / "transforms" / "stock_trades_with_totals.yaml").unlink()
+    (checkout / "transforms" / f"{SIDES}.yaml").write_text(SIDES_SPEC)
+    (checkout / "transforms" / "sides.py").write_text(SIDES_MODULE)
     environment = checkout / "infra/environments/local.yaml"
     settings, section, _ = environment.read_text().partition("\nsnowflake:")
     assert section, "the account is to come from the command line"

@@ -290,9 +290,9 @@ class Deployed:
         """Every call of AWS that was recorded."""
         return [json.loads(line) for line in (self.double / "calls.jsonl").read_text(encoding="utf-8").splitlines()]
 
-    def fire(self, schedule: str) -> dict[str, Any]:
-        """What the target of a schedule answered, as if its time had come."""
-        path = f"_double/schedules/frazil-local-jobs/{schedule}/fire"
+    def fire(self, schedule: str, *, group: str = "frazil-local-jobs", at: str = "") -> dict[str, Any]:
+        """What the target of a schedule answered, as if its time had come, or the time `at`."""
+        path = f"_double/schedules/{group}/{schedule}/fire?at={at}"
         request = urllib.request.Request(f"{self.services.aws_endpoint_url}/{path}", method="POST")
         with urllib.request.urlopen(request, timeout=120) as answer:
             told: dict[str, Any] = json.load(answer)

@@ -17,11 +17,18 @@ from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.model.settings import Settings
+from frazil.query import ask
 from frazil.specs.select import select_tables
 from frazil.status import TableStatus, table_statuses
+from frazil.transforms.unread import owned_by, unread
 
 LOOK_ANYWAY_SECONDS = 10
-ROLES = ("frazil-local-job", "frazil-local-streaming-job", "frazil-local-schedules", "frazil-local-rotate-keys")
+ROLES = (
+    "frazil-local-job",
+    "frazil-local-streaming-job",
+    "frazil-local-schedules",
+    "frazil-local-rotate-keys",
+)
 
 
 @dataclass
@@ -79,6 +86,9 @@ class Life:
         versions = vault.list_secret_version_ids(SecretId=secret, IncludeDeprecated=True)["Versions"]
         for version in versions:
             value = vault.get_secret_value(SecretId=secret, VersionId=version["VersionId"])["SecretString"]
+            if value.startswith("-----BEGIN"):  # the key that signs links
+                yield value.splitlines()[5]
+                continue
             for field_name, text in json.loads(value).items():
                 if field_name.endswith("_secret"):
                     yield text
@@ -130,6 +140,22 @@ class Tables:
         except glue.exceptions.EntityNotFoundException:
             return None
         return str(listed["Parameters"]["metadata_location"])
+
+    def until_transformed(self, name: str) -> None:
+        """Wait until a transformation has read all that its table has."""
+        spec = next(each for each in self.settings.transforms if each.name == name)
+        lake = IcebergLake(self.settings.catalog)
+
+        def is_up_to_date() -> bool:
+            source, target = lake.load(spec.source), lake.load(spec.identifier)
+            state = None if target is None else owned_by(target, spec)
+            return source is not None and state is not None and unread(source, spec, state.position).is_empty
+
+        eventually(is_up_to_date, bool, explain=self.deployed.last_words)
+
+    def rows(self, sql: str) -> list[tuple[object, ...]]:
+        with ask(self.settings, sql) as found:
+            return list(found.rows())
 
     def until_all_of_it(self, table: str, *, rows: int, dead_letters: int = 0) -> None:
         self.until(table, lambda at: (at.lag, at.rows, at.counts.dead_letters) == (0, rows, dead_letters))

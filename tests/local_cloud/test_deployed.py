@@ -9,17 +9,21 @@ import json
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import boto3
 import pytest
-from checkout_copy import copy_of_checkout, keep_environment
+from checkout_copy import SIDES, copy_of_checkout, keep_artefacts
 from deployed import COLD, HOT, KICKSTARTERS, OF_THE_USER, REGION, Deployed, Running
 from deployer_calls import not_allowed
 from keys import Keys, User, ages_told, rotated_secrets
 from life import ROLES, Life, Tables, proven
+from mails import mails, opened, rows_in
 from permission_proof import Granted, refused, unused
 from search import files_with, written_files
 from trades import produce_all_the_time, send_bad_records, send_with_a_new_field
@@ -43,6 +47,11 @@ KEEPS_STREAMING = "frazil-local-keep-streaming"
 LEASH_SECONDS = 5 * END_SECONDS
 """A command of the double may outlive it by as long as its leash gives it to end."""
 TELLS_AGES = "frazil-local-tell-key-ages"
+EXPORTS = "frazil-local-exports"
+"""The function, and the group of its schedules."""
+
+EXPORTS_WEEKLY = "frazil-local-export-stock_trades_weekly"
+EXPORTED = ("userid", "side", "symbol", "quantity", "price", "account")
 READER, LOADER = "frazil/local/snowflake/reader", "frazil/local/snowflake/loader"
 NAMES = Names(
     prefix="frazil-local",
@@ -52,6 +61,15 @@ NAMES = Names(
     log_groups=("/frazil/local/", "/aws/lambda/frazil-local-"),
 )
 """By which everything of the environment is found, whatever Terraform says."""
+
+TOTALS = "stock_total_trades"
+DIFFERENCES = f"""
+    WITH expected AS (SELECT kafka_timestamp, userid, side, symbol, count(*) FROM {HOT} GROUP BY ALL),
+        found AS (SELECT traded_at, userid, side, symbol, trades FROM {TOTALS})
+    SELECT count(*) FROM (FROM expected EXCEPT ALL FROM found)
+    UNION ALL SELECT count(*) FROM (FROM found EXCEPT ALL FROM expected)
+"""
+"""How many totals are missing, and how many are there that should not be."""
 
 KNOWN_DRIFTS: dict[str, str] = {}
 """Resources that Terraform would change although nothing did, by address, and what the double lacks."""
@@ -73,7 +91,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
     try:
         yield Life(deployed)
     finally:
-        keep_environment(deployed.checkout)
+        keep_artefacts(deployed.checkout)
         deployed.stop()
 
 
@@ -187,7 +205,9 @@ def test_the_streaming_job_writes_what_is_produced_by_itself(deployed: Deployed,
 
     (status,) = json.loads(deployed.frazil("status", HOT, "--json"))
     assert (status["state"], status["rows"], status["lag"]) == ("caught up", 2000, 0)
-    assert "2000" in deployed.frazil("query", f"SELECT count(*) FROM {HOT}")
+    tables.until_transformed(TOTALS)
+    assert "2000" in deployed.frazil("query", f"SELECT sum(trades) FROM {TOTALS}")
+    assert tables.rows(DIFFERENCES) == [(0,), (0,)]
 
 
 def test_keys_rotate_now_and_a_client_with_the_old_key_goes_on(life: Life, rotating: Rotating) -> None:
@@ -234,7 +254,7 @@ def test_a_table_with_a_schedule_is_written_by_a_batch_run_when_its_time_comes(
     deployed: Deployed, tables: Tables
 ) -> None:
     produce(HOT, 300, services=deployed.services, topic=COLD)
-    (schedule,) = deployed.schedules() - {KEEPS_STREAMING, TELLS_AGES}
+    (schedule,) = deployed.schedules() - {KEEPS_STREAMING, TELLS_AGES, EXPORTS_WEEKLY}
 
     run = deployed.until_ended(deployed.fire(schedule)["jobRunId"])
 
@@ -245,6 +265,8 @@ def test_a_table_with_a_schedule_is_written_by_a_batch_run_when_its_time_comes(
     delta = tables.status(COLD).delta
     assert delta is not None
     assert delta.state == "current", "the job's role may write the Delta log"
+    sides = tables.rows(f"SELECT side, count(*) FROM {SIDES} GROUP BY side ORDER BY side")
+    assert sides == tables.rows(f"SELECT lower(side), count(*) FROM {COLD} GROUP BY side ORDER BY side")
 
 
 def test_bad_records_and_a_new_field_take_the_same_way_as_anywhere(deployed: Deployed, tables: Tables) -> None:
@@ -254,6 +276,38 @@ def test_bad_records_and_a_new_field_take_the_same_way_as_anywhere(deployed: Dep
     tables.until_all_of_it(HOT, rows=2100, dead_letters=3)
 
     assert "100" in deployed.frazil("query", f"SELECT count(venue) FROM {HOT}")
+
+
+def test_the_weekly_export_runs_by_its_schedule_and_the_links_in_its_mail_open_the_rows(
+    deployed: Deployed, tables: Tables
+) -> None:
+    """Next Monday comes early: its last whole week is the present one, in which the records were produced."""
+    now = datetime.now(UTC)
+    monday = (now + timedelta(days=7 - now.weekday())).replace(hour=0, minute=0, second=0, microsecond=0)
+    at, first = f"{monday:%Y-%m-%dT07:00:00Z}", monday - timedelta(days=7)
+
+    deployed.fire(EXPORTS_WEEKLY, group=EXPORTS, at=at)
+    deployed.fire(EXPORTS_WEEKLY, group=EXPORTS, at=at)
+
+    runs = eventually(lambda: printed(deployed), lambda seen: len(seen) >= 2, explain=deployed.last_words)
+    assert [(run["rows"], run["announced"]) for run in runs] == [(2100, 1), (0, 0)], runs
+    (mail,) = mails(deployed)
+    assert (mail.to, mail.subject) == ("you@example.com", f"stock_trades_weekly {first:%G-W%V}: 2,100 rows")
+    rows, manifest = mail.links
+    place = deployed.services.aws_endpoint_url
+    status, content = opened(place, rows)
+    columns = ", ".join(f"CAST({name} AS varchar)" for name in EXPORTED)
+    expected = tables.rows(f"SELECT {columns} FROM {HOT} WHERE kafka_timestamp >= '{first}'")
+    assert (status, rows_in(content, EXPORTED)) == (200, Counter(expected))
+    assert json.loads(opened(place, manifest)[1])["rows"] == 2100
+    assert opened(place, rows.replace("_part_1", "_part_2"))[0] == 403
+    assert opened(place, rows.partition("?")[0]) == (403, b"MissingKey")
+
+
+def printed(deployed: Deployed) -> list[dict[str, Any]]:
+    """Return what the function that exports printed: one line for each run."""
+    events = deployed.client("logs").filter_log_events(logGroupName=f"/aws/lambda/{EXPORTS}")["events"]
+    return [json.loads(each["message"]) for each in events if each["message"].startswith("{")]
 
 
 def test_the_doctor_finds_everything_permitted_from_inside_the_application(deployed: Deployed) -> None:
@@ -288,7 +342,7 @@ def test_a_create_with_nothing_changed_changes_nothing(life: Life, unchanged: Un
     drifts = re.findall(r"^  # (\S+) (?:will|must) be ", said, re.MULTILINE)
     attached = {f"snowflake_iceberg_table_from_aws_glue.iceberg-{HOT}"}
     assert set(drifts) - attached == set(KNOWN_DRIFTS), said
-    assert len(applied) == 7
+    assert len(applied) == 8
     assert {*applied[:-1]} == {"0 added, 0 changed, 0 destroyed"}
     assert applied[-1].endswith("added, 0 changed, 0 destroyed"), "Snowflake attaches tables that are new in Glue"
     assert life.deployed.active_runs() == unchanged.runs_before
@@ -332,6 +386,8 @@ def test_an_upgrade_while_records_come_in_loses_none_and_doubles_none(life: Life
     assert deployed.archives_of(new) != deployed.archives_of(old)
     tables.until(HOT, lambda at: at.lag == 0 and (at.rows or 0) > 2700)
     proven(deployed, HOT)
+    tables.until_transformed(TOTALS)
+    assert tables.rows(DIFFERENCES) == [(0,), (0,)]
 
 
 def test_a_user_or_a_secret_that_was_made_again_works_and_rotates_on(life: Life) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class DoubleFolder:
-    """The double's folder: the call record, and the logs and work directories of job runs and Lambda functions."""
+    """The double's folder: the call record, mails, and the logs and work folders of job runs and Lambda functions."""
 
     endpoint_url: str
     folder: Path
@@ -33,8 +33,13 @@ class DoubleFolder:
         """A cache of unpacked job archives, by content."""
         return self.folder / "unpacked"
 
+    @property
+    def mail(self) -> Path:
+        """The messages that were sent to e-mail addresses."""
+        return self.folder / "mail"
+
     def begin_anew(self) -> None:
         """Remove the files of the previous process, whose in-memory state is lost."""
-        for folder in (self.job_runs, self.functions):
+        for folder in (self.job_runs, self.functions, self.mail):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)

@@ -1,10 +1,11 @@
 """EventBridge Scheduler: fire a schedule on request. moto stores schedules but never fires them.
 
-    POST /_double/schedules/GROUP/NAME/fire
+    POST /_double/schedules/GROUP/NAME/fire?at=2026-12-07T07:00:00Z
 
-calls the target as the scheduler would: with the credentials of its role, and with the context attributes in its input
-filled in. The target may be the universal target (`arn:aws:scheduler:::aws-sdk:emrserverless:startJobRun`) or a Lambda
-function. Schedules never fire at their times: on a laptop, nothing should run that the user did not request.
+calls the target as the scheduler would at that time, which is now by default: with the credentials of its role, and
+with the context attributes in its input filled in. The target may be the universal target
+(`arn:aws:scheduler:::aws-sdk:emrserverless:startJobRun`) or a Lambda function. Schedules never fire at their times: on
+a laptop, nothing should run that the user did not request.
 """
 
 from __future__ import annotations
@@ -29,23 +30,28 @@ SERVICE = "scheduler.amazonaws.com"
 UNIVERSAL = ":aws-sdk:"
 
 
-def fire(place: DoubleFolder, *, region: str, group: str, name: str) -> dict[str, object]:
-    """Call the target of a schedule and return its response."""
+def fire(place: DoubleFolder, *, region: str, group: str, name: str, at: str | None = None) -> dict[str, object]:
+    """Call the target of a schedule as at the time `at`, and return its response."""
     schedule = scheduler_backends[DEFAULT_ACCOUNT_ID][region].get_schedule(group, name)
     target = schedule.target
     session = assume(target["RoleArn"], service=SERVICE, session_name=name)
-    given = json.loads(_filled(target.get("Input") or "{}", schedule.arn))
+    given = json.loads(_filled(target.get("Input") or "{}", schedule.arn, at or _now()))
     service, operation, parameters = _call(target["Arn"], given)
     client = clients.client(place, service, session=session, region=region)
     answer: dict[str, object] = getattr(client, xform_name(operation))(**_spelled(client, operation, parameters))
-    answer.pop("ResponseMetadata")
+    for part in ("ResponseMetadata", "Payload"):  # an event that a function takes has no answer yet
+        answer.pop(part, None)
     return answer
 
 
-def _filled(text: str, schedule: str) -> str:
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _filled(text: str, schedule: str, at: str) -> str:
     words = {
         "schedule-arn": schedule,
-        "scheduled-time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "scheduled-time": at,
         "execution-id": uuid.uuid4().hex,
         "attempt-number": "1",
     }

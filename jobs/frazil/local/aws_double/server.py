@@ -6,9 +6,10 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from types import FrameType
+from urllib.parse import parse_qsl
 
 from moto import backends
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
@@ -24,6 +25,7 @@ from frazil.local.aws_double import (
     s3,
     scheduler,
     secrets_manager,
+    sns,
     step_functions,
 )
 from frazil.local.aws_double.call_record import Application, CallRecord, Environ, StartResponse, recorded
@@ -54,8 +56,8 @@ def serve(place: DoubleFolder, port: int) -> None:
 def teach(place: DoubleFolder) -> None:
     for service in (athena, cloudfront, cloudwatch, ec2, glue, s3, secrets_manager, step_functions):
         service.teach()
-    for running in (emr_serverless, lambda_functions):
-        running.teach(place)
+    for working in (emr_serverless, lambda_functions, sns):
+        working.teach(place)
 
 
 def _list_modules_once() -> None:
@@ -69,7 +71,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def _with_own_path(application: Application, place: DoubleFolder) -> Application:
-    """Add the path that AWS does not have: `POST /_double/schedules/GROUP/NAME/fire?region=us-east-1`.
+    """Add the path that AWS does not have: `POST /_double/schedules/GROUP/NAME/fire?region=us-east-1&at=TIME`.
 
     Requests to a host of CloudFront are answered by its distribution.
     """
@@ -83,19 +85,22 @@ def _with_own_path(application: Application, place: DoubleFolder) -> Application
             return [content]
         if not path.startswith(OWN_PATH):
             return application(environ, start_response)
-        status, answer = _own_answer(place, path.removeprefix(OWN_PATH).split("/"), environ.get("QUERY_STRING", ""))
+        given = dict(parse_qsl(str(environ.get("QUERY_STRING", ""))))
+        status, answer = _own_answer(place, path.removeprefix(OWN_PATH).split("/"), given)
         start_response(f"{status.value} {status.phrase}", [("Content-Type", "application/json")])
         return [json.dumps(answer, default=str).encode()]
 
     return answer
 
 
-def _own_answer(place: DoubleFolder, words: list[str], query: str) -> tuple[HTTPStatus, dict[str, object]]:
-    region = query.removeprefix("region=") or DEFAULT_REGION
+def _own_answer(
+    place: DoubleFolder, words: list[str], given: Mapping[str, str]
+) -> tuple[HTTPStatus, dict[str, object]]:
+    region = given.get("region", DEFAULT_REGION)
     match words:
         case ["schedules", group, name, "fire"]:
             try:
-                return HTTPStatus.OK, scheduler.fire(place, region=region, group=group, name=name)
+                return HTTPStatus.OK, scheduler.fire(place, region=region, group=group, name=name, at=given.get("at"))
             except Exception as exc:  # noqa: BLE001 - the response reports any error of the target
                 return HTTPStatus.BAD_GATEWAY, {"error": type(exc).__name__, "message": str(exc)}
         case _:
