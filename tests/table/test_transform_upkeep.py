@@ -83,3 +83,24 @@ def test_after_a_service_failed_secrets_are_read_again_soon(tmp_path: Path) -> N
         made.batch()
 
     assert source.invalidated == 1
+
+
+def test_a_published_batch_is_done_if_its_upkeep_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    orders = Orders(tmp_path)
+    orders.add(1)
+    spec = spec_of("SELECT * FROM orders")
+    made = orders.transformation(spec)
+    made.upkeep = Upkeep(spec, source_of(orders), "w")
+    batch = made._batch
+
+    def and_then_silence() -> object:
+        done = batch()
+        orders.lake.load = lambda identifier: (_ for _ in ()).throw(CatalogError("silent", hint="wait"))  # type: ignore[method-assign]
+        return done
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(type(made), "_batch", lambda _: and_then_silence())
+        done = made.batch()
+
+    assert done is not None
+    assert "upkeep_failed" in [each.message for each in caplog.records]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from dataclasses import dataclass, field
 
@@ -9,9 +10,12 @@ from frazil.maintain.expiring import Expiring
 from frazil.materialize.clients import Clients, ClientSource
 from frazil.materialize.rewrite_files import Rewriting
 from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.model.errors import FrazilError
 from frazil.model.snapshot import TableView
 from frazil.model.spec import Maintain, WriteMode
 from frazil.model.transforms import TransformSpec
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,12 @@ class Upkeep:
 
     def after_batch(self) -> None:
         """Rewrite files that make scans slow, and expire old snapshots, if it pays. A failure is logged."""
+        try:
+            self._maintain()
+        except FrazilError as failed:
+            LOG.warning("upkeep_failed", extra={"table": self.spec.identifier, "problem": str(failed)})
+
+    def _maintain(self) -> None:
         clients = self.clients
         view = clients.lake.load(self.spec.identifier)
         if view is not None and _has_deleted_rows(view):
