@@ -38,6 +38,11 @@ class SalesExample:
         spec = folder / "tables" / "sales_channel.yaml"
         text = spec.read_text(encoding="utf-8").replace("topic: sales_channel", f"topic: {topic}")
         spec.write_text(f"{text}\ntable: sales_channel\n", encoding="utf-8")
+        config = folder / "frazil.yaml"
+        text = config.read_text(encoding="utf-8")
+        for name, address in asdict(services).items():
+            text = text.replace(f"${{local:{name}}}", str(address))
+        config.write_text(text, encoding="utf-8")
         for name, key in {"hash.key": HASH_KEY, "letters.key": b"l" * 32}.items():
             (folder / name).write_bytes(base64.b64encode(key))
         return cls(folder, services, topic)
@@ -47,8 +52,7 @@ class SalesExample:
         return f"{self.topic}.clean"
 
     def settings(self) -> Settings:
-        addresses = asdict(self.services)
-        return load_settings(self.folder / "frazil.yaml", {}, NoSecrets(), local=addresses.__getitem__)
+        return load_settings(self.folder / "frazil.yaml", {}, NoSecrets())
 
 
 def clean_events(truth: Truth) -> Mapping[str, Row]:
@@ -67,3 +71,23 @@ def _masked(customer: Event) -> Row:
 
 def hashed(number: int) -> str:
     return hmac.new(HASH_KEY, str(number).encode(), hashlib.sha256).hexdigest()[:32]
+
+
+def flat_rows(events: Mapping[str, Row]) -> Mapping[str, Row]:
+    """The rows of the transformation of these events, by their id."""
+    return {key: _flat(event) for key, event in events.items()}
+
+
+def _flat(event: Row) -> Row:
+    product, order, customer = event["product"], event["order"], event["customer"]
+    return {
+        **{name: event[name] for name in ("event_id", "event_time", "channel")},
+        "sku": product["sku"],
+        "product": product["name"],
+        "category": product["category"],
+        "price": product["price"],
+        **order,
+        "total": product["price"] * order["quantity"],
+        "customer": customer["customer_id"],
+        "country": customer["country"],
+    }

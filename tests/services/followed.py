@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from breadth import Place
@@ -20,7 +21,7 @@ from frazil.transforms.in_spark import SparkQueries
 from tests.fakes.in_process import InProcessRunner
 
 SAVED = re.compile(r"Save this as\s+`([^`]+)`")
-SET_UP = ("export", "openssl")
+SET_UP = ("export", "unset", "openssl")
 """Programs that prepare what a test prepares itself."""
 
 
@@ -36,10 +37,12 @@ class Tasks(InProcessRunner):
 class Reader:
     """Follows the fenced texts of a page: files to save, commands, and what these print.
 
-    `topics` are the names that topics have in the test, for those that commands of the page fill.
+    Paths of the page are relative to `root`. `topics` are the names that topics have in the test, for those that
+    commands of the page fill.
     """
 
     place: Place
+    root: Path
     capsys: pytest.CaptureFixture[str]
     topics: Mapping[str, str] = field(default_factory=dict)
     shown: int = 0
@@ -69,7 +72,7 @@ class Reader:
                 return run_script(self._text(script), self.place, *arguments)
             case ["head", count, name]:
                 return "\n".join(self._text(name).splitlines()[: -int(count)])
-            case ["frazil", "local", "up"]:
+            case ["frazil", "local", "up" | "down"]:
                 return ""
             case ["frazil", "local", "produce", name, *options]:
                 return self._produce(name, dict(zip(options[::2], options[1::2], strict=True)))
@@ -80,12 +83,12 @@ class Reader:
         raise AssertionError(f"no reader can run {command}")
 
     def _save(self, name: str, text: str) -> None:
-        path = self.place.folder / name
+        path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
     def _text(self, name: str) -> str:
-        return (self.place.folder / name).read_text(encoding="utf-8-sig")
+        return (self.root / name).read_text(encoding="utf-8-sig")
 
     def _produce(self, name: str, options: Mapping[str, str]) -> str:
         rows, seed = int(options["--rows"]), int(options.get("--seed", "0"))
