@@ -107,11 +107,10 @@ def _draw(run: Run) -> None:
         "data files": _parts([(each.at, float(sum(each.data_files.values()))) for each in run.looks], minutes),
         "delete files": _parts([(each.at, float(sum(each.delete_files.values()))) for each in run.looks], minutes),
     }
+    running = [each for each in run.looks[:-1] if each.ages]  # the last look is after the end
     ages = {
-        "median": _parts(
-            [(each.at, percentile(list(each.ages.values()), 0.5)) for each in run.looks if each.ages], minutes
-        ),
-        "oldest": _parts([(each.at, max(each.ages.values())) for each in run.looks if each.ages], minutes),
+        "median": _parts([(each.at, percentile(list(each.ages.values()), 0.5)) for each in running], minutes),
+        "oldest": _parts([(each.at, max(each.ages.values())) for each in running], minutes),
     }
     panels = [
         _panel("Resident megabytes, the largest of each part", memory, 200),
