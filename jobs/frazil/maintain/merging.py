@@ -1,4 +1,4 @@
-"""Decide which small files of a table with all records are merged: pure functions (docs/decisions/0060).
+"""Decide which small files of a table with all records are merged: pure functions (docs/decisions/0058).
 
 Costs are in rows that a scan could read in the same time, as in `rewriting.py`.
 """

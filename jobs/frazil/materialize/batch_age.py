@@ -1,4 +1,4 @@
-"""A batch that took too long is not published: orphan clean-up may have deleted its files (docs/decisions/0060)."""
+"""A batch that took too long is not published: orphan clean-up may have deleted its files (docs/decisions/0058)."""
 
 from __future__ import annotations
 

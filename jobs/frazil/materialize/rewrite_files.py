@@ -1,4 +1,4 @@
-"""Data files that make scans slow are written again between batches (docs/decisions/0042, docs/decisions/0060)."""
+"""Data files that make scans slow are written again between batches (docs/decisions/0042, docs/decisions/0058)."""
 
 from __future__ import annotations
 
