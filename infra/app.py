@@ -21,6 +21,7 @@ from typing import Literal
 
 from frazil.model.errors import SettingError
 from frazil.model.spec import TableSpec
+from frazil.model.transforms import TransformSpec
 from frazil.specs.load import load_tables
 from frazil.specs.policies import missing_keys
 from frazil.specs.settings_keys import TRANSFORMS_FOLDER
@@ -41,7 +42,7 @@ from infra.stacks.network import NetworkStack
 from infra.stacks.secrets import SecretsStack
 from infra.stacks.snowflake import AbandonedSnowflakeStack, SnowflakeStack
 from infra.wanted.exports import OF_THE_ENVIRONMENT, WantedExport, have_links, wanted_exports
-from infra.wanted.transforms import wanted_transforms
+from infra.wanted.transforms import JobSpecs, wanted_transforms
 
 TABLES = Path(__file__).parents[1] / "tables"
 EXPORTS = Path(__file__).parents[1] / "exports"
@@ -54,6 +55,7 @@ class Wanted:
     """The specs of an environment."""
 
     tables: tuple[TableSpec, ...]
+    transforms: tuple[TransformSpec, ...]
     exports: tuple[WantedExport, ...]
 
 
@@ -79,8 +81,9 @@ def build(
     if purpose == "abandon-snowflake":
         AbandonedSnowflakeStack(app, settings)
     else:
-        wanted = Wanted(read_tables(tables), wanted_exports(settings, exports, os.environ))
-        wanted_transforms(tables.with_name(TRANSFORMS_FOLDER), os.environ, wanted.tables)  # refuses what cannot run
+        specs = read_tables(tables)
+        transforms = wanted_transforms(tables.with_name(TRANSFORMS_FOLDER), os.environ, specs)
+        wanted = Wanted(specs, transforms, wanted_exports(settings, exports, os.environ))
         _all_stacks(app, settings, artefacts, wanted, listed=listed, code=code, purpose=purpose)
     if settings.permissions_boundary is not None:
         _bound_roles(app, settings.permissions_boundary)
@@ -102,7 +105,7 @@ def _all_stacks(
     if purpose == "apply":
         _check_policy_keys(settings, specs)
     network = NetworkStack(app, settings)
-    confluent, kafka = _kafka(app, settings, specs)
+    confluent, kafka = _kafka(app, settings, wanted)
     lake = LakeStack(app, settings, kafka=kafka, links=have_links(wanted.exports))
     secrets = SecretsStack(app, settings, lake=lake, kafka=kafka, code=code)
     if confluent is not None and isinstance(settings.kafka, ConfluentKafka):
@@ -116,7 +119,7 @@ def _all_stacks(
             lake=lake,
             secrets=secrets,
             artefacts=artefacts,
-            tables=specs,
+            specs=JobSpecs(specs, wanted.transforms),
         )
         if wanted.exports:
             ExportsStack(
@@ -160,10 +163,10 @@ def _check_policy_keys(settings: EnvironmentSettings, specs: Sequence[TableSpec]
             raise SettingError(f"{settings.source_file}: policies.{name} is missing: {why}", hint=hint)
 
 
-def _kafka(app: App, settings: EnvironmentSettings, specs: Sequence[TableSpec]) -> tuple[ConfluentStack | None, Kafka]:
+def _kafka(app: App, settings: EnvironmentSettings, wanted: Wanted) -> tuple[ConfluentStack | None, Kafka]:
     """Return the stack that creates the cluster, if any, and the cluster itself, created here or external."""
     if isinstance(settings.kafka, ConfluentKafka):
-        made = ConfluentStack(app, settings, kafka=settings.kafka, tables=specs)
+        made = ConfluentStack(app, settings, kafka=settings.kafka, tables=wanted.tables, transforms=wanted.transforms)
         return made, made.kafka
     return None, external(settings.kafka)
 

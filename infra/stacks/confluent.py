@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frazil.model.spec import TableSpec
+from frazil.model.transforms import TransformSpec
 from infra.cdk import App, Fn, Output, Stack
 from infra.components.backends import keep_state
 from infra.components.kafka import Kafka, KeyHolders
@@ -28,7 +29,13 @@ class ConfluentStack(Stack):
     """The stack of `kafka.confluent`. In production, Terraform deletes neither the environment nor the cluster."""
 
     def __init__(
-        self, app: App, settings: EnvironmentSettings, *, kafka: ConfluentKafka, tables: Sequence[TableSpec]
+        self,
+        app: App,
+        settings: EnvironmentSettings,
+        *,
+        kafka: ConfluentKafka,
+        tables: Sequence[TableSpec],
+        transforms: Sequence[TransformSpec] = (),
     ) -> None:
         super().__init__(app, "confluent")
         keep_state(self, settings)
@@ -41,7 +48,7 @@ class ConfluentStack(Stack):
         self.environment_id = self._environment.id
         self.environment_name = self._environment.resource_name
         self.cluster_id = self._cluster.id
-        self.accounts = self._make_accounts(kafka, tables)
+        self.accounts = self._make_accounts(kafka, tables, transforms)
         self._outputs()
 
     @property
@@ -102,7 +109,7 @@ class ConfluentStack(Stack):
         )
 
     def _make_accounts(
-        self, kafka: ConfluentKafka, tables: Sequence[TableSpec]
+        self, kafka: ConfluentKafka, tables: Sequence[TableSpec], transforms: Sequence[TransformSpec]
     ) -> dict[naming.Account, ServiceAccount]:
         scopes = Scopes(self._cluster.rbac_crn, self._cluster.id, self._registry.resource_name)
         consumer_groups = naming.resource_name(self._settings.environment, "")
@@ -110,7 +117,7 @@ class ConfluentStack(Stack):
             account: ServiceAccount(
                 self, account, environment=self._settings.environment, grants=granted, scopes=scopes
             )
-            for account, granted in grants(kafka, tables, consumer_groups).items()
+            for account, granted in grants(kafka, tables, consumer_groups, transforms).items()
         }
 
     def _outputs(self) -> None:

@@ -32,6 +32,7 @@ from infra.stacks.lake import LakeStack
 from infra.stacks.network import NetworkStack
 from infra.stacks.secrets import SecretsStack
 from infra.wanted.topics import output_topics
+from infra.wanted.transforms import JobSpecs
 from infra.wanted.triggers import triggers_of
 from shared import naming
 
@@ -55,17 +56,17 @@ class JobsStack(Stack):
         lake: LakeStack,
         secrets: SecretsStack,
         artefacts: Artefacts,
-        tables: Sequence[TableSpec],
+        specs: JobSpecs,
     ) -> None:
         super().__init__(app, "jobs")
         keep_state(self, settings)
         self._settings = settings
         self._region = enter_region(self, settings)
-        self._triggers = triggers_of(settings.jobs, tables, source_file=settings.source_file)
+        self._triggers = triggers_of(settings.jobs, specs.tables, source_file=settings.source_file)
         self._config = self._make_config(kafka, lake)
         self._logs = self._make_logs(lake)
         self._application = self._make_application(network)
-        touched = self._touched(kafka, lake, secrets, tables)
+        touched = self._touched(kafka, lake, secrets, specs)
         self._role = job_role(self, settings.environment, touched, self._application.arn)
         lake.grant_tables(self, "job", role_arn=self._role.arn, use="write")
         self._runs = self._describe_runs(lake, artefacts)
@@ -142,18 +143,18 @@ class JobsStack(Stack):
             network_configuration=inside if network.subnet_ids else None,
         )
 
-    def _touched(self, kafka: Kafka, lake: LakeStack, secrets: SecretsStack, tables: Sequence[TableSpec]) -> Touched:
+    def _touched(self, kafka: Kafka, lake: LakeStack, secrets: SecretsStack, specs: JobSpecs) -> Touched:
         of_policies = (key.secret for key in self._settings.policies.values())
-        of_services = (kafka.credentials, kafka.registry_credentials, self._key_of_the_loader(tables))
+        of_services = (kafka.credentials, kafka.registry_credentials, self._key_of_the_loader(specs.tables))
         named = dict.fromkeys((*of_services, *of_policies))
-        topics = sorted({topic for table in tables for topic in table.topics})
+        topics = sorted({topic for table in specs.tables for topic in table.topics})
         return Touched(
             region=self._region,
             lake=lake,
             logs=self._logs,
             secrets=[secrets.named(name) for name in named if name is not None],
             msk_topics=topics if kafka.msk_iam else (),
-            msk_outputs=output_topics(tables) if kafka.msk_iam else (),
+            msk_outputs=output_topics(specs.tables, specs.transforms) if kafka.msk_iam else (),
             schemas=kafka.glue_registry,
         )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from frazil.model.outputs import OUTPUT_GROUP
 from frazil.model.spec import TableSpec
+from frazil.model.transforms import TransformSpec
 from frazil.specs.kafka_keys import READER_GROUP
 from infra.settings.model import ConfluentKafka
 from infra.wanted.topics import TRADES, output_topics, own_subjects, wanted_topics
@@ -34,7 +35,7 @@ class Grant:
 
 
 def grants(
-    kafka: ConfluentKafka, tables: Sequence[TableSpec], consumer_groups: str
+    kafka: ConfluentKafka, tables: Sequence[TableSpec], consumer_groups: str, transforms: Sequence[TransformSpec] = ()
 ) -> Mapping[Account, tuple[Grant, ...]]:
     """Return the grants of each account that the cluster needs. `consumer_groups`: the prefix of consumer groups."""
     topics = wanted_topics(kafka, tables)
@@ -57,7 +58,7 @@ def grants(
             *_on("topic", "DeveloperRead", read),
             Grant("DeveloperRead", "group", READER_GROUP),
             *_on("subject", "DeveloperRead", (*own_subjects(read, tables), *kafka.subjects)),
-            *_outputs(tables),
+            *_outputs(output_topics(tables, transforms)),
         ),
     }
     if kafka.datagen:
@@ -71,9 +72,8 @@ def _on(kind: Literal["topic", "subject"], role: RoleName, names: Iterable[str])
     return (Grant(role, kind, name) for name in dict.fromkeys(names))
 
 
-def _outputs(tables: Sequence[TableSpec]) -> Iterator[Grant]:
+def _outputs(topics: Sequence[str]) -> Iterator[Grant]:
     """Yield what output topics need (docs/outputs.md). Reading is asked for by the offset that is a topic's marker."""
-    topics = output_topics(tables)
     if not topics:
         return
     yield from _on("topic", "DeveloperWrite", topics)

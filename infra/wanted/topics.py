@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from frazil.model.spec import SubjectSettings, TableSpec
+from frazil.model.transforms import TransformSpec
 from frazil.specs.keys import default_of, nowhere
 from infra.settings.keys import PARTITIONS, RETENTION
 from infra.settings.model import ConfluentKafka, ExternalKafka, Topic
@@ -23,9 +24,10 @@ def wanted_topics(kafka: ConfluentKafka | ExternalKafka, tables: Sequence[TableS
     return dict(sorted((dict.fromkeys(names, USUAL) | dict(kafka.topics)).items()))
 
 
-def output_topics(tables: Sequence[TableSpec]) -> tuple[str, ...]:
+def output_topics(tables: Sequence[TableSpec], transforms: Sequence[TransformSpec]) -> tuple[str, ...]:
     """Return the topics that the job sends rows to. Their users create them, with partitions and a retention."""
-    return tuple(sorted({output.topic for table in tables for output in table.outputs}))
+    outputs = (*(each.outputs for each in tables), *(each.outputs for each in transforms))
+    return tuple(sorted({output.topic for its in outputs for output in its}))
 
 
 def own_subjects(topics: Iterable[str], tables: Sequence[TableSpec]) -> tuple[str, ...]:

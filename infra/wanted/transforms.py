@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from frazil.model.errors import SettingError
@@ -10,6 +11,14 @@ from frazil.model.spec import TableSpec
 from frazil.model.transforms import TransformSpec
 from frazil.specs.load import load_transforms
 from infra.wanted.exports import OF_THE_ENVIRONMENT
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpecs:
+    """What the job runs: tables, and the transformations that follow them."""
+
+    tables: tuple[TableSpec, ...]
+    transforms: tuple[TransformSpec, ...]
 
 
 def wanted_transforms(folder: Path, env: Mapping[str, str], tables: Sequence[TableSpec]) -> tuple[TransformSpec, ...]:

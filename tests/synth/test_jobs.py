@@ -284,7 +284,7 @@ def test_the_role_of_a_job_run_is_for_this_application_and_touches_only_what_it_
     }
 
 
-def allow(actions: list[str] | str, resource: str, *, via: str = "") -> Json:
+def allow(actions: list[str] | str, resource: list[str] | str, *, via: str = "") -> Json:
     condition = {"Condition": {"StringEquals": {"kms:ViaService": f"{via}.us-east-1.amazonaws.com"}}} if via else {}
     return {"Effect": "Allow", "Action": actions, "Resource": resource, **condition}
 
@@ -329,6 +329,10 @@ def test_msk_knows_the_job_by_its_role_and_lets_it_read_the_topics_of_its_tables
 def test_msk_lets_the_job_send_to_the_outputs_of_its_tables(tmp_path: Path, msk: EnvironmentSettings) -> None:
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "orders.yaml").write_text("topic: orders\noutputs: [{topic: orders.clean}]")
+    (tmp_path / "transforms").mkdir()
+    (tmp_path / "transforms" / "large.yaml").write_text(
+        "from: orders\nsql: SELECT * FROM orders\noutputs: [{topic: orders.large}]"
+    )
 
     build(msk, tmp_path / "out", ARTEFACTS, tables=tmp_path / "tables")
 
@@ -337,7 +341,8 @@ def test_msk_lets_the_job_send_to_the_outputs_of_its_tables(tmp_path: Path, msk:
     topic = ["kafka-cluster:DescribeTopic", "kafka-cluster:ReadData", "kafka-cluster:WriteData"]
     group = ["kafka-cluster:AlterGroup", "kafka-cluster:DescribeGroup"]
     ours = ["kafka-cluster:AlterTransactionalId", "kafka-cluster:DescribeTransactionalId"]
-    assert policy["MskOutputTopics"] == allow(topic, f"{in_kafka}:topic/*/*/orders.clean")
+    both = [f"{in_kafka}:topic/*/*/{name}" for name in ("orders.clean", "orders.large")]
+    assert policy["MskOutputTopics"] == allow(topic, both)
     assert policy["MskOutputGroups"] == allow(group, f"{in_kafka}:group/*/*/frazil-output-*")
     assert policy["MskTransactions"] == allow(ours, f"{in_kafka}:transactional-id/*/*/frazil-output-*")
 

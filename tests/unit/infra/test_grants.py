@@ -7,7 +7,9 @@ from itertools import product
 from pathlib import Path
 
 from frazil.adapters.kafka.topics import consumer_settings
+from frazil.model.outputs import OutputSpec
 from frazil.model.spec import TableSpec
+from frazil.model.transforms import TransformSpec
 from frazil.specs.load import load_tables
 from infra.settings.model import ConfluentKafka, Topic
 from infra.wanted.grants import grants
@@ -70,6 +72,17 @@ def test_the_job_sends_to_the_outputs_of_its_tables_and_to_no_other_topic(tmp_pa
         ),
     ]
     assert "DeveloperManage topic=orders.clean" not in given["manager"]
+
+
+def test_the_job_sends_to_the_outputs_of_transformations(tmp_path: Path) -> None:
+    tables = specs(tmp_path, "topic: orders")
+    large = TransformSpec(
+        "large.yaml", "large", "lake", "large", "lake.orders", outputs=(OutputSpec("orders.large", "large"),)
+    )
+
+    given = grants(KAFKA, tables, "frazil-dev-", [large])["materializer"]
+
+    assert {"DeveloperWrite", "DeveloperRead"} == {each.role for each in given if each.name == "orders.large"}
 
 
 def test_the_connector_and_tableflow_have_accounts_only_where_they_are_wanted(tmp_path: Path) -> None:
