@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -40,6 +41,19 @@ def expected(orders: Orders, spec: TransformSpec) -> list[dict[str, object]]:
     with duckdb.connect() as database:
         database.register("orders", pa.Table.from_pylist(orders.rows, kinds))
         return in_order(database.sql(spec.sql).to_arrow_table().to_pylist())
+
+
+def test_duplicates_that_a_batch_took_out_of_its_own_files_are_not_read(orders: Orders) -> None:
+    made = orders.transformation(replace(ROWS, source_changes=False, source_identity=(), source_deduplicates=True))
+    read = []
+    for numbers in ((1, 2, 1), (2, 7, 7, 8), (9,), (8, 8)):
+        orders.deduplicate(*numbers)
+        done = made.batch()
+        read.append(0 if done is None else done.read)
+        assert in_order(orders.rows_of()) == expected(orders, ROWS)
+
+    assert read == [2, 2, 1, 0]
+    assert verify(made).clean
 
 
 @pytest.mark.parametrize("spec", [ROWS, GROUPS], ids=["rows", "groups"])

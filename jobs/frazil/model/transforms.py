@@ -35,6 +35,7 @@ class TransformSpec:
     Either `sql` or `function`, as `module:function`, says what becomes of the rows. `source` and `joins` have the form
     `database.table`. `folder` is that of frazil.yaml, in which modules are looked for. If rows of `source`
     also change, `source_changes` is true; `source_identity` are the columns that name one of its rows, if it has such.
+    If its batches take duplicates out of the files that they add, `source_deduplicates` is true.
     """
 
     source_file: str
@@ -51,6 +52,7 @@ class TransformSpec:
     maintain: Maintain = field(default_factory=lambda: Maintain(target_file_bytes=512_000_000))
     outputs: tuple[OutputSpec, ...] = ()
     source_changes: bool = False
+    source_deduplicates: bool = False
     source_identity: tuple[str, ...] = ()
 
     @property

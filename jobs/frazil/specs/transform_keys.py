@@ -103,6 +103,7 @@ def transform_of(
         maintain=_maintain(values),
         outputs=tuple(output_of(each, ()) for each in values.get(TRANSFORM_OUTPUTS) or ()),
         source_changes=of_table is not None and of_table.write not in ADDING,
+        source_deduplicates=of_table is not None and of_table.write == "deduplicate",
         source_identity=of_table.identity_paths if of_table is not None and of_table.write == "upsert" else (),
     )
 

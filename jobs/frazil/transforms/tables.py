@@ -39,7 +39,7 @@ class TableRows:
 
     @property
     def rows(self) -> int:
-        return sum(file.rows for file in self.files) - sum(file.rows for file in self.less)
+        return sum(map(_live_rows, self.files)) - sum(map(_live_rows, self.less))
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -84,6 +84,10 @@ class Changes:
         return not self.added.files and not self.removed.files
 
 
+def _live_rows(file: RowsOfFile) -> int:
+    return file.left if isinstance(file, StoredFile) else file.rows
+
+
 def _is_readable(column: Column) -> bool:
     try:
         spark_schema([column])
@@ -96,8 +100,21 @@ def unread_rows(lake: Lake, view: TableView, unread: Unread) -> TableRows:
     """Return the rows of the followed table that a batch reads."""
     if unread.is_everything:
         return TableRows(view, lake.stored_files(view))
-    added = [file for snapshot_id in unread.added_by for file in lake.added_files(view, snapshot_id)]
-    return TableRows(view, [StoredFile(file.path, file.rows, size=file.size) for file in added], added)
+    found: list[StoredFile] = []
+    written: list[WrittenFile] = []
+    for snapshot_id in unread.added_by:
+        added = lake.added_files(view, snapshot_id)
+        found += _with_deletes(lake, view, snapshot_id, added)
+        written += added
+    return TableRows(view, found, written)
+
+
+def _with_deletes(lake: Lake, view: TableView, snapshot_id: int, added: Sequence[WrittenFile]) -> Sequence[StoredFile]:
+    """Return files that a snapshot added, with the deletes that it added for them."""
+    if not view.snapshots[snapshot_id].figure("added-position-deletes"):
+        return [StoredFile(file.path, file.rows, size=file.size) for file in added]
+    paths = {file.path for file in added}
+    return [file for file in lake.stored_files(replace(view, head=snapshot_id)) if file.path in paths]
 
 
 def all_rows(lake: Lake, view: TableView) -> TableRows:

@@ -53,7 +53,7 @@ def unread(view: TableView, spec: TransformSpec, position: Position | None, *, c
     for snapshot in view.ancestry(view.head):
         if snapshot.id == position.snapshot_id:
             changed = _changed(view, spec, position, newer[::-1], changes=changes)
-            added = tuple(each.id for each in changed if each.operation == "append" and each.figure("added-records"))
+            added = tuple(each.id for each in changed if _adds_only(spec, each) and each.figure("added-records"))
             upto = head if any(epoch_of(each) is not None for each in newer) else position
             return Unread(upto, added, changed_by=tuple(each.id for each in changed))
         newer.append(snapshot)
@@ -67,11 +67,16 @@ def _changed(
 ) -> list[Snapshot]:
     """Return the snapshots that changed rows, oldest first. Files that were rewritten have no other rows."""
     for snapshot in newer:
-        is_ours = epoch_of(snapshot) is not None and (changes or snapshot.operation == "append")
+        is_ours = epoch_of(snapshot) is not None and (changes or _adds_only(spec, snapshot))
         if not is_ours and snapshot.operation != "replace":
             raise _halted(view, spec, position, f"was changed by others since ({snapshot.name})")
     figures = ("added-records", "deleted-records", "added-position-deletes")
     return [each for each in newer if each.operation != "replace" and any(map(each.figure, figures))]
+
+
+def _adds_only(spec: TransformSpec, snapshot: Snapshot) -> bool:
+    """Return whether an epoch changed no earlier row. Deduplication takes rows out of the files of its own batch."""
+    return snapshot.operation == "append" or (spec.source_deduplicates and snapshot.operation == "overwrite")
 
 
 def _halted(view: TableView, spec: TransformSpec, position: Position, why: str) -> TransformHaltedError:

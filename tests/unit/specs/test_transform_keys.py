@@ -109,7 +109,9 @@ def test_transformations_in_a_circle_are_refused(tmp_path: Path) -> None:
 def test_a_table_without_duplicates_is_followed(tmp_path: Path) -> None:
     once = "topic: orders\nwrite: deduplicate\nkey: string\n"
 
-    assert load(tmp_path, TOTALS, table=once).transforms[0].source == "lake.orders"
+    (made,) = load(tmp_path, TOTALS, table=once).transforms
+
+    assert (made.source, made.source_changes, made.source_deduplicates) == ("lake.orders", False, True)
 
 
 def test_a_table_whose_rows_change_says_what_names_them(tmp_path: Path) -> None:
