@@ -16,8 +16,6 @@ from walk_through import FENCE, pattern_of, run_script
 from frazil.adapters.spark.sql.session import SqlSession
 from frazil.cli import app
 from frazil.local.produce import produce
-from frazil.ports import Lake
-from frazil.transforms.in_spark import SparkQueries
 from tests.fakes.in_process import InProcessRunner
 
 SAVED = re.compile(r"Save this as\s+`([^`]+)`")
@@ -98,13 +96,8 @@ class Reader:
 
 def share_spark(monkeypatch: pytest.MonkeyPatch, session: SqlSession) -> None:
     """Let commands run their queries in this session and all else in this process."""
-
-    def queries_in(runner: object, lake: Lake) -> object:
-        del runner
-        return lambda: SparkQueries(session, lake)
-
     monkeypatch.setattr("frazil.adapters.spark.runner.SparkRunner", lambda **_: Tasks())
-    monkeypatch.setattr("frazil.cli.transform.started_when_needed", queries_in)
+    monkeypatch.setattr("frazil.cli.transform.started_when_needed", lambda _: lambda: session)
 
 
 def write_settings(place: Place) -> None:
