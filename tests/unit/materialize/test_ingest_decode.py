@@ -274,19 +274,29 @@ def test_dead_letters_of_many_chunks_are_written_together(
     assert got.range.counts == Counts(14, 7, dead_letters=7)
 
 
-def test_only_columns_of_dead_letters_that_repeat_values_have_dictionaries(read: Any) -> None:
+def test_columns_of_dead_letters_that_repeat_values_have_dictionaries_and_the_others_are_compressed(read: Any) -> None:
     got = read(*((b"%d" % n, b"bad %d" % n) for n in range(9)), (b"k", old(0)))
 
     (letters,), (rows,) = got.result.dead_letter_files, got.result.row_files
+    headers = {"headers.list.element.key", "headers.list.element.value"}
+    assert _compressed(letters) == {"offset", "timestamp", "key", "value", "detail", "read_at"} | headers
+    assert _compressed(rows) == {each.path_in_schema for each in _column_chunks(rows)}
     assert _with_dictionaries(letters) >= {"topic", "reason", "batch_id", "table_uuid"}
     assert not _with_dictionaries(letters) & {"offset", "timestamp", "key", "value", "detail", "read_at"}
     assert _with_dictionaries(rows) >= {"m", "kafka_offset", "kafka_key"}
 
 
 def _with_dictionaries(file: Any) -> set[str]:
+    return {column.path_in_schema for column in _column_chunks(file) if column.has_dictionary_page}
+
+
+def _compressed(file: Any) -> set[str]:
+    return {column.path_in_schema for column in _column_chunks(file) if column.compression == "ZSTD"}
+
+
+def _column_chunks(file: Any) -> list[Any]:
     group = pq.read_metadata(file.path.removeprefix("file://")).row_group(0)
-    columns = [group.column(number) for number in range(group.num_columns)]
-    return {column.path_in_schema for column in columns if column.has_dictionary_page}
+    return [group.column(number) for number in range(group.num_columns)]
 
 
 def _but_read_at(letter: dict[str, Any]) -> dict[str, Any]:

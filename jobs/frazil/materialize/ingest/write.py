@@ -78,8 +78,8 @@ class DataFileWriter:
     ) -> None:
         """Open no file yet. With `following`, `followed` has what these columns hold of each row.
 
-        The columns `distinct` get no dictionaries: few of their values are alike. If the table has an order, rows of up
-        to `sorted_bytes` are gathered before they are sorted.
+        If columns are `distinct`, they get no dictionaries, since few of their values are alike, and only they are
+        compressed. If the table has an order, rows of up to `sorted_bytes` are gathered before they are sorted.
         """
         self._schema = Schema.model_validate_json(target.schema_json)
         self._spec = PartitionSpec.model_validate_json(target.partition_spec_json)
@@ -182,6 +182,30 @@ def writer_settings(properties: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def _settings_of_distinct(settings: Mapping[str, Any], schema: pa.Schema, distinct: Collection[str]) -> dict[str, Any]:
+    """Return what differs where these columns have no dictionaries, and only they are compressed.
+
+    The others have few values: their pages are small, and each page takes about 20 µs to compress.
+    """
+    leaves = [path for field in schema if field.name in distinct for path in _leaves(field.name, field.type)]
+    return {
+        "use_dictionary": [name for name in schema.names if name not in distinct],
+        "compression": dict.fromkeys(leaves, settings["compression"]),
+        "compression_level": dict.fromkeys(leaves, settings["compression_level"]),
+    }
+
+
+def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
+    """Yield the paths of a column's leaves as Parquet has them."""
+    if pa.types.is_struct(kind):
+        for each in kind:
+            yield from _leaves(f"{path}.{each.name}", each.type)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from _leaves(f"{path}.list.element", kind.value_type)
+    else:
+        yield path
+
+
 @lru_cache(maxsize=64)
 def _statistics_plan(schema_json: str, properties: tuple[tuple[str, str], ...]) -> StatisticsPlan:
     """Return the same plan for all tasks of a process: making it is a good part of what a small file costs."""
@@ -248,7 +272,7 @@ class _Output:
     def parquet(self, stream: OutputStream) -> pq.ParquetWriter:
         settings = writer_settings(self.target.properties)
         if self.distinct:
-            settings["use_dictionary"] = [name for name in self.arrow_schema.names if name not in self.distinct]
+            settings |= _settings_of_distinct(settings, self.arrow_schema, self.distinct)
         return pq.ParquetWriter(stream, self.arrow_schema, **settings)
 
 
