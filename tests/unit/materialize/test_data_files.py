@@ -36,6 +36,7 @@ def files(
     *batches: Sequence[object],
     partition_by: tuple[str, ...] = (),
     target_bytes: int = 512 << 20,
+    distinct: tuple[str, ...] = (),
     **properties: str,
 ) -> tuple[WrittenFile, ...]:
     """The files of a table with one column, `c`, written in these batches."""
@@ -47,7 +48,7 @@ def files(
         partition_spec_json=to_partition_spec(schema, partition_by).model_dump_json(),
         properties=properties,
     )
-    writer = DataFileWriter(target, storage={}, prefix="w", target_bytes=target_bytes)
+    writer = DataFileWriter(target, storage={}, prefix="w", target_bytes=target_bytes, distinct=distinct)
     for batch in batches:
         column = array_of(list(batch), column_type)
         field = writer.arrow_schema.field(0)
@@ -318,3 +319,15 @@ def test_random_days_open_a_bounded_number_of_files(tmp_path: Path, monkeypatch:
     assert most <= 4
     assert sum(file.rows for file in written) == 2 * len(days)
     assert {file.partition for file in written} == {(n,) for n in (1, 2, 3, 4, 5, 7, 8, 9, 11)}
+
+
+@pytest.mark.parametrize("distinct", [(), ("c",)])
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "brotli", "snappy", "lz4", "uncompressed"])
+def test_a_property_of_the_table_chooses_the_codec(tmp_path: Path, codec: str, distinct: tuple[str, ...]) -> None:
+    chosen: Any = {"write.parquet.compression-codec": codec}
+
+    (file,) = files(tmp_path, Scalar("string"), ["a" * 1000], distinct=distinct, **chosen)
+
+    group = pq.read_metadata(file.path.removeprefix("file://")).row_group(0)
+    assert group.column(0).compression == codec.upper()
+    assert pq.read_table(file.path.removeprefix("file://")).column("c").to_pylist() == ["a" * 1000]

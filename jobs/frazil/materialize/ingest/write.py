@@ -58,6 +58,9 @@ LONGEST_FOLDER = 120
 FILES_OPEN = 32
 """Each costs a descriptor, and on S3 a part of an upload in memory; random stamps have a day, and a file, each."""
 
+WITH_LEVELS = ("zstd", "gzip", "brotli", "lz4")
+"""Codecs that take a level: Arrow refuses one with snappy, and without a codec."""
+
 DICTIONARY_BYTES = 128 << 10
 """Above this a column of mostly distinct strings falls back to plain pages: faster and smaller than 1 MiB."""
 
@@ -173,9 +176,11 @@ class _RawPartitionKey(PartitionKey):
 
 def writer_settings(properties: Mapping[str, str]) -> dict[str, Any]:
     """Return the arguments of `pq.ParquetWriter` for a table with these properties (docs/decisions/0028)."""
+    codec = properties.get("write.parquet.compression-codec", "zstd").lower()
+    level = int(properties.get("write.parquet.compression-level", "1"))
     return {
-        "compression": properties.get("write.parquet.compression-codec", "zstd"),
-        "compression_level": int(properties.get("write.parquet.compression-level", "1")),
+        "compression": "none" if codec == "uncompressed" else codec,
+        "compression_level": level if codec in WITH_LEVELS else None,
         "store_schema": False,
         "write_page_index": True,
         "dictionary_pagesize_limit": DICTIONARY_BYTES,
@@ -188,10 +193,11 @@ def _settings_of_distinct(settings: Mapping[str, Any], schema: pa.Schema, distin
     The others have few values: their pages are small, and each page takes about 20 µs to compress.
     """
     leaves = [path for field in schema if field.name in distinct for path in _leaves(field.name, field.type)]
+    level = settings["compression_level"]
     return {
         "use_dictionary": [name for name in schema.names if name not in distinct],
         "compression": dict.fromkeys(leaves, settings["compression"]),
-        "compression_level": dict.fromkeys(leaves, settings["compression_level"]),
+        "compression_level": None if level is None else dict.fromkeys(leaves, level),
     }
 
 
