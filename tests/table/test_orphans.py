@@ -181,6 +181,25 @@ def test_another_table_in_the_folder_is_refused(lake: SmallLake) -> None:
         found(lake)
 
 
+def test_the_files_of_a_renamed_table_whose_name_is_used_again_stay(lake: SmallLake) -> None:
+    lake.lake.catalog.rename_table(lake.spec.identifier, "lake.kept")
+    again = SmallLake(lake.folder, lake.spec, batch_name="again")
+    all_old(lake)
+
+    with pytest.raises(CatalogError, match=r"another table has files in its folder, by .*; nothing was deleted"):
+        found(again)
+    assert again.lake.catalog.load_table("lake.kept").scan().to_arrow().num_rows > 0
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}"])
+def test_a_file_that_is_no_metadata_is_an_orphan_whatever_its_name(lake: SmallLake, content: str) -> None:
+    path = orphan(lake, "00001-aa.metadata.json", "metadata")
+    Path(path).write_text(content)
+    all_old(lake)
+
+    assert found(lake) == [path]
+
+
 def test_a_listing_that_lacks_a_file_of_the_table_is_refused(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
     all_old(lake)
     monkeypatch.setattr(

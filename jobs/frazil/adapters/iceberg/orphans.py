@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,9 +18,16 @@ from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
-from frazil.adapters.iceberg.expiry import delete_files
+from frazil.adapters.iceberg.expiry import READ_AT_ONCE, delete_files
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.adapters.iceberg.reachable import last_part, logged_names, named_in_properties, plain, reachable
+from frazil.adapters.iceberg.reachable import (
+    last_part,
+    logged_names,
+    named_in_properties,
+    plain,
+    reachable,
+    table_in,
+)
 from frazil.model.errors import CatalogError, FrazilError
 from frazil.model.expiry import Cleaned
 from frazil.model.moments import rfc3339
@@ -122,6 +130,7 @@ class OrphanSearch:
         _check_listed(before, root, objects, needed_before & reachable(after))
         properties = named_in_properties(before) + named_in_properties(after)
         logged = logged_names(io, log)
+        _check_own(io, before, [each.address for each in objects if each.address not in needed])
         unneeded = [
             each
             for each in objects
@@ -174,6 +183,19 @@ def _check_alone(identifier: str, root: str, objects: Sequence[StoredObject]) ->
                 f"{identifier}: there is another table in its folder, by {each.address}; nothing was deleted",
                 hint="move one of the two tables: the files of the other would look like orphans",
             )
+
+
+def _check_own(io: FileIO, view: TableView, unneeded: Sequence[str]) -> None:
+    """Refuse a folder with metadata of another table, which may exist: it was renamed, and its name used again."""
+    metadata = [address for address in unneeded if address.endswith((".metadata.json", ".metadata.json.gz"))]
+    with ThreadPoolExecutor(READ_AT_ONCE) as pool:
+        for address, found in zip(metadata, pool.map(lambda each: table_in(io, each), metadata), strict=True):
+            if found not in {view.uuid, None}:
+                raise CatalogError(
+                    f"{view.identifier}: another table has files in its folder, by {address}; nothing was deleted",
+                    hint="if it was renamed, its files are needed; if it was dropped for good, remove this metadata"
+                    " file and others of that table, and run it again",
+                )
 
 
 def _check_listed(view: TableView, root: str, objects: Sequence[StoredObject], needed: frozenset[str]) -> None:

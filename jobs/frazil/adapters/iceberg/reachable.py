@@ -5,7 +5,9 @@ More files are taken for needed than are: a file too many stays in storage, a fi
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -19,6 +21,8 @@ from pyiceberg.table.metadata import TableMetadata
 from frazil.adapters.iceberg.expiry import READ_AT_ONCE
 from frazil.model.snapshot import TableView
 from frazil.model.summary import STATE_BYTES, state_in
+
+GZIP = b"\x1f\x8b"
 
 
 def plain(address: str) -> str:
@@ -69,6 +73,17 @@ def logged_names(io: FileIO, log_files: list[str]) -> frozenset[str]:
 
 def last_part(path: str) -> str:
     return path.rpartition("/")[2]
+
+
+def table_in(io: FileIO, address: str) -> str | None:
+    """Return the UUID of the table that a metadata file describes; None if it is gone or describes none."""
+    try:
+        with io.new_input(address).open() as stream:
+            content = stream.read()
+        described = json.loads(gzip.decompress(content) if content.startswith(GZIP) else content)
+        return str(described["table-uuid"])
+    except (FileNotFoundError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, KeyError, TypeError):
+        return None
 
 
 def _named(io: FileIO, manifest: ManifestFile) -> list[str]:
