@@ -212,6 +212,21 @@ def test_a_command_alone_expires_snapshots_and_their_files(tmp_path: Path) -> No
     orders.check()
 
 
+def test_a_clock_that_is_ahead_lets_a_command_expire_nothing_that_is_young(tmp_path: Path) -> None:
+    orders, ahead = Orders(tmp_path), timedelta(days=30)
+    orders.batches(4)
+    before = set(orders.view.snapshots)
+    later = int((datetime.now(UTC) + ahead).timestamp() * 1000)
+    orders.world.lake = IcebergLake(orders.world.lake._settings, now_ms=lambda: later)
+    clients = replace(orders.world.table(orders.spec).clients, now=lambda: datetime.now(UTC) + ahead)
+    keeping = Housekeeping(orders.spec, "maintenance")
+
+    done = perform(keeping, clients, orders.spec.identifier, asked(expire=True), seconds=60)
+
+    assert (done.into, done.expired_snapshots) == (1, 0)
+    assert before < set(orders.view.snapshots)
+
+
 def test_a_preview_says_what_is_done_and_changes_nothing(orders: Orders) -> None:
     orders.batches(4)
     before = orders.view.head

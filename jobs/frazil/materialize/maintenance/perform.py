@@ -45,6 +45,7 @@ def perform(
     keeping: Housekeeping, clients: Clients, table: str, request: MaintenanceRequest, *, seconds: float
 ) -> MaintenanceResult:
     """Rewrite files until none pays or the time is over, once at least, and expire snapshots. Raises FrazilError."""
+    keeping.rows.look(loaded(clients.lake, table), now=clients.now())  # before a commit with this machine's time
     result = MaintenanceResult()
     if request.compact:
         result = _compacted(keeping, clients, table, until=time.monotonic() + seconds)
