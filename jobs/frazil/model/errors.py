@@ -189,7 +189,7 @@ class ReplayError(TableError):
 
 
 class MaintenanceError(TableError):
-    """A driver could not maintain a table as it was asked to. What it did before stays."""
+    """A table could not be maintained as it was asked for. What was done before stays."""
 
 
 class RebuildError(TableError):

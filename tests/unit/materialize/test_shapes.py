@@ -16,9 +16,12 @@ from test_groups import KilledError, at_commit, kill
 
 from frazil.maintain import rewriting
 from frazil.materialize import epoch_tags
+from frazil.materialize.housekeeping import Housekeeping
+from frazil.materialize.maintenance.perform import perform
+from frazil.materialize.maintenance.request import new_request
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.rewrite_files import Rewriting
-from frazil.model.errors import GroupApartError, PausedError, SourceChangedError, SpecChangeError
+from frazil.model.errors import GroupApartError, MaintenanceError, PausedError, SourceChangedError, SpecChangeError
 from frazil.model.progress import Counts
 from frazil.model.routes import Group, Route
 from frazil.model.summary import BATCH_ID, EPOCH
@@ -320,3 +323,17 @@ def test_kafka_names_the_shape_whose_row_was_changed(begun: Shapes, table: str) 
     kinds = {(finding.kind, table in finding.what) for finding in begun.against_kafka()[-1].findings}
 
     assert kinds == {(FindingKind.DIFFERENT_ROW, True)}
+
+
+def test_a_command_rewrites_no_file_of_a_table_that_lacks_a_batch_of_its_group(begun: Shapes) -> None:
+    killed_before(begun, "now")
+    clients = begun.driver().clients
+    request = new_request(id="r1", by="ada", at=clients.now(), compact=True, expire=False)
+    _, now, _ = begun.tables
+
+    with pytest.raises(MaintenanceError, match=r"lake.now lacks batch \w+, which lake.log has"):
+        perform(Housekeeping(now, "maintenance"), clients, now.identifier, request, seconds=10)
+
+    begun.catch_up()
+    assert not perform(Housekeeping(now, "maintenance"), clients, now.identifier, request, seconds=10).more
+    begun.check()

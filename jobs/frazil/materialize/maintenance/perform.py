@@ -8,11 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from frazil.materialize.branches import ATTEMPTS
+from frazil.materialize.group.complete import staged_branch
 from frazil.materialize.maintenance.request import MaintenanceRequest, MaintenanceResult, answer
 from frazil.materialize.rewrite_files import Rewrote
+from frazil.materialize.state import standing
 from frazil.materialize.verdicts import loaded
-from frazil.model.errors import CommitRejectedError, FrazilError
+from frazil.model.errors import CommitRejectedError, FrazilError, MaintenanceError
 from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
 
 if TYPE_CHECKING:
     from frazil.materialize.clients import Clients
@@ -71,10 +74,32 @@ def _rewrote(keeping: Housekeeping, clients: Clients, table: str) -> Rewrote | N
     """Rewrite files once, again on the new head if another process committed meanwhile."""
     for _ in range(ATTEMPTS - 1):
         try:
-            return keeping.rewriting.asked(clients, loaded(clients.lake, table))
+            return _rewrote_once(keeping, clients, table)
         except CommitRejectedError as refused:
             LOG.info("rewrite_overtaken", extra={"table": table, "problem": str(refused)})
-    return keeping.rewriting.asked(clients, loaded(clients.lake, table))
+    return _rewrote_once(keeping, clients, table)
+
+
+def _rewrote_once(keeping: Housekeeping, clients: Clients, table: str) -> Rewrote | None:
+    view = loaded(clients.lake, table)
+    _check_whole(clients, keeping.spec, view)
+    return keeping.rewriting.asked(clients, view)
+
+
+def _check_whole(clients: Clients, spec: TableSpec, view: TableView) -> None:
+    """Raise MaintenanceError if the table lacks a batch that the ledger of its group has.
+
+    The branch with that batch deletes rows by their places in the present files, so the table could not get it.
+    """
+    if spec.ledger is None or spec.write == "append":
+        return
+    ledger = standing(loaded(clients.lake, spec.ledger), pipeline=spec.pipeline)
+    if staged_branch(standing(view, pipeline=spec.pipeline), ledger.state.batch_id) is not None:
+        raise MaintenanceError(
+            f"{view.identifier} lacks batch {ledger.state.batch_id}, which {spec.ledger} has: a process died before it"
+            " had published the batch in all tables; no file was rewritten",
+            hint="run `frazil materialize --once`, which completes the batch, and then this command again",
+        )
 
 
 def _expired(keeping: Housekeeping, clients: Clients, table: str) -> int:
