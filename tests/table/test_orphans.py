@@ -191,6 +191,18 @@ def test_the_files_of_a_renamed_table_whose_name_is_used_again_stay(lake: SmallL
     assert again.lake.catalog.load_table("lake.kept").scan().to_arrow().num_rows > 0
 
 
+def test_files_in_the_folder_of_a_table_of_others_stay(config: str, lake: SmallLake, capsys: Captured) -> None:
+    columns = lake.table.schema()
+    lake.lake.catalog.drop_table(lake.spec.identifier)
+    lake.lake.catalog.create_table(lake.spec.identifier, columns, location=f"{lake.folder}/theirs")
+    theirs = orphan(lake, "000000_0")
+    all_old(lake)
+
+    assert run(["maintain", "--orphans", "--delete", "--config", config]) == 1
+    assert "Frazil did not create it" in capsys.readouterr().err
+    assert Path(theirs).exists()
+
+
 @pytest.mark.parametrize("content", ["{", "[]", "{}"])
 def test_a_file_that_is_no_metadata_is_an_orphan_whatever_its_name(lake: SmallLake, content: str) -> None:
     path = orphan(lake, "00001-aa.metadata.json", "metadata")

@@ -65,9 +65,12 @@ def list_orphans(
 
 
 def _identifiers(lake: IcebergLake, specs: Sequence[TableSpec]) -> Iterator[str]:
+    """Yield the tables that Frazil fills. Raises as `own_rows`: the files of others are theirs."""
+    from frazil.materialize.maintenance.own_tables import own_dead_letters, own_rows  # noqa: PLC0415
+
     for spec in specs:
-        yield spec.identifier
-        if spec.ledger is None and lake.load(spec.dead_letters_identifier) is not None:
+        yield own_rows(lake, spec).identifier
+        if own_dead_letters(lake, spec) is not None:
             yield spec.dead_letters_identifier
 
 

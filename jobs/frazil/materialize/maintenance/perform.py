@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from frazil.materialize.branches import ATTEMPTS
 from frazil.materialize.group.complete import staged_branch
+from frazil.materialize.maintenance.own_tables import own_dead_letters, own_rows
 from frazil.materialize.maintenance.request import MaintenanceRequest, MaintenanceResult, answer
 from frazil.materialize.rewrite_files import Rewrote
 from frazil.materialize.state import standing
@@ -48,12 +49,12 @@ def perform(
     keeping: Housekeeping, clients: Clients, table: str, request: MaintenanceRequest, *, seconds: float
 ) -> MaintenanceResult:
     """Rewrite files until none pays or the time is over, once at least, and expire snapshots. Raises FrazilError."""
-    keeping.rows.look(loaded(clients.lake, table), now=clients.now())  # before a commit with this machine's time
+    keeping.rows.look(own_rows(clients.lake, keeping.spec), now=clients.now())  # before a commit of this machine
     result = MaintenanceResult()
     if request.compact:
         result = _compacted(keeping, clients, table, until=time.monotonic() + seconds)
     if request.expire:
-        result += MaintenanceResult(expired_snapshots=_expired(keeping, clients, table), more=result.more)
+        result += MaintenanceResult(expired_snapshots=_expired(keeping, clients), more=result.more)
     return result
 
 
@@ -74,14 +75,14 @@ def _rewrote(keeping: Housekeeping, clients: Clients, table: str) -> Rewrote | N
     """Rewrite files once, again on the new head if another process committed meanwhile."""
     for _ in range(ATTEMPTS - 1):
         try:
-            return _rewrote_once(keeping, clients, table)
+            return _rewrote_once(keeping, clients)
         except CommitRejectedError as refused:
             LOG.info("rewrite_overtaken", extra={"table": table, "problem": str(refused)})
-    return _rewrote_once(keeping, clients, table)
+    return _rewrote_once(keeping, clients)
 
 
-def _rewrote_once(keeping: Housekeeping, clients: Clients, table: str) -> Rewrote | None:
-    view = loaded(clients.lake, table)
+def _rewrote_once(keeping: Housekeeping, clients: Clients) -> Rewrote | None:
+    view = own_rows(clients.lake, keeping.spec)
     _check_whole(clients, keeping.spec, view)
     return keeping.rewriting.asked(clients, view)
 
@@ -102,15 +103,12 @@ def _check_whole(clients: Clients, spec: TableSpec, view: TableView) -> None:
         )
 
 
-def _expired(keeping: Housekeeping, clients: Clients, table: str) -> int:
+def _expired(keeping: Housekeeping, clients: Clients) -> int:
     """Expire the snapshots of a table, and of its dead letters if they are its own."""
-    views: list[tuple[TableView | None, bool]] = [(loaded(clients.lake, table), True)]
-    if keeping.spec.ledger is None:
-        views.append((clients.lake.load(keeping.spec.dead_letters_identifier), False))
+    lake, spec = clients.lake, keeping.spec
+    both = ((keeping.rows, own_rows(lake, spec)), (keeping.dead_letters, own_dead_letters(lake, spec)))
     return sum(
-        (keeping.rows if is_rows else keeping.dead_letters).asked(
-            clients.lake, clients.delta_logs, view, clients.background, now=clients.now()
-        )
-        for view, is_rows in views
+        expiring.asked(lake, clients.delta_logs, view, clients.background, now=clients.now())
+        for expiring, view in both
         if view is not None
     )

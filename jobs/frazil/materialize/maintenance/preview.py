@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from frazil.materialize.clients import Clients
 from frazil.materialize.housekeeping import Housekeeping
+from frazil.materialize.maintenance.own_tables import own_dead_letters, own_rows
 from frazil.materialize.rewrite_files import NOTHING_CHOSEN, benefit
-from frazil.materialize.verdicts import loaded
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 
@@ -39,12 +39,12 @@ class MaintenancePlan:
 
 
 def preview(clients: Clients, spec: TableSpec, *, compact: bool, expire: bool) -> MaintenancePlan:
-    """Return what would be done. Raises CatalogError, and StateLostError if the table was dropped."""
-    view, keeping = loaded(clients.lake, spec.identifier), Housekeeping(spec, "")
+    """Return what would be done. Raises as `own_rows`."""
+    view, keeping = own_rows(clients.lake, spec), Housekeeping(spec, "")
     chosen = keeping.rewriting.paying(clients, view, pass_bytes=WITHOUT_BOUND) if compact else NOTHING_CHOSEN
     expiries = [keeping.rows.possible(view, now=clients.now())] if expire else []
-    if expire and spec.ledger is None:
-        letters = clients.lake.load(spec.dead_letters_identifier)
+    if expire:
+        letters = own_dead_letters(clients.lake, spec)
         expiries += [] if letters is None else [keeping.dead_letters.possible(letters, now=clients.now())]
     return MaintenancePlan(
         table=spec.identifier,
