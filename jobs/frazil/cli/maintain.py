@@ -208,7 +208,9 @@ class _Running:
             print(f"{why}doing it here", file=sys.stderr, flush=True)
             self._clients = _own_clients(self.settings, self.folder, self.cluster)
         keeping, left = Housekeeping(spec, new_id()), self._left()
-        return perform(keeping, self._clients, spec.identifier, self._new_request(), seconds=left)
+        done = perform(keeping, self._clients, spec.identifier, self._new_request(), seconds=left)
+        self._clients.background.finish(FILES_DELETED_WITHIN)  # its threads are for one table and its dead letters
+        return done
 
     def _left(self) -> float:
         """Return the seconds that are left."""

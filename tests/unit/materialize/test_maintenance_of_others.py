@@ -1,15 +1,20 @@
-"""Tables that Frazil does not fill, or cannot write, are not maintained."""
+"""Tables that Frazil does not fill, or cannot write, are not maintained, and each of many tables is."""
 
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from test_maintenance import Orders, asked
+from test_maintenance import ALWAYS, Orders, asked
 
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.cli.maintain import _Asked, _Running
+from frazil.maintain import expiring
 from frazil.materialize.maintenance.preview import preview
 from frazil.model.errors import ForeignTableError, FormatVersionError
 
@@ -45,3 +50,24 @@ def test_a_table_that_was_upgraded_to_iceberg_v3_keeps_its_files(tmp_path: Path)
         orders.perform(asked())
 
     assert orders.rows_of_files() == [2, 2, 2, 2]
+
+
+def test_the_files_of_a_table_are_deleted_before_the_next_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deletions that were still under way kept the snapshots of all later tables, which had "nothing to do"."""
+    orders, deleted = Orders(tmp_path), list[str]()
+    orders.batches(4)
+    spec = replace(orders.spec, maintain=replace(orders.spec.maintain, keep_snapshots=ALWAYS))
+
+    def slow(lake: Any, logs: Any, view: Any, *more: Any) -> None:
+        time.sleep(0.3)
+        deleted.append(view.identifier)
+
+    monkeypatch.setattr(expiring, "clean", slow)
+    only_expire = _Asked(compact=False, expire=True, budget=None, wait=0)
+    running = _Running(orders.world.lake, cast(Any, None), only_expire, tmp_path, None)
+    running._clients = orders.world.table(orders.spec).clients
+
+    assert running.maintain(spec).expired_snapshots > 0
+    assert spec.identifier in deleted
