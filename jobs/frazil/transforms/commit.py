@@ -30,11 +30,15 @@ def loaded(lake: Lake, identifier: str) -> TableView:
 
 
 def ensure(lake: Lake, spec: TransformSpec, columns: Sequence[Column], state: TransformState) -> TableView:
-    """Return the table of a transformation, which is created, empty, if it does not exist. Raises as `create`."""
+    """Return the table of a transformation, which is created, empty. The caller has seen that it does not exist.
+
+    Raises OvertakenError if it exists by now: it may have rows already. Otherwise raises as `create`.
+    """
     try:
         return create(lake, spec, columns, state)
-    except CommitRejectedError:
-        return loaded(lake, spec.identifier)
+    except CommitRejectedError as there:
+        loaded(lake, spec.identifier)
+        raise OvertakenError from there
 
 
 def create(lake: Lake, spec: TransformSpec, columns: Sequence[Column], state: TransformState) -> TableView:
@@ -54,6 +58,13 @@ def create(lake: Lake, spec: TransformSpec, columns: Sequence[Column], state: Tr
         )
     except SpecError as misfit:
         raise SpecError(f"{spec.source_file}: {misfit.what}", hint=misfit.hint) from misfit
+
+
+def unmoved(view: TableView, head: int | None) -> TableView:
+    """Return a table as it was read again. Raises OvertakenError if its head is not the one that a batch began with."""
+    if view.head != head:
+        raise OvertakenError
+    return view
 
 
 def publish(lake: Lake, view: TableView, change: BatchChange, state: TransformState, *, names: Iterator[str]) -> int:

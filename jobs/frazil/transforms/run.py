@@ -25,7 +25,7 @@ from frazil.model.snapshot import TableView
 from frazil.model.transforms import Identified, TransformSpec, TransformState
 from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
-from frazil.transforms.commit import OvertakenError, appended, ensure, keep_from, loaded, publish
+from frazil.transforms.commit import OvertakenError, appended, ensure, keep_from, loaded, publish, unmoved
 from frazil.transforms.function import code_of
 from frazil.transforms.joins import extended, heads, history_of, keep, read_at
 from frazil.transforms.queries import Parts, Queries, Query
@@ -112,7 +112,8 @@ class Transformation:
             target, change, rows = self._change(target, tables, news, state)
         else:
             change, rows = appended(()), state.rows
-        target = target if self.sending is None else self.sending.begin(self.lake, target, rows)
+        if self.sending is not None:
+            target = unmoved(self.sending.begin(self.lake, target, rows), target.head)
         after = TransformState(spec.name, definition, news.position, joined, self.new_id(), state.epoch + 1, rows, met)
         names = branch_names(STAGE_PREFIX, after.batch_id)
         snapshot_id = publish(self.lake, target, change, after, names=names)
@@ -268,7 +269,7 @@ class Transformation:
         if not evolution.changes:
             return target
         try:
-            return self.lake.change_schema(target, evolution.changes, {})
+            return unmoved(self.lake.change_schema(target, evolution.changes, {}), target.head)
         except CommitRejectedError as overtaken:
             raise OvertakenError from overtaken
 

@@ -1,0 +1,98 @@
+"""Two drivers of one transformation: what one publishes while the other is at work is there once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.model.changes import AddColumn
+from frazil.model.columns import Scalar
+from frazil.model.outputs import OutputSpec
+from frazil.model.snapshot import TableView
+from frazil.model.transforms import TransformSpec
+from frazil.ports import Lake
+from frazil.transforms.queries import Queries, Query
+from frazil.transforms.run import Transformation
+from frazil.transforms.send import TransformSending
+from tests.table.transformed_orders import DuckQueries, Orders, by_id, spec_of
+
+ALL = spec_of("SELECT * FROM orders")
+
+
+@dataclass(slots=True)
+class Meanwhile:
+    """Queries of a driver; while it checks the first one, another driver runs a batch."""
+
+    queries: DuckQueries
+    other: Transformation
+    calls: list[str] = field(default_factory=list)
+
+    def check(self, *given: Any) -> Query:
+        if not self.calls:
+            self.calls.append("other")
+            assert self.other.batch() is not None
+        return self.queries.check(*given)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.queries, name)
+
+
+@dataclass(slots=True)
+class Outdated:
+    """A lake that shows one table as it was."""
+
+    lake: IcebergLake
+    view: TableView
+
+    def load(self, identifier: str) -> TableView | None:
+        return self.view if identifier == self.view.identifier else self.lake.load(identifier)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.lake, name)
+
+
+def driver(orders: Orders, spec: TransformSpec, other: Transformation) -> Transformation:
+    queries = Meanwhile(DuckQueries(orders.lake), other)
+    return orders.transformation(spec, lambda: cast(Queries, queries))
+
+
+def test_a_table_that_another_driver_has_made_and_filled_is_continued(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    orders.add(1, 2)
+
+    done = driver(orders, ALL, orders.transformation(ALL)).batch()
+
+    assert done is None
+    assert by_id(orders.rows_of()) == by_id(orders.rows)
+
+
+def test_a_batch_is_planned_again_if_another_was_published_while_the_table_recorded_an_output(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    orders.add(1, 2)
+    orders.transformation(ALL).batch()
+    orders.add(3, 4)
+    sends = replace(ALL, outputs=(OutputSpec("made.out", "made.out"),))
+    made = driver(orders, sends, orders.transformation(ALL))
+    made.sending = TransformSending(sends, lambda: pytest.fail("nothing is sent"))
+
+    assert made.batch() is None
+
+    assert by_id(orders.rows_of()) == by_id(orders.rows)
+
+
+def test_a_batch_is_planned_again_if_another_was_published_before_its_columns_were_added(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    orders.add(1, 2)
+    orders.transformation(ALL).batch()
+    orders.add(3, 4)
+    earlier, before = orders.transformation(ALL), orders.view()
+    earlier.lake = cast(Lake, Outdated(orders.lake, before))
+    orders.lake.change_schema(before, [AddColumn("more", Scalar("string"))], {})
+
+    assert driver(orders, ALL, earlier).batch() is None
+
+    assert by_id(orders.rows_of()) == [row | {"more": None} for row in by_id(orders.rows)]
