@@ -11,11 +11,13 @@ import pytest
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.cli.transform import queries_in
+from frazil.materialize.scheduling.schedule import Stopping
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.errors import CatalogError
 from frazil.model.settings import CatalogSettings
 from frazil.model.spec import KeepSnapshots, Maintain
 from frazil.model.transforms import transform_state
+from frazil.transforms.schedule import run_beside
 from frazil.transforms.upkeep import Upkeep
 from tests.table.process_clients import source_of
 from tests.table.transformed_orders import Orders, by_id, spec_of
@@ -83,6 +85,32 @@ def test_after_a_service_failed_secrets_are_read_again_soon(tmp_path: Path) -> N
         made.batch()
 
     assert source.invalidated == 1
+
+
+def test_a_look_beside_the_followed_table_has_the_clients_of_renewed_secrets(tmp_path: Path) -> None:
+    orders, stopping = Orders(tmp_path), Stopping()
+    orders.add(1)
+    spec, source = spec_of("SELECT * FROM orders"), source_of(orders)
+    made = orders.transformation(spec)
+    made.lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path / "revoked")))
+    made.lake.load = lambda identifier: (_ for _ in ()).throw(CatalogError("revoked", hint="wait"))  # type: ignore[method-assign]
+    source.now = replace(source.now, lake=made.lake)
+    made.upkeep = Upkeep(spec, source, "w")
+    pauses: list[int] = []
+
+    def sleep(seconds: float) -> bool:
+        assert seconds == 0
+        pauses.append(source.invalidated)
+        source.now = replace(source.now, lake=orders.lake)
+        if len(pauses) == 3:
+            stopping.stop()
+        return False
+
+    stopping.sleep = sleep  # type: ignore[method-assign]
+    (report,) = run_beside([made], 0, stopping, lambda _: None)
+
+    assert pauses[0] == 1
+    assert (report.rows, report.failure) == (1, None)
 
 
 def test_a_published_batch_is_done_if_its_upkeep_fails(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -65,17 +65,19 @@ class Transformation:
     """Of a process that keeps the table: with it, the lake is that of the batch at work."""
     sending: TransformSending | None = None
 
-    def batch(self) -> Transformed | None:
+    def batch(self, *, waits_for_table: bool = False) -> Transformed | None:
         """Read what was added to the followed table, and publish the rows of the query over it; None if nothing was.
+
+        With `waits_for_table`, it also does nothing if there is no followed table.
 
         Raises TransformHaltedError if the table cannot be continued, SpecError if the query cannot be carried out,
         ContendedError if other commits were first each time, and ServiceErrors, after which it can be tried again.
         """
         if self.upkeep is None:
-            return self._not_overtaken()
-        self.lake = self.upkeep.begin().lake
+            return self._not_overtaken(waits_for_table=waits_for_table)
         try:
-            done = self._not_overtaken()
+            self.lake = self.upkeep.begin().lake
+            done = self._not_overtaken(waits_for_table=waits_for_table)
             if done is not None:
                 self.upkeep.after_batch()
         except ServiceError:
@@ -83,7 +85,9 @@ class Transformation:
             raise
         return done
 
-    def _not_overtaken(self) -> Transformed | None:
+    def _not_overtaken(self, *, waits_for_table: bool) -> Transformed | None:
+        if waits_for_table and self.lake.load(self.spec.source) is None:
+            return None
         for _ in range(ATTEMPTS):
             try:
                 return self._batch()

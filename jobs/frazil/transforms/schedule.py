@@ -121,9 +121,7 @@ def _caught_up(transformation: Transformation, on_batch: OnBatch, *, waits_for_t
     name = transformation.spec.name
     done = None
     try:
-        if waits_for_table and transformation.lake.load(transformation.spec.source) is None:
-            return Report(name)
-        done = transformation.batch()
+        done = transformation.batch(waits_for_table=waits_for_table)
         if done is not None:
             on_batch(done)
         unsent = transformation.send()
