@@ -27,7 +27,7 @@ from frazil.specs.shapes import At, Rejected
 from frazil.specs.snowflake_keys import snowflake_of, snowflake_problems
 from frazil.specs.table_section import TABLE_SECTION
 from frazil.specs.table_spec import ReadSpec, spec_problems, specs_of
-from frazil.specs.transform_keys import TRANSFORM_SECTION, transform_of, transform_problems
+from frazil.specs.transform_keys import TRANSFORM_SECTION, source_problems, transform_of, transform_problems
 
 SPEC_ENDINGS = {".yaml", ".yml"}
 
@@ -220,11 +220,14 @@ class _Loading:
     def _transforms_of(
         self, named: Iterable[tuple[Path, Values]], root: Path, database: str, tables: Sequence[TableSpec]
     ) -> tuple[TransformSpec, ...]:
+        tables_are_complete = not self.problems.found
         read = [*named]
         folder = str(root.absolute())
         made = [transform_of(each, str(file), tables, database=database, folder=folder) for file, each in read]
         for number, (_, values) in enumerate(read):
             for problem in transform_problems(values, number, made, tables):
+                self.problems.add(problem)
+            for problem in source_problems(values, number, made, tables) if tables_are_complete else ():
                 self.problems.add(problem)
         return tuple(made) if self.problems.found else in_order(made)
 

@@ -122,7 +122,7 @@ def transform_problems(
 ) -> Iterator[Problem]:
     """Yield what contradicts the table specs and other transformations, in the one of this number."""
     made, before = every[number], every[:number]
-    yield from _source_problems(values, made, tables, every)
+    yield from _circle_problems(values, made, tables, every)
     yield from _name_problems(values, made)
     yield from _output_problems(values, made, tables)
     here = values.place_of(TABLE if values.is_given(TABLE) else FROM)
@@ -135,20 +135,34 @@ def transform_problems(
             return
 
 
-def _source_problems(
+def source_problems(
+    values: Values, number: int, every: Sequence[TransformSpec], tables: Sequence[TableSpec]
+) -> Iterator[Problem]:
+    """Yield a problem if nothing writes the table that the transformation of this number follows.
+
+    `tables` must be complete: a table whose spec could not be read would be reported as missing.
+    """
+    made = every[number]
+    if _is_filled(made, tables) or [*followed_by(made, every)]:
+        return
+    what = f"no table spec describes {made.source}"
+    names = ", ".join(sorted(spec.identifier for spec in tables))
+    hint = f"name one of the tables: {names}" if names else "write a table spec: `frazil init TOPIC`"
+    yield Problem(values.place_of(FROM), what, hint, SpecError)
+
+
+def _is_filled(made: TransformSpec, tables: Sequence[TableSpec]) -> bool:
+    return any(spec.identifier == made.source for spec in tables)
+
+
+def _circle_problems(
     values: Values, made: TransformSpec, tables: Sequence[TableSpec], every: Sequence[TransformSpec]
 ) -> Iterator[Problem]:
-    at, source = values.place_of(FROM), next((spec for spec in tables if spec.identifier == made.source), None)
-    if source is not None:
-        return
-    chain = [*followed_by(made, every)]
+    chain = [] if _is_filled(made, tables) else [*followed_by(made, every)]
     if made in chain:
         names = " <- ".join(each.name for each in (made, *chain))
-        yield Problem(at, f"the transformation follows itself: {names}", "follow another table", SpecError)
-    if chain:
-        return
-    names = ", ".join(sorted(spec.identifier for spec in tables)) or "none"
-    yield Problem(at, f"no table spec describes {made.source}", f"name one of the tables: {names}", SpecError)
+        what = f"the transformation follows itself: {names}"
+        yield Problem(values.place_of(FROM), what, "follow another table", SpecError)
 
 
 def _output_problems(values: Values, made: TransformSpec, tables: Sequence[TableSpec]) -> Iterator[Problem]:

@@ -92,6 +92,14 @@ def test_what_is_refused_says_where_and_what_to_write(tmp_path: Path, spec: str,
     assert "totals.yaml" in refused.value.what
 
 
+def test_a_table_whose_spec_is_invalid_is_not_reported_as_missing(tmp_path: Path) -> None:
+    with pytest.raises(FrazilError) as refused:
+        load(tmp_path, TOTALS, table="topic: orders\nmaintian: {}\n")
+
+    assert "maintian: unknown key" in str(refused.value)
+    assert "no table spec describes" not in str(refused.value)
+
+
 def test_transformations_follow_each_other_in_their_order(tmp_path: Path) -> None:
     settings = load(tmp_path, "from: totals1\nsql: SELECT 1\n", "from: totals2\nsql: SELECT 1\n", TOTALS)
 
