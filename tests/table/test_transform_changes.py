@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +14,18 @@ import pytest
 
 from frazil.adapters.iceberg.rebuild_lake import RebuildLake
 from frazil.model.errors import FrazilError, TransformHaltedError
+from frazil.model.queries import Kept, Keyed
 from frazil.model.settings import CatalogSettings
 from frazil.model.transforms import TransformSpec
+from frazil.transforms.preview import preview
+from frazil.transforms.queries import Query
 from frazil.transforms.rebuild import Rebuild
+from frazil.transforms.tables import TableRows
 from frazil.transforms.verify import verify
 from tests.fakes.disturbed_commits import ACTS, DiedError, disturbed
 from tests.fakes.watched_lake import WatchedLake
 from tests.sampling import examples, sampled
-from tests.table.transformed_orders import Orders, compact, spec_of
+from tests.table.transformed_orders import DuckQueries, Orders, compact, spec_of
 
 CHANGES = {"source_changes": True, "source_identity": ("id",)}
 ROWS = spec_of("SELECT id, upper(symbol) AS symbol, n + 1 AS next FROM orders WHERE n <> 3", **CHANGES)
@@ -154,3 +159,25 @@ def test_a_transformation_follows_the_groups_of_another_one(orders: Orders) -> N
     assert in_order(orders.rows_of("lake.more")) == in_order(
         [{"symbol": row["symbol"], "tenfold": row["orders"] * 10} for row in orders.rows_of("lake.made")]
     )
+
+
+class AddingAndTakingOut(DuckQueries):
+    """As Spark, it takes rows out of the groups of a table whose rows change, by columns that it keeps for that."""
+
+    def check(self, spec: TransformSpec, tables: Sequence[TableRows]) -> Query:
+        query = DuckQueries.check(self, spec, tables)
+        kept = Kept(1, "orders", "Sum", "bigint", is_signed=True)
+        return replace(query, keyed=Keyed(("symbol",), (kept,), is_signed=True)) if spec.source_changes else query
+
+
+def test_groups_without_what_is_kept_to_take_rows_out_halt(orders: Orders) -> None:
+    spec = replace(GROUPS, source_changes=False)
+    orders.add(1, 6)
+    orders.transformation(spec).batch()
+    orders.change(6)
+    made = orders.transformation(GROUPS, lambda: AddingAndTakingOut(orders.lake))
+
+    with pytest.raises(TransformHaltedError, match="found symbol with orders__count, __rows"):
+        made.batch()
+
+    assert isinstance(preview(made).halted, TransformHaltedError)

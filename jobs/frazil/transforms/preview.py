@@ -18,7 +18,7 @@ from frazil.transforms.query import lineage
 from frazil.transforms.run import Transformation
 from frazil.transforms.send import outputs_by
 from frazil.transforms.sources import kind_of
-from frazil.transforms.unread import Unread, current_state, unread
+from frazil.transforms.unread import Unread, check_kept, current_state, unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,7 @@ def preview(made: Transformation) -> Preview:
 
 def _continued(made: Transformation, source: TableView, target: TableView, query: Query) -> Unread:
     state = current_state(target, made.spec, definition=made.definition())
+    check_kept(target, made.spec, state.rows, query.rows)
     findings = compare(query.columns, target.columns, {}).findings
     if findings:
         raise TransformHaltedError(

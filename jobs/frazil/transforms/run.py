@@ -34,7 +34,7 @@ from frazil.transforms.replaced import replaced_groups
 from frazil.transforms.send import TransformSending, outputs_by
 from frazil.transforms.sources import kind_of
 from frazil.transforms.tables import Changes, TableRows, changes_between, unread_rows
-from frazil.transforms.unread import Unread, current_state, owned_by, unread
+from frazil.transforms.unread import Unread, check_kept, current_state, owned_by, unread
 from frazil.transforms.upkeep import Upkeep
 
 LOG = logging.getLogger(__name__)
@@ -204,6 +204,7 @@ class Transformation:
         outputs_by(self.spec, query.rows)
         if target is None:
             target = ensure(self.lake, self.spec, query.columns, replace(state, rows=query.rows))
+        check_kept(target, self.spec, state.rows, query.rows)
         target = self._with_columns(target, query.columns)
         if query.replaces and not news.is_everything:
             return target, self._replaced(query, tables[0], target, news, state), query.rows

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from frazil.model.epochs import epoch_of
 from frazil.model.errors import TransformHaltedError
 from frazil.model.snapshot import Snapshot, TableView
-from frazil.model.transforms import Position, TransformSpec, TransformState, transform_state
+from frazil.model.transforms import Identified, Position, TransformSpec, TransformState, transform_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,27 @@ def current_state(view: TableView, spec: TransformSpec, *, definition: str) -> T
             hint=f"run `frazil transform rebuild {spec.name}`, which computes all rows again, or restore the old text",
         )
     return state
+
+
+def check_kept(view: TableView, spec: TransformSpec, before: Identified, now: Identified) -> None:
+    """Raise TransformHaltedError if the stored rows lack what the query keeps now, as when rows of `source` can change.
+
+    Such a column would be null in all groups there are, and rows could not be taken out of them. A table whose rows no
+    batch replaced has no names `before`.
+    """
+    there = {column.name for column in view.columns}
+    differs = before.keys and (set(before.keys), set(before.internal)) != (set(now.keys), set(now.internal))
+    if differs or not there.issuperset(now.internal):
+        raise TransformHaltedError(
+            f"{view.identifier}: rows of {spec.source} change in another way than when {spec.name} began: expected rows"
+            f" named by {_listed(before.keys)}, with {_listed(before.internal)} kept beside them; found"
+            f" {_listed(now.keys)} with {_listed(now.internal)}",
+            hint=f"run `frazil transform rebuild {spec.name}`, which computes all rows again",
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "no column"
 
 
 def newest_state(view: TableView) -> TransformState | None:
