@@ -11,14 +11,19 @@ import pytest
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.model.changes import AddColumn
 from frazil.model.columns import Scalar
+from frazil.model.expiry import Expiry
 from frazil.model.outputs import OutputSpec
+from frazil.model.queries import VIEW, Attribute, Expression, Operator
 from frazil.model.snapshot import TableView
 from frazil.model.transforms import TransformSpec
 from frazil.ports import Lake
+from frazil.transforms import commit, in_spark
+from frazil.transforms.in_spark import SparkQueries
 from frazil.transforms.queries import Queries, Query
 from frazil.transforms.run import Transformation
 from frazil.transforms.send import TransformSending
-from tests.table.transformed_orders import DuckQueries, Orders, by_id, spec_of
+from frazil.transforms.tables import changes_between
+from tests.table.transformed_orders import DuckQueries, Orders, by_id, compact, spec_of
 
 ALL = spec_of("SELECT * FROM orders")
 
@@ -96,3 +101,53 @@ def test_a_batch_is_planned_again_if_another_was_published_before_its_columns_we
     assert driver(orders, ALL, earlier).batch() is None
 
     assert by_id(orders.rows_of()) == [row | {"more": None} for row in by_id(orders.rows)]
+
+
+def test_a_batch_whose_files_clean_up_may_have_deleted_is_planned_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders, ages = Orders(tmp_path), iter([True, False])
+    orders.add(1, 2)
+    monkeypatch.setattr(commit, "is_old", lambda began: next(ages))
+
+    assert orders.transformation(ALL).batch() is not None
+
+    assert next(ages, None) is None
+    assert by_id(orders.rows_of()) == by_id(orders.rows)
+    assert list(orders.view("lake.made").branches) == ["main"]
+
+
+def test_a_batch_is_planned_again_if_the_snapshot_that_it_began_at_has_expired(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    orders.add(1, 2)
+    other = orders.transformation(ALL)
+    other.batch()
+    gone = orders.view("lake.made").head
+    assert gone is not None
+    orders.add(3)
+    made = driver(orders, ALL, other)
+    expiry = Expiry((gone,), {}, ())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Transformation, "keep_joined", lambda *_: orders.lake.expire(orders.view("lake.made"), expiry))
+        assert made.batch() is None
+
+    assert by_id(orders.rows_of()) == by_id(orders.rows)
+
+
+def test_the_rows_of_rewritten_files_count_where_keys_are_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = Orders(tmp_path)
+    orders.add(1, 2)
+    orders.add(3, 4)
+    before = orders.view()
+    compact(orders)
+    changes = changes_between(orders.lake, orders.view(), before.head or 0, orders.view().head or 0)
+    symbol = Attribute(1, "symbol", "string")
+    view, key = Operator(VIEW, (symbol,), name="orders"), Expression("AttributeReference", "symbol#1", id=1)
+    query = Query((), Operator("Aggregate", (symbol,), (view,), (key, key), groups=1), {})
+    monkeypatch.setattr(in_spark, "LOOKED_UP_ROWS", 7)
+    queries = SparkQueries(cast(Any, None), orders.lake)
+
+    assert queries._keys_among(query, [changes.added]).keys() == {"symbol"}
+    assert queries._keys_among(query, [changes.added, changes.removed]) == {}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, given_up, stage_on_branch
+from frazil.materialize.batch_age import is_old
+from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, BaseExpiredError, given_up, stage_on_branch
 from frazil.materialize.layout import TABLE_PROPERTIES
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.columns import Column
@@ -67,21 +68,36 @@ def unmoved(view: TableView, head: int | None) -> TableView:
     return view
 
 
-def publish(lake: Lake, view: TableView, change: BatchChange, state: TransformState, *, names: Iterator[str]) -> int:
+def publish(
+    lake: Lake,
+    view: TableView,
+    change: BatchChange,
+    state: TransformState,
+    *,
+    names: Iterator[str],
+    began: float | None = None,
+) -> int:
     """Stage a change on the head of the view and make it visible. Return the snapshot.
 
-    Raises OvertakenError if another commit was first, CountMismatchError if the catalog's figures differ from the
+    Raises OvertakenError if another commit was first, or if `began`, `elapsed_seconds()` before the first file, is so
+    long ago that clean-up may have deleted the files; CountMismatchError if the catalog's figures differ from the
     change, ContendedError and CatalogError.
     """
     assert view.head is not None  # noqa: S101 - a table is created with a snapshot
     summary, document = state.summary(), document_of(state)
-    staged = stage_on_branch(lake, view, base=view.head, names=names, change=change, summary=summary, document=document)
+    try:
+        staged = stage_on_branch(
+            lake, view, base=view.head, names=names, change=change, summary=summary, document=document
+        )
+    except BaseExpiredError as expired:
+        raise OvertakenError from expired
     reason: Exception = OvertakenError()
     for _ in range(ATTEMPTS):
         view = loaded(lake, view.identifier)
         if any(snapshot.id == staged.snapshot_id for snapshot in view.ancestry(view.head)):
             return staged.snapshot_id
-        if view.head != staged.base or staged.branch not in view.branches:
+        is_stale = began is not None and is_old(began)
+        if view.head != staged.base or staged.branch not in view.branches or is_stale:
             _drop(lake, view, staged.branch)
             raise OvertakenError
         _last_look(view, staged.snapshot_id, change)

@@ -42,7 +42,7 @@ from frazil.transforms.queries import MergedGroups, Parts, Query
 from frazil.transforms.query import identity_in, refusals
 from frazil.transforms.ranges import passed_through, unchanged_columns
 from frazil.transforms.sources import kind_of
-from frazil.transforms.tables import Changes, TableRows
+from frazil.transforms.tables import Changes, TableRows, live_rows
 
 LOOKED_UP_ROWS = 1_000_000
 """Each task that reads stored rows looks their keys up among those of a batch of fewer rows."""
@@ -185,9 +185,9 @@ class SparkQueries:
 
         Python leaves other stored groups out, so that the JVM sees none of them.
         """
-        if sum(each.rows for each in rows) > LOOKED_UP_ROWS:
-            return {}
         view, files = rows[0].view, [file for each in rows for file in each.files]
+        if sum(map(live_rows, files)) > LOOKED_UP_ROWS:
+            return {}
         known = {column.name: column for column in rows[0].columns}
         found = {}
         for name, source in unchanged_columns(query.plan, rows[0].name).items():

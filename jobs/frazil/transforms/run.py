@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from frazil.adapters.iceberg.probe import stored_files
+from frazil.maintain.expiring import elapsed_seconds
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, branch_names
 from frazil.materialize.schema.compare import compare
 from frazil.model.columns import Column
@@ -99,7 +100,7 @@ class Transformation:
         )
 
     def _batch(self) -> Transformed | None:
-        begun, spec, definition = self.clock(), self.spec, self.definition()
+        begun, spec, definition, first = self.clock(), self.spec, self.definition(), elapsed_seconds()
         source, target = self.followed(), self.lake.load(spec.identifier)
         kind = kind_of(spec, source)
         last = None if target is None else current_state(target, spec, definition=definition)
@@ -120,7 +121,7 @@ class Transformation:
             target = unmoved(self.sending.begin(self.lake, target, rows), target.head)
         after = TransformState(spec.name, definition, news.position, joined, self.new_id(), state.epoch + 1, rows, met)
         names = branch_names(STAGE_PREFIX, after.batch_id)
-        snapshot_id = publish(self.lake, target, change, after, names=names)
+        snapshot_id = publish(self.lake, target, change, after, names=names, began=first)
         keep_from(self.lake, loaded(self.lake, spec.source), spec, news.position)
         self.keep_joined(met)
         written = sum(file.rows for file in change.files)

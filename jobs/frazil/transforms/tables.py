@@ -39,7 +39,7 @@ class TableRows:
 
     @property
     def rows(self) -> int:
-        return sum(map(_live_rows, self.files)) - sum(map(_live_rows, self.less))
+        return sum(map(live_rows, self.files)) - sum(map(live_rows, self.less))
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -84,7 +84,7 @@ class Changes:
         return not self.added.files and not self.removed.files
 
 
-def _live_rows(file: RowsOfFile) -> int:
+def live_rows(file: RowsOfFile) -> int:
     return file.left if isinstance(file, StoredFile) else file.rows
 
 
