@@ -27,6 +27,7 @@ from bench.commits import Orders
 from bench.sections import put
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.materialize.readers.delta import announce_delta
+from frazil.materialize.rewrite_tags import REWRITE_PREFIX
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.delta import AddFile, ExtendLog, LogWritten, RemoveFile
 from frazil.model.ingested import DroppedFile, WrittenFile
@@ -87,7 +88,9 @@ class Mirrored:
         """Write some files anew, as one for each hundred."""
         view = self.orders.view
         dropped = [DroppedFile(each.path) for each in self.orders.lake.stored_files(view)[:files]]
-        self.orders.lake.rewrite(view, files=self.new_files(files // 100), dropped=dropped, summary={}, figures={})
+        self.orders.lake.rewrite(
+            view, files=self.new_files(files // 100), dropped=dropped, summary={}, figures={}, tag_prefix=REWRITE_PREFIX
+        )
 
     def remove_in_log(self, files: int) -> None:
         """Give the log files that it added and removed since, as compactions of years leave them."""

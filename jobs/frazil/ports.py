@@ -183,11 +183,12 @@ class Lake(RebuiltTables, Protocol):
         dropped: Sequence[DroppedFile],
         summary: Mapping[str, str],
         figures: Mapping[str, int],
+        tag_prefix: str,
     ) -> None:
         """Put `files` in the place of those that are dropped, on `main`, if its head is still the view's.
 
-        The snapshot is a `replace`: the table has the same rows. Raises CountMismatchError unless its summary has
-        `figures`.
+        The snapshot is a `replace`: the table has the same rows. It gets a tag of its id after `tag_prefix`. Raises
+        CountMismatchError unless its summary has `figures`.
         """
         ...
 

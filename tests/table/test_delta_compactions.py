@@ -13,6 +13,7 @@ from frazil.adapters.iceberg.rewrite_files import rewrite_files
 from frazil.delta.standing import LogStanding, log_standing
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.readers.delta import DELTA_TAG, NEXT_DELTA_TAG, announce_delta
+from frazil.materialize.rewrite_tags import REWRITE_PREFIX
 from frazil.model.delta import Announced, LogWritten, Withheld
 from frazil.model.ingested import DeletedRows, DroppedFile
 from frazil.model.rewrites import RewriteTask
@@ -71,7 +72,14 @@ def rewrite_all(lake: SmallLake, *, drop_deletes: bool) -> None:
         target=write_target(view), files=files, prefix="r", target_bytes=1 << 20, storage=lake.lake.storage
     )
     dropped = [DroppedFile(each.path, tuple(own.path for own in each.own_deletes if drop_deletes)) for each in files]
-    lake.lake.rewrite(view, files=rewrite_files(task).files, dropped=dropped, summary={REWRITTEN_BY: "w"}, figures={})
+    lake.lake.rewrite(
+        view,
+        files=rewrite_files(task).files,
+        dropped=dropped,
+        summary={REWRITTEN_BY: "w"},
+        figures={},
+        tag_prefix=REWRITE_PREFIX,
+    )
 
 
 def test_a_compaction_between_two_batches_replaces_its_files_in_one_version_without_a_change_of_rows(

@@ -21,6 +21,7 @@ from frazil.formats.arrow import project
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.materialize.layout import TABLE_PROPERTIES
+from frazil.materialize.rewrite_tags import REWRITE_PREFIX
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.columns import Column, ColumnType, Decimal, Scalar
 from frazil.model.ingested import DeletedRows, DroppedFile, WrittenFile
@@ -167,6 +168,7 @@ def compact(orders: Orders, identifier: str = ORDERS) -> None:
         dropped=[DroppedFile(each.path, tuple(d.path for d in each.deletes)) for each in old],
         summary={REWRITTEN_BY: "w"},
         figures={"added-records": rows},
+        tag_prefix=REWRITE_PREFIX,
     )
 
 

@@ -10,6 +10,7 @@ from typing import assert_never
 from frazil.materialize.batch_age import refuse_old
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, Staged, given_up
 from frazil.materialize.epoch_tags import epoch_tag, outdated
+from frazil.materialize.rewrite_tags import rewrite_tags
 from frazil.materialize.state import CHECKPOINT_TAG, Standing
 from frazil.materialize.verdicts import Done, OvertakenError, PlanAgain, Ready, StageAgain, judge, loaded
 from frazil.model.errors import CommitError, CountMismatchError, FrazilError
@@ -106,7 +107,7 @@ def _published(lake: Lake, judged: _Judged) -> TableView:
                 view,
                 branch=staged.branch,
                 tag=CHECKPOINT_TAG,
-                drop=[*stage_branches(view), *old_tags],
+                drop=[*stage_branches(view), *rewrite_tags(view), *old_tags],
                 statistics=staged.statistics,
                 more_tags=tags,
             )

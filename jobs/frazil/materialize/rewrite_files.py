@@ -18,6 +18,7 @@ from frazil.materialize.batch_age import is_old
 from frazil.materialize.clients import Clients
 from frazil.materialize.even_shares import even_shares
 from frazil.materialize.ingest.distribute import write_target
+from frazil.materialize.rewrite_tags import REWRITE_PREFIX
 from frazil.model.errors import CommitError, CommitRejectedError, CountMismatchError, FrazilError
 from frazil.model.ingested import DroppedFile, WrittenFile
 from frazil.model.probe import StoredFile
@@ -184,7 +185,10 @@ class Rewriting:
         }
         if is_old(began):
             raise CommitRejectedError(f"{view.identifier}: to rewrite files took more than a day; nothing was changed")
-        clients.lake.rewrite(view, files=written, dropped=dropped, summary={REWRITTEN_BY: self.writer}, figures=figures)
+        summary = {REWRITTEN_BY: self.writer}
+        clients.lake.rewrite(
+            view, files=written, dropped=dropped, summary=summary, figures=figures, tag_prefix=REWRITE_PREFIX
+        )
         deleted = sum(each.rows for each in files) - left
         seconds = round(elapsed_seconds() - began, 3)
         done = Rewrote(len(files), len(written), left, deleted, chosen.saved, seconds)

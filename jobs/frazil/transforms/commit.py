@@ -8,6 +8,7 @@ from contextlib import suppress
 from frazil.materialize.batch_age import is_old
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, BaseExpiredError, given_up, stage_on_branch
 from frazil.materialize.layout import TABLE_PROPERTIES
+from frazil.materialize.rewrite_tags import rewrite_tags
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.columns import Column
 from frazil.model.errors import CatalogError, CommitError, CommitRejectedError, CountMismatchError, SpecError
@@ -102,7 +103,8 @@ def publish(
             raise OvertakenError
         _last_look(view, staged.snapshot_id, change)
         try:
-            lake.publish(view, branch=staged.branch, tag=CHECKPOINT_TAG, drop=stage_branches(view))
+            drop = [*stage_branches(view), *rewrite_tags(view)]
+            lake.publish(view, branch=staged.branch, tag=CHECKPOINT_TAG, drop=drop)
         except CommitError as failed:
             reason = failed
     view = loaded(lake, view.identifier)

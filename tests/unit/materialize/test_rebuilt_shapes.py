@@ -27,6 +27,7 @@ from test_shapes import LATE, SOME, rewrite_by_others
 
 from frazil.materialize.rebuild.perform import RebuildProgress
 from frazil.materialize.rebuild.rewind import ToEarliest, ToOffsets
+from frazil.materialize.rewrite_tags import REWRITE_PREFIX
 from frazil.model.errors import Misuse, RebuildError, SpecChangeError
 from frazil.model.progress import Counts
 from tests.sampling import in_long_runs, sampled
@@ -137,7 +138,7 @@ def test_files_that_others_rewrite_before_a_table_is_replaced_change_nothing(
 ) -> None:
     rebuild_dies_at(shapes, "now", monkeypatch)
     view = shapes.stands("now").view
-    shapes.world.lake.rewrite(view, files=[], dropped=[], summary={}, figures={})
+    shapes.world.lake.rewrite(view, files=[], dropped=[], summary={}, figures={}, tag_prefix=REWRITE_PREFIX)
 
     shapes.catch_up()
 

@@ -181,6 +181,7 @@ class IcebergLake(RebuiltTables):
         dropped: Sequence[DroppedFile],
         summary: Mapping[str, str],
         figures: Mapping[str, int],
+        tag_prefix: str,
     ) -> None:
         table = _table(view)
         with self._storage_of(view):
@@ -188,11 +189,9 @@ class IcebergLake(RebuiltTables):
                 table, files, parent=view.head, summary=summary, document=b"", deletes=dropped, same_rows=True
             )
         check_figures(view.identifier, made, figures)
-        requirements = (
-            AssertTableUUID(uuid=table.metadata.table_uuid),
-            AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
-        )
-        self._commit(table, requirements, added(made, MAIN))
+        same_table = AssertTableUUID(uuid=table.metadata.table_uuid)
+        requirements = (same_table, AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head))
+        self._commit(table, requirements, added(made, MAIN, f"{tag_prefix}{made.snapshot_id}"))
 
     def write_blob(self, view: TableView, content: bytes) -> PuffinFile:
         table = _table(view)
