@@ -32,6 +32,7 @@ WRITES_OF_BUCKETS = {
 }
 OTHER_NAMES = {
     **{f"s3:{call}": f"s3:{action}" for call, action in {**READS_OF_BUCKETS, **WRITES_OF_BUCKETS}.items()},
+    "cloudfront:CreateDistributionWithTags": "cloudfront:CreateDistribution",
     "lambda:Invoke": "lambda:InvokeFunction",
 }
 """From the service authorization reference of AWS: calls whose action has another name."""

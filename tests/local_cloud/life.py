@@ -149,7 +149,11 @@ class Tables:
         def is_up_to_date() -> bool:
             source, target = lake.load(spec.source), lake.load(spec.identifier)
             state = None if target is None else owned_by(target, spec)
-            return source is not None and state is not None and unread(source, spec, state.position).is_empty
+            return (
+                source is not None
+                and state is not None
+                and unread(source, spec, state.position).position == state.position
+            )
 
         eventually(is_up_to_date, bool, explain=self.deployed.last_words)
 

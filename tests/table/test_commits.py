@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
 from frazil.adapters.iceberg import commits
@@ -84,6 +85,25 @@ def test_a_commit_on_what_others_have_changed_is_refused_and_nothing_is_written_
         lake.stage(stale, base=stale.head or 0, branch="late", files=(), summary={})
 
     assert (view_of(lake).head, set(view_of(lake).branches)) == (there, {"main"})
+
+
+def test_properties_are_set_although_another_commit_comes_first(
+    lake: IcebergLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, load, loads = IcebergLake(CatalogSettings("jdbc", str(tmp_path))), lake.catalog.load_table, iter(range(9))
+
+    def overtaken_at_the_second(identifier: str | tuple[str, ...]) -> Table:
+        found = load(identifier)
+        if next(loads) == 1:
+            other.set_properties("lake.t", put={"theirs": "1"})
+        return found
+
+    monkeypatch.setattr(lake.catalog, "load_table", overtaken_at_the_second)
+
+    lake.set_properties("lake.t", put={"ours": "1"})
+
+    properties = view_of(other).properties
+    assert (properties["ours"], properties["theirs"]) == ("1", "1")
 
 
 def test_old_metadata_files_are_removed_and_the_log_is_bounded(lake: IcebergLake) -> None:

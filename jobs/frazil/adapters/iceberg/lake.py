@@ -40,6 +40,7 @@ from frazil.adapters.iceberg.refusals import hint_for, is_lasting
 from frazil.adapters.iceberg.row_sources import SourceChanges
 from frazil.adapters.iceberg.scan import TableScan, reading
 from frazil.adapters.iceberg.snapshots import SnapshotWriter, added_files, check_figures
+from frazil.adapters.iceberg.table_properties import set_properties
 from frazil.adapters.iceberg.taken_out import taken_out
 from frazil.adapters.iceberg.types import to_partition_spec, to_schema, to_sort_order
 from frazil.adapters.iceberg.view import read_document, view_of
@@ -286,10 +287,7 @@ class IcebergLake(RebuiltTables):
 
     def set_properties(self, identifier: str, *, put: Mapping[str, str], remove: Sequence[str] = ()) -> None:
         try:
-            with self.catalog.load_table(identifier).transaction() as transaction:
-                transaction.set_properties(dict(put))
-                there = transaction.table_metadata.properties.keys()
-                transaction.remove_properties(*(name for name in remove if name in there))
+            set_properties(self.catalog, identifier, put=put, remove=remove)
         except NoSuchTableError as missing:
             raise Misuse(
                 f"the catalog has no table {identifier}", hint="run `frazil materialize --create-only` first"
