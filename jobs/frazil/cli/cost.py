@@ -65,7 +65,7 @@ def cost(
     as_json: Json = False,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
-    """Estimate what tables cost in AWS in a month, by table and by GB read.
+    """Estimate what tables cost in AWS in a month.
 
     Bytes, files, batches and their times come from the retained snapshots of the tables, and requests from what a batch
     makes; the prices are a list that comes with Frazil, with its date. The tables may be on this machine. The first

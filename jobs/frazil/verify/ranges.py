@@ -52,7 +52,7 @@ def with_chain(lake: Lake, spec: TableSpec, verification: Verification) -> Verif
     except StateLostError as lost:
         check = Check("ranges", "", (Discrepancy(FindingKind.NO_STATE, spec.identifier, lost.what),))
         return replace(verification, checks=(*verification.checks, check))
-    check = check_chain(chain, shares=spec.group is not None)
+    check = check_chain(chain, shares=spec.group is not None, joins=spec.ledger is not None)
     return replace(verification, checks=(*verification.checks, check), chain=chain)
 
 
