@@ -15,10 +15,9 @@ from followed import Reader, share_spark, write_settings
 from walk_through import DOCS
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.adapters.spark.application import RUNS_QUERIES
-from frazil.adapters.spark.runner import SparkRunner
 from frazil.adapters.spark.sql.session import SqlSession
 from frazil.local.sales_channel import truth
+from tests.query_session import query_session
 from tests.sales_example import Row, SalesExample, clean_events, flat_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -27,9 +26,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlSession]:
-    runner = SparkRunner(log_file=tmp_path_factory.mktemp("spark") / "spark.log", jvm=RUNS_QUERIES)
-    yield SqlSession(runner)
-    runner.stop()
+    with query_session(tmp_path_factory.mktemp("spark")) as opened:
+        yield opened
 
 
 @pytest.fixture(autouse=True)

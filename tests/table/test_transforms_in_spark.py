@@ -13,8 +13,6 @@ import pyarrow as pa
 import pytest
 
 from frazil.adapters.iceberg.rebuild_lake import RebuildLake
-from frazil.adapters.spark.application import RUNS_QUERIES
-from frazil.adapters.spark.runner import SparkRunner
 from frazil.adapters.spark.sql.comparable import except_all
 from frazil.adapters.spark.sql.session import SqlSession
 from frazil.adapters.spark.sql.types import spark_schema
@@ -40,6 +38,7 @@ from frazil.transforms.tested import lines as compared_lines
 from frazil.transforms.upkeep import Upkeep
 from frazil.transforms.verify import Verified, verify
 from tests.fakes.in_process import InProcessRunner
+from tests.query_session import query_session
 from tests.sampling import examples, sampled
 from tests.table.process_clients import source_of
 from tests.table.transformed_orders import ORDERS, SQL, Orders, by_id, compact, spec_of, written
@@ -50,9 +49,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlSession]:
-    runner = SparkRunner(log_file=tmp_path_factory.mktemp("spark") / "spark.log", jvm=RUNS_QUERIES)
-    yield SqlSession(runner)
-    runner.stop()
+    with query_session(tmp_path_factory.mktemp("spark")) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -1,0 +1,27 @@
+"""A session of Spark for queries, as a fixture of the tests of one file."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from frazil.adapters.spark.application import RUNS_QUERIES
+from frazil.adapters.spark.runner import SparkRunner
+from frazil.adapters.spark.sql.session import SqlSession
+
+
+@contextmanager
+def query_session(folder: Path) -> Iterator[SqlSession]:
+    """Open a session, with its log in a folder; the file's tests ignore PytestUnraisableExceptionWarning.
+
+    PySpark leaves the sockets of `collect` to the garbage collector. It runs here, or tests of another file would get
+    the warnings.
+    """
+    runner = SparkRunner(log_file=folder / "spark.log", jvm=RUNS_QUERIES)
+    try:
+        yield SqlSession(runner)
+    finally:
+        runner.stop()
+        gc.collect()
