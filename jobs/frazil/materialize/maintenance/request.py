@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from frazil.materialize.answers import store_answer, stored_request
 from frazil.model.moments import rfc3339
 from frazil.ports import Lake
 
 MAINTENANCE_PREFIX = "frazil.maintenance-request."
 """The beginning of a table property for each request: JSON of what to do, who asked and when."""
-
-ANSWERS_KEPT = timedelta(hours=1)
-"""How long an answer stays that the command which asked no longer waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +91,14 @@ def ask(lake: Lake, table: str, request: MaintenanceRequest) -> None:
 
 def answer(lake: Lake, table: str, request: MaintenanceRequest, result: MaintenanceResult, *, now: datetime) -> None:
     """Store the result of a request in its place, unless it was withdrawn, and remove old answers."""
-    view = lake.load(table)
-    there = () if view is None else requests_in(view.properties)
-    put = replace(request, result=result).as_property() if request.id in {each.id for each in there} else {}
-    oldest = rfc3339((now - ANSWERS_KEPT).replace(microsecond=0))
-    remove = [each.property_name for each in there if each.result is not None and each.at < oldest]
-    if put or remove:
-        lake.set_properties(table, put=put, remove=remove)
+    answered = replace(request, result=result).as_property()
+    store_answer(lake, table, request.id, answered, requests_in, now)
 
 
 def answer_to(lake: Lake, table: str, request: MaintenanceRequest) -> MaintenanceResult | None:
     """Return the result of a request; None if it has not been performed."""
-    view = lake.load(table)
-    found = {} if view is None else {each.id: each.result for each in requests_in(view.properties)}
-    return found.get(request.id)
+    found = stored_request(lake, table, request.id, requests_in)
+    return None if found is None else found.result
 
 
 def withdraw(lake: Lake, table: str, request: MaintenanceRequest) -> None:

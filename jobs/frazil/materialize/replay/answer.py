@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from frazil.materialize.answers import store_answer, stored_request
 from frazil.materialize.replay.request import ReplayRequest, ReplayResult, request_property, requests_in
-from frazil.model.moments import rfc3339
 from frazil.ports import Lake
-
-ANSWERS_KEPT = timedelta(hours=1)
-"""How long an answer stays that the command which asked no longer waits for."""
 
 
 def ask(lake: Lake, table: str, request: ReplayRequest) -> None:
@@ -20,20 +17,14 @@ def ask(lake: Lake, table: str, request: ReplayRequest) -> None:
 
 def answer(lake: Lake, table: str, request: ReplayRequest, result: ReplayResult, *, now: datetime) -> None:
     """Store the result of a request in its place, unless it was withdrawn, and remove old answers."""
-    view = lake.load(table)
-    there = () if view is None else requests_in(view.properties)
-    put = request_property(replace(request, result=result)) if request.id in {each.id for each in there} else {}
-    oldest = rfc3339((now - ANSWERS_KEPT).replace(microsecond=0))
-    remove = [each.property_name for each in there if each.result is not None and each.at < oldest]
-    if put or remove:
-        lake.set_properties(table, put=put, remove=remove)
+    answered = request_property(replace(request, result=result))
+    store_answer(lake, table, request.id, answered, requests_in, now)
 
 
 def answer_to(lake: Lake, table: str, request: ReplayRequest) -> ReplayResult | None:
     """Return the result of a request; None if it has not been performed."""
-    view = lake.load(table)
-    found = {} if view is None else {each.id: each.result for each in requests_in(view.properties)}
-    return found.get(request.id)
+    found = stored_request(lake, table, request.id, requests_in)
+    return None if found is None else found.result
 
 
 def withdraw(lake: Lake, table: str, request: ReplayRequest) -> None:
