@@ -35,6 +35,11 @@ class Staged:
     statistics: PuffinFile | None = None
 
 
+def stage_branches(view: TableView) -> Iterator[str]:
+    """Return the staging branches of all attempts: once one is published, the others can never be."""
+    return (name for name in view.branches if name.startswith(STAGE_PREFIX))
+
+
 def branch_names(prefix: str, writer: str) -> Iterator[str]:
     """A new branch name for every attempt of a writer: a late commit lands on an unused branch."""
     attempt = 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import assert_never
 
 from frazil.materialize.batch_age import refuse_old
-from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, Staged, given_up
+from frazil.materialize.branches import ATTEMPTS, Staged, given_up, stage_branches
 from frazil.materialize.epoch_tags import epoch_tag, outdated
 from frazil.materialize.rewrite_tags import rewrite_tags
 from frazil.materialize.state import CHECKPOINT_TAG, Standing
@@ -141,8 +141,3 @@ def _drop_staged(lake: Lake, plan: BatchPlan) -> None:
         view = loaded(lake, plan.table)
         heads = ((name, view.snapshots[view.branches[name]]) for name in stage_branches(view))
         lake.drop_branches(view, [name for name, head in heads if batch_of(head) == plan.itself])
-
-
-def stage_branches(view: TableView) -> Iterator[str]:
-    """Return the staging branches of all attempts: once one is published, the others can never be."""
-    return (name for name in view.branches if name.startswith(STAGE_PREFIX))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from frazil.materialize.batch_age import is_old
-from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, BaseExpiredError, given_up, stage_on_branch
+from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, given_up, stage_branches, stage_on_branch
 from frazil.materialize.layout import TABLE_PROPERTIES
 from frazil.materialize.rewrite_tags import rewrite_tags
 from frazil.materialize.state import CHECKPOINT_TAG
@@ -116,10 +116,6 @@ def publish(
 def document_of(state: TransformState) -> bytes:
     """Return what a snapshot with the state has beside its summary."""
     return state.met.document() if state.met.stretches else b""
-
-
-def stage_branches(view: TableView) -> list[str]:
-    return [name for name in view.branches if name.startswith(STAGE_PREFIX)]
 
 
 def _drop(lake: Lake, view: TableView, branch: str) -> None:

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 from values_of_tables import SPEC, progress, snapshot, state, view
 
-from frazil.materialize.branches import Staged
-from frazil.materialize.publish import Share, last_look, publish, stage_branches
+from frazil.materialize.branches import Staged, stage_branches
+from frazil.materialize.publish import Share, last_look, publish
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.materialize.verdicts import Done, OvertakenError, PlanAgain, Ready, StageAgain, judge
 from frazil.model.errors import CatalogError, CountMismatchError, FencedError, ForeignOwnerError, StateLostError

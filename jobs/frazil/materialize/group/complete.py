@@ -7,14 +7,22 @@ from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
-from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, branch_names, given_up, stage_on_branch
+from frazil.materialize.branches import (
+    ATTEMPTS,
+    BaseExpiredError,
+    Staged,
+    branch_names,
+    given_up,
+    stage_branches,
+    stage_on_branch,
+)
 from frazil.materialize.changed_spec.applied_spec import applied_spec_of
 from frazil.materialize.epoch_tags import has_epoch_tags
 from frazil.materialize.evolve import NO_SCHEMAS
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.group.apart import tables_apart
 from frazil.materialize.group.rebuilt import changed_since_ready, is_ready, take_rebuilt
-from frazil.materialize.publish import Share, publish_decided, stage_branches
+from frazil.materialize.publish import Share, publish_decided
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, standing
 from frazil.materialize.verdicts import OvertakenError, loaded
 from frazil.model.errors import CommitError, CountMismatchError, FencedError, GroupApartError
