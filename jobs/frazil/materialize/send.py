@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 
 from frazil.materialize.clients import Clients
 from frazil.model.errors import FrazilError
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
-from frazil.outputs.follow import FollowedOutput, without_gone
-
-LOG = logging.getLogger(__name__)
+from frazil.outputs.follow import FollowedOutput
+from frazil.outputs.send_all import begin_all, send_all
 
 
 @dataclass(slots=True)
@@ -27,23 +25,8 @@ class Sending:
 
     def begin(self, clients: Clients, view: TableView) -> TableView:
         """Let the table record new outputs, before its next epoch, and keep no snapshots for those that are gone."""
-        view = without_gone(clients.lake, view, self.spec.outputs)
-        for output in self.outputs:
-            view = output.begin(clients.lake, view)
-        return view
+        return begin_all(clients.lake, view, self.spec.outputs, self.outputs)
 
     def send(self, clients: Clients, view: TableView) -> None:
         """Send to each output what it lacks. A failure of one is kept for the report, and the others are sent."""
-        self.failure = None
-        for each in self.outputs:
-            try:
-                sent = each.send(clients.outputs(), clients.lake, view, now=clients.now())
-            except FrazilError as failure:
-                self.failure = self.failure or failure
-                LOG.warning("output_failed", extra=self._named(each) | {"problem": failure.what, "hint": failure.hint})
-            else:
-                if sent:
-                    LOG.info("output_sent", extra=self._named(each) | {"records": sent})
-
-    def _named(self, followed: FollowedOutput) -> dict[str, object]:
-        return {"table": self.spec.identifier, "output": followed.output.name, "topic": followed.output.topic}
+        self.failure = send_all(clients.outputs, clients.lake, view, self.outputs, now=clients.now)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -11,11 +10,10 @@ from frazil.model.errors import FrazilError, SpecError
 from frazil.model.outputs import OutputSpec
 from frazil.model.snapshot import TableView
 from frazil.model.transforms import Identified, TransformSpec, TransformTable
-from frazil.outputs.follow import FollowedOutput, without_gone
+from frazil.outputs.follow import FollowedOutput
 from frazil.outputs.ports import OutputClients
+from frazil.outputs.send_all import begin_all, send_all
 from frazil.ports import Lake
-
-LOG = logging.getLogger(__name__)
 
 
 def outputs_by(spec: TransformSpec, rows: Identified) -> tuple[OutputSpec, ...]:
@@ -45,25 +43,11 @@ class TransformSending:
 
         Raises SpecError for outputs that do not fit the query, and ContendedError.
         """
-        view = without_gone(lake, view, self.spec.outputs)
-        for each in self._outputs(rows):
-            view = each.begin(lake, view)
-        return view
+        return begin_all(lake, view, self.spec.outputs, self._outputs(rows))
 
     def send(self, lake: Lake, view: TableView, rows: Identified) -> FrazilError | None:
         """Send to each output what it lacks. Return the first failure; the others are sent."""
-        first: FrazilError | None = None
-        for each in self._outputs(rows):
-            named = {"table": view.identifier, "output": each.output.name, "topic": each.output.topic}
-            try:
-                sent = each.send(self.clients(), lake, view, now=self.now())
-            except FrazilError as failure:
-                first = first or failure
-                LOG.warning("output_failed", extra=named | {"problem": failure.what, "hint": failure.hint})
-            else:
-                if sent:
-                    LOG.info("output_sent", extra=named | {"records": sent})
-        return first
+        return send_all(self.clients, lake, view, self._outputs(rows), now=self.now)
 
     def _outputs(self, rows: Identified) -> tuple[FollowedOutput, ...]:
         if not self._followed or rows != self._rows:
