@@ -19,7 +19,14 @@ from frazil.cli import transform
 from frazil.materialize.scheduling.schedule import Stopping
 from frazil.model.changes import AddColumn, RenameColumn
 from frazil.model.columns import Column, Scalar
-from frazil.model.errors import CatalogError, CommitUnknownError, DefectError, FrazilError, TransformHaltedError
+from frazil.model.errors import (
+    CatalogError,
+    CommitRejectedError,
+    CommitUnknownError,
+    DefectError,
+    FrazilError,
+    TransformHaltedError,
+)
 from frazil.model.settings import CatalogSettings
 from frazil.model.transforms import Position, transform_state
 from frazil.transforms import schedule
@@ -365,12 +372,21 @@ def test_a_table_that_is_not_there_yet_is_waited_for(orders: Orders, caplog: pyt
     with transform.beside([late], timedelta(milliseconds=1), stopping) as reports:
         time.sleep(0.05)
         orders.make("lake.late")
-        orders.put([order(1)], "lake.late")
+        put_despite_other_commits(orders, "lake.late")
         while not has_rows(orders):
             time.sleep(0.01)
 
     assert [(each.rows, each.failure) for each in reports] == [(1, None)]
     assert "table_failed" not in [each.message for each in caplog.records]
+
+
+def put_despite_other_commits(orders: Orders, identifier: str) -> None:
+    """The transformation marks the snapshot that it reads from, in between."""
+    for _ in range(20):
+        with suppress(CommitRejectedError):
+            orders.put([order(1)], identifier)
+            return
+    raise AssertionError("other commits came first 20 times")
 
 
 def test_a_transformation_that_halted_is_looked_at_again_later(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
