@@ -6,7 +6,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -96,7 +97,8 @@ def test_tableflow_is_switched_off_topic_by_topic_in_order_and_with_its_key(
     said: list[str] = []
     synthesized(tmp_path, "stock_trades", "orders")
     others_are_applied(tmp_path)
-    terraform(cloud, tmp_path, said, with_key).apply()
+    with shows_calls(cloud):
+        terraform(cloud, tmp_path, said, with_key).apply()
     assert roles(cloud) == ["frazil-dev-tableflow"]
 
     assert switched_off(cloud, tmp_path, said, with_key, "stock_trades") == ["confluent_tableflow_topic.table-orders"]
@@ -117,6 +119,16 @@ def test_tableflow_is_switched_off_topic_by_topic_in_order_and_with_its_key(
     left.apply()
     assert left.outputs().keys() == {"connector_id"}
     assert left.plan() is False
+
+
+@contextmanager
+def shows_calls(cloud: Cloud) -> Iterator[None]:
+    """Add the calls to IAM to an error of Terraform: whether the role was there, or its creation was repeated."""
+    try:
+        yield
+    except TerraformError as error:
+        error.add_note("\n".join(str(call) for call in cloud.calls("user") if call["service"] == "iam"))
+        raise
 
 
 def switched_off(cloud: Cloud, folder: Path, said: list[str], variables: Mapping[str, str], *stays: str) -> list[str]:

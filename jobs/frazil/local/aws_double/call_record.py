@@ -1,8 +1,8 @@
 """Record every API call as a line of JSON, for the permissions test to compare with the policies of the roles.
 
-A line has the time, service (its signing name), operation (API name), principal (a role's ARN, or `user`), resource
-and status. The resource holds only identifiers whose parameter names are on a list, so that request bodies and secret
-values cannot get into the file.
+A line has the time, service (its signing name), operation (API name), principal (a role's ARN, or `user`), resource,
+attempt (above 1 if the SDK repeats the call) and status. The resource holds only identifiers whose parameter names are
+on a list, so that request bodies and secret values cannot get into the file.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ IDENTIFIERS = frozenset(
     )
 )
 NESTED = {"TableInput": "Name", "DatabaseInput": "Name"}
+_ATTEMPT = re.compile(r"attempt=(\d{1,3})\b")
 _DELETED_KEY = re.compile(r"<Key>([^<]*)</Key>")
 
 
@@ -73,13 +74,17 @@ class CallRecord:
 
 
 def recorded(application: Application, record: CallRecord) -> Application:
-    """Return the application wrapped so that it records every signed request and the status of its response."""
+    """Return the application wrapped so that it records every signed request and the status of its response.
+
+    A call is described before it is carried out: an error after it would be answered by 500, and the SDK would repeat
+    a call that had its effect.
+    """
 
     def answer(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         signature = _signature(environ)
         if signature is None:
             return application(environ, start_response)
-        body = _keep_body(environ, signature.service)
+        call = describe(environ, signature, _keep_body(environ, signature.service))
         status = ["500"]
 
         def start(line: str, *rest: Any) -> Any:
@@ -89,13 +94,14 @@ def recorded(application: Application, record: CallRecord) -> Application:
         try:
             return application(environ, start)
         finally:
-            record.append(describe(environ, signature, body) | {"status": int(status[0].split()[0])})
+            record.append(call | {"status": int(status[0].split()[0])})
 
     return answer
 
 
 def describe(environ: Environ, signature: Signature, body: bytes) -> dict[str, object]:
     """Return the fields of a line except the status."""
+    attempt = _ATTEMPT.search(environ.get("HTTP_AMZ_SDK_REQUEST", ""))
     operation, labels = _operation(environ | {"wsgi.input": io.BytesIO(body)}, signature.service)
     given = labels | _query(environ) | _parameters(environ, body)
     return {
@@ -104,6 +110,7 @@ def describe(environ: Environ, signature: Signature, body: bytes) -> dict[str, o
         "operation": operation,
         "principal": principal(signature.access_key),
         "resource": {name: given[name] for name in sorted(IDENTIFIERS & given.keys())},
+        "attempt": int(attempt[1]) if attempt else 1,
     }
 
 
