@@ -18,6 +18,7 @@ from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.orphans import Orphans, OrphanSearch, StoredObject, local_time
 from frazil.adapters.iceberg.puffin import write_blob
 from frazil.cli.app import run
+from frazil.cli.orphans import _lines
 from frazil.materialize.branches import STAGE_PREFIX
 from frazil.materialize.readers.delta import announce_delta
 from frazil.model.errors import CatalogError
@@ -73,6 +74,18 @@ def test_young_files_are_counted_only(lake: SmallLake) -> None:
 
     assert orphans is not None
     assert (orphans.files, orphans.younger) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    ("younger", "said"),
+    [
+        (0, "no orphans of 9 files"),
+        (1, "no orphans of 9 files; 1 more is too young to be sure"),
+        (2, "no orphans of 9 files; 2 more are too young to be sure"),
+    ],
+)
+def test_young_files_are_named_only_if_there_are_some(younger: int, said: str) -> None:
+    assert list(_lines(Orphans("lake.orders", (), 9, younger), None)) == [f"lake.orders: {said}"]
 
 
 def test_files_of_other_folders_are_never_touched(lake: SmallLake) -> None:

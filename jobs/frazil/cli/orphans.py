@@ -75,7 +75,7 @@ def _identifiers(lake: IcebergLake, specs: Sequence[TableSpec]) -> Iterator[str]
 
 
 def _lines(orphans: Orphans, cleaned: Cleaned | None) -> Iterator[str]:
-    counted = f"of {plural(orphans.listed, 'file')}; {orphans.younger:,} more are too young to be sure"
+    counted = f"of {plural(orphans.listed, 'file')}{_younger(orphans.younger)}"
     if not orphans.files:
         yield f"{orphans.table}: no orphans {counted}"
         return
@@ -83,6 +83,11 @@ def _lines(orphans: Orphans, cleaned: Cleaned | None) -> Iterator[str]:
     yield f"{orphans.table}: {plural(len(orphans.files), 'orphan')} of {orphans.bytes:,} bytes, {counted}{verb}"
     for each in orphans.files:
         yield f"  {rfc3339(each.written.replace(microsecond=0))}  {each.size:>13,}  {each.address}"
+
+
+def _younger(count: int) -> str:
+    """Return the clause about files that may still be in use, or nothing if there are none."""
+    return f"; {count:,} more {'is' if count == 1 else 'are'} too young to be sure" if count else ""
 
 
 def _as_json(orphans: Orphans, cleaned: Cleaned | None) -> dict[str, Any]:
