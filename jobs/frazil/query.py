@@ -20,6 +20,7 @@ from frazil.formats.python_values import python_values
 from frazil.model.errors import CatalogError, FrazilError, MissingToolError, Misuse
 from frazil.model.secret import revealed
 from frazil.model.settings import CatalogSettings, Settings
+from frazil.model.spelling import did_you_mean
 from frazil.model.sql_text import literal, quoted
 
 READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
@@ -28,8 +29,8 @@ S3_EXTENSIONS = ("httpfs", "aws")
 LISTS_TABLES = re.compile(r"\bshow\b|\binformation_schema\b|\bduckdb_\w+\(", re.IGNORECASE)
 """What asks for the tables themselves: then all of them are needed."""
 
-NO_SUCH_TABLE = re.compile(r"(Table with name \S+ does not exist!)\nDid you mean .*")
-"""DuckDB knows only the tables that the SQL names, so it suggests one of its own."""
+NO_SUCH_TABLE = re.compile(r"(Table with name (\S+) does not exist!)(\nDid you mean .*)?")
+"""DuckDB knows only the tables that the SQL names, so it suggests one of its own or none."""
 
 SECRET_OPTIONS = {
     "KEY_ID": ("s3.access-key-id", "client.access-key-id"),
@@ -67,12 +68,13 @@ def ask(settings: Settings, sql: str) -> Iterator[QueryResult]:
     _check_reads(sql)
     lake = IcebergLake(settings.catalog)
     with duckdb.connect() as connection:
-        locations = _locations(lake, _named_tables(lake, settings, sql))
+        tables = _tables(lake, settings)
+        locations = _locations(lake, _named(tables, sql))
         if locations:
             _open_storage(connection, settings.catalog, on_s3=any(map(_is_on_s3, locations.values())))
         _make_views(connection, settings.database, locations)
         connection.execute("SET lock_configuration = true")
-        with _as_errors(sql):
+        with _as_errors(sql, tables):
             reader = connection.execute(sql).to_arrow_reader()
         yield QueryResult(tuple(reader.schema.names), tuple(reader.schema.types), _batches(reader, sql))
 
@@ -94,8 +96,8 @@ def _check_reads(sql: str) -> None:
 
 
 @contextmanager
-def _as_errors(sql: str) -> Iterator[None]:
-    """DuckDB's failures, by whose fault they are."""
+def _as_errors(sql: str, tables: Iterable[str] = ()) -> Iterator[None]:
+    """DuckDB's failures, by whose fault they are. One of `tables` is suggested for a misspelt table."""
     try:
         yield
     except (duckdb.IOException, duckdb.HTTPException, pa.ArrowIOError) as problem:
@@ -105,18 +107,31 @@ def _as_errors(sql: str) -> Iterator[None]:
         ) from problem
     except (duckdb.Error, pa.ArrowInvalid) as problem:
         raise Misuse(
-            f"the query failed: {NO_SUCH_TABLE.sub(lambda found: found[1], str(problem))}",
+            f"the query failed: {NO_SUCH_TABLE.sub(lambda found: _no_table(found, tables), str(problem))}",
             hint="fix the SQL; `frazil query 'SHOW TABLES'` lists the tables",
         ) from problem
 
 
-def _named_tables(lake: IcebergLake, settings: Settings, sql: str) -> Iterator[str]:
+def _no_table(found: re.Match[str], tables: Iterable[str]) -> str:
+    """Return DuckDB's message about a missing table, with the most similar table of the lake if there is one."""
+    by_name = {identifier.partition(".")[2]: identifier for identifier in tables}
+    likely = did_you_mean(found[2], by_name)
+    return found[1] if likely is None else f"{found[1]} Did you mean {by_name[likely]}?"
+
+
+def _tables(lake: IcebergLake, settings: Settings) -> tuple[str, ...]:
+    """Return the tables of all databases that the settings name, as `database.table`."""
+    databases = sorted({settings.database, *(spec.database for spec in settings.tables)})
+    return tuple(f"{database}.{table}" for database in databases for table in _tables_of(lake, database))
+
+
+def _named(tables: Iterable[str], sql: str) -> Iterator[str]:
     """Tables whose name occurs in the SQL; a name too many costs only a look at its metadata."""
     every = LISTS_TABLES.search(sql) is not None
-    for database in sorted({settings.database, *(spec.database for spec in settings.tables)}):
-        for table in _tables_of(lake, database):
-            if every or re.search(rf"(?<!\w){re.escape(table)}(?!\w)", sql, re.IGNORECASE):
-                yield f"{database}.{table}"
+    for identifier in tables:
+        table = identifier.partition(".")[2]
+        if every or re.search(rf"(?<!\w){re.escape(table)}(?!\w)", sql, re.IGNORECASE):
+            yield identifier
 
 
 def _tables_of(lake: IcebergLake, database: str) -> list[str]:

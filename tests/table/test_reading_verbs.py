@@ -157,13 +157,21 @@ def test_query_that_cannot_be_carried_out_is_misuse(config: str, capsys: Capture
     assert captured.out == ""
 
 
-def test_query_of_a_table_that_does_not_exist_suggests_none_of_duckdb(config: str, capsys: Captured) -> None:
+def test_query_of_a_misspelt_table_suggests_the_table_of_the_lake(config: str, capsys: Captured) -> None:
     assert run(["query", "SELECT count(*) FROM orderz", "--config", config]) == 2
 
     said = capsys.readouterr().err
-    assert "Table with name orderz does not exist!" in said
-    assert "Did you mean" not in said
+    assert "Table with name orderz does not exist! Did you mean lake.orders?" in said
+    assert said.count("Did you mean") == 1
     assert "`frazil query 'SHOW TABLES'` lists the tables" in said
+
+
+def test_query_of_a_table_unlike_all_others_suggests_none(config: str, capsys: Captured) -> None:
+    assert run(["query", "SELECT count(*) FROM zzz", "--config", config]) == 2
+
+    said = capsys.readouterr().err
+    assert "Table with name zzz does not exist!" in said
+    assert "Did you mean" not in said
 
 
 def test_query_of_a_table_whose_file_is_gone_is_a_failure(config: str, lake: SmallLake, capsys: Captured) -> None:
