@@ -1,9 +1,10 @@
 """How long does it take to find which rows of a table have one of a batch's identities?
 
 Prints CPU nanoseconds a stored row, the least of a few runs on one core, for tables of several sizes. Half of the
-identities are in the table. Files have the identity, a partition and an offset.
+identities are in the table. Files have the identity, a partition and an offset. With --sorted, rows are in the order of
+the identity's first half, as after a compaction of a table with `sort_by: [frazil_identity_1]`.
 
-Usage: python -m bench.probe [--stored N...] [--wanted N]
+Usage: python -m bench.probe [--stored N...] [--wanted N...] [--sorted]
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from frazil.model.columns import Column, Scalar
 from frazil.model.probe import IdentityColumns, ProbeTask
 from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.modes.identity import COLUMNS
+from frazil.modes.identity import COLUMNS, FIRST
 from frazil.modes.wanted import as_array
 
 RUNS = 5
@@ -34,12 +35,15 @@ TABLE = "lake.keyed"
 SOURCE = (Column("kafka_partition", Scalar("int")), Column("kafka_offset", Scalar("long")))
 
 
-def filled(lake: IcebergLake, rows: int) -> tuple[TableView, np.ndarray]:
+def filled(lake: IcebergLake, rows: int, *, is_sorted: bool = False) -> tuple[TableView, np.ndarray]:
     """Return a table of so many rows, and their identities as two columns of longs."""
-    lake.create(TABLE, (*COLUMNS, *SOURCE), partition_by=(), properties={}, summary={})
+    order = (FIRST,) if is_sorted else ()
+    lake.create(TABLE, (*COLUMNS, *SOURCE), partition_by=(), sort_by=order, properties={}, summary={})
     view = lake.load(TABLE)
     assert view is not None
     halves = np.random.default_rng(rows).integers(-(2**63), 2**63 - 1, (rows, 2), np.int64)
+    if is_sorted:
+        halves = halves[np.argsort(halves[:, 0])]
     files = DataFileWriter(write_target(view), storage={}, prefix="b", target_bytes=128 << 20)
     for start in range(0, rows, CHUNK):
         here = halves[start : start + CHUNK]
@@ -82,24 +86,25 @@ def nanoseconds(task: ProbeTask, expected: int) -> tuple[float, float]:
     return took / rows * 1e9, waited / rows * 1e9
 
 
-def measured(stored: int, wanted: int) -> tuple[float, float]:
-    with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
-        view, halves = filled(IcebergLake(CatalogSettings("jdbc", str(Path(folder)))), stored)
-        task = task_of(view, halves, wanted)
-        runs = [nanoseconds(task, wanted // 2) for _ in range(RUNS)]
-        return min(cpu for cpu, _ in runs), min(wall for _, wall in runs)
+def measured(task: ProbeTask, wanted: int) -> tuple[float, float]:
+    runs = [nanoseconds(task, wanted // 2) for _ in range(RUNS)]
+    return min(cpu for cpu, _ in runs), min(wall for _, wall in runs)
 
 
 def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.probe", description=__doc__)
     parser.add_argument("--stored", type=int, nargs="+", default=[1_000_000, 10_000_000], help="rows of the table")
-    parser.add_argument("--wanted", type=int, default=200_000, help="identities of the batch")
+    parser.add_argument("--wanted", type=int, nargs="+", default=[200_000], help="identities of the batch")
+    parser.add_argument("--sorted", action="store_true", help="sort the rows by the first half of the identity")
     asked = parser.parse_args(given)
     for stored in asked.stored:
-        cpu, wall = measured(stored, asked.wanted)
-        print(
-            f"{stored:,} stored rows, {asked.wanted:,} identities: {cpu:.1f} ns of CPU a stored row, {wall:.1f} ns wall"
-        )
+        with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
+            lake = IcebergLake(CatalogSettings("jdbc", str(Path(folder))))
+            view, halves = filled(lake, stored, is_sorted=asked.sorted)
+            for wanted in asked.wanted:
+                cpu, wall = measured(task_of(view, halves, wanted), wanted)
+                about = f"{stored:,} stored rows{', sorted' if asked.sorted else ''}, {wanted:,} identities"
+                print(f"{about}: {cpu:.1f} ns of CPU a stored row, {wall:.1f} ns wall")
 
 
 if __name__ == "__main__":

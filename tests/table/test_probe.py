@@ -194,9 +194,8 @@ def test_files_from_before_the_table_followed_keys_have_no_identity(tmp_path: Pa
     assert table.found([(0, 0)]) == {new.path: [(0, 0, 1)]}
 
 
-def test_only_the_first_half_is_read_of_row_groups_without_a_candidate(
-    keyed: Keyed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def columns_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     read: list[str] = []
     column = probing._column
 
@@ -205,10 +204,25 @@ def test_only_the_first_half_is_read_of_row_groups_without_a_candidate(
         return column(parquet, group, name)
 
     monkeypatch.setattr(probing, "_column", noted)
-    keyed.publish([keyed.file([(1, 1), (2, 2)])])
+    return read
 
-    assert keyed.found([(9, 9)]) == {}
-    assert read == [FIRST]
+
+def test_only_the_first_half_is_read_of_row_groups_without_a_candidate(keyed: Keyed, columns_read: list[str]) -> None:
+    keyed.publish([keyed.file([(1, 1), (3, 3)])])
+
+    assert keyed.found([(2, 2)]) == {}
+    assert columns_read == [FIRST]
+
+
+def test_nothing_is_read_of_row_groups_without_a_candidate_by_their_statistics(
+    keyed: Keyed, columns_read: list[str]
+) -> None:
+    keyed.publish([keyed.file([(2, 2), (4, 4), (None, None)])])
+
+    assert keyed.found([(1, 1), (5, 5)]) == {}
+    assert columns_read == []
+    for found in (2, 4):
+        assert len(keyed.found([(1, 1), (found, found), (5, 5)])) == 1
 
 
 def test_a_file_that_cannot_be_decoded_is_named(keyed: Keyed) -> None:

@@ -47,6 +47,11 @@ class Wanted:
         self._is_used = np.zeros(1 << bits, np.bool_)
         self._is_used[first & self._mask] = True
 
+    def any_within(self, least: int, greatest: int) -> bool:
+        """Return whether a first half is one of these numbers or between them."""
+        at = int(np.searchsorted(self._first, least))
+        return at < len(self._first) and int(self._first[at]) <= greatest
+
     def candidates(self, first: Numbers) -> Numbers:
         """Return the indexes of the rows whose identity may be wanted, by its first half, ascending."""
         if not len(self._first):

@@ -15,6 +15,7 @@ from frazil.materialize.pause.pausing import pause_of
 from frazil.model.errors import IncompatibleSchemaError, SpecError
 from frazil.model.settings import CatalogSettings
 from frazil.model.spec import TableSpec
+from frazil.modes.identity import FIRST
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import a_field, record
 
@@ -53,6 +54,22 @@ def test_an_identity_survives_a_wider_type_and_another_name(world: World) -> Non
         drained(world, spec)
         assert rows(world, spec, "number", "kafka_offset") == [(1, 0), (2, 1), (3, 3), (4, 5)]
         assert verify_table(world.lake, spec).findings == ()
+
+
+def test_rows_may_be_sorted_by_the_hash_of_their_identity(world: World) -> None:
+    spec = replace(BY_ID, sort_by=(FIRST,))
+    write(world, record(a_field("id", "int")), *({"id": number % 20} for number in range(30)))
+    drained(world, spec)
+    write(world, record(a_field("id", "int")), {"id": 3}, {"id": 20})
+    drained(world, spec)
+
+    assert rows(world, spec, "id") == [(number,) for number in range(21)]
+    view = world.lake.load(spec.identifier)
+    assert view is not None and view.sort_fields == (FIRST,)
+    for batch in world.lake.read(view, columns=(FIRST,), equal={}):
+        halves = batch.column(0).to_pylist()
+        assert halves == sorted(halves)
+    assert verify_table(world.lake, spec).findings == ()
 
 
 def test_a_part_of_a_struct_may_be_the_identity(world: World) -> None:

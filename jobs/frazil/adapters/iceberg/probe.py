@@ -1,6 +1,8 @@
 """Find the rows of a table that have one of a batch's identities (docs/decisions/0036).
 
-The first half of the identity is read of every row, what else is wanted only in row groups with a row that may match.
+The first half of the identity is read of every row, except in row groups which have no such row by their statistics:
+this leaves out many where the rows are sorted by it and a batch has few records. What else is wanted is read only in
+row groups with a row that may match.
 """
 
 from __future__ import annotations
@@ -114,12 +116,18 @@ def _found_in(
         names = names_of(parquet.schema_arrow, mapping, columns.read)
         if not columns.needed <= names.keys():
             return  # another writer's: its rows have no identity, or come from no record
-        start = 0
+        start, first = 0, parquet.schema.names.index(names[columns.first])
         for group in range(parquet.metadata.num_row_groups):
-            rows = _rows_of(parquet, group, columns, names, wanted)
+            may_match = _may_match(parquet.metadata.row_group(group).column(first).statistics, wanted)
+            rows = _rows_of(parquet, group, columns, names, wanted) if may_match else None
             if rows is not None and rows.num_rows:
                 yield from _live(rows, start, deleted.all)
             start += parquet.metadata.row_group(group).num_rows
+
+
+def _may_match(first: pq.Statistics | None, wanted: Wanted) -> bool:
+    """Return whether a row group may have a row that is wanted, by the statistics of the identity's first half."""
+    return first is None or not first.has_min_max or wanted.any_within(first.min, first.max)
 
 
 def _rows_of(
