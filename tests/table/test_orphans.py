@@ -228,7 +228,7 @@ def test_a_file_that_is_no_metadata_is_an_orphan_whatever_its_name(lake: SmallLa
 def test_a_listing_that_lacks_a_file_of_the_table_is_refused(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
     all_old(lake)
     monkeypatch.setattr(
-        "frazil.adapters.iceberg.orphans._listed",
+        "frazil.adapters.iceberg.orphans.list_objects",
         lambda io, folder: [StoredObject(f"{folder}/x%20y.parquet", 1, datetime(2026, 1, 1, tzinfo=UTC))],
     )
 

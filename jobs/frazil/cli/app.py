@@ -24,6 +24,7 @@ from frazil.cli import (
     demo,
     doctor,
     export,
+    forget,
     init,
     local,
     logs,
@@ -61,6 +62,7 @@ VERBS = (
     rebuild,
     recover,
     maintain,
+    forget,
     pause,
     doctor,
 )

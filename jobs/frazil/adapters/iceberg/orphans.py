@@ -117,8 +117,8 @@ class OrphanSearch:
 
     def _find(self, before: TableView, now: datetime) -> Orphans:
         io, root = before.current.io, plain(before.location).rstrip("/")
-        objects = [each for folder in FOLDERS for each in _listed(io, f"{root}/{folder}")]
-        log = [each.address for each in _listed(io, f"{root}/{DELTA_LOG}")]
+        objects = [each for folder in FOLDERS for each in list_objects(io, f"{root}/{folder}")]
+        log = [each.address for each in list_objects(io, f"{root}/{DELTA_LOG}")]
         _check_alone(before.identifier, root, objects)
         self.between()
         needed_before, after = reachable(before), self._loaded(before.identifier)
@@ -168,7 +168,7 @@ def _files_of(io: FileIO, address: str) -> tuple[Any, str]:
     return opened.fs_by_scheme("s3" if on_s3 else "file", path.partition("/")[0]), path
 
 
-def _listed(io: FileIO, folder: str) -> list[StoredObject]:
+def list_objects(io: FileIO, folder: str) -> list[StoredObject]:
     files, path = _files_of(io, folder)
     scheme = "s3://" if folder.startswith("s3://") else ""
     found = files.get_file_info(FileSelector(path, allow_not_found=True, recursive=True))

@@ -1,0 +1,189 @@
+"""Traces of a value in everything that a table stores: each file in its folder is decoded, needed or not.
+
+A row that is deleted by a position delete is a trace, too: its bytes are still in the file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import fastavro
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.table import Table
+
+from frazil.adapters.iceberg.expiry import READ_AT_ONCE
+from frazil.adapters.iceberg.orphans import list_objects
+from frazil.adapters.iceberg.reachable import GZIP, plain
+from frazil.model.errors import CatalogError
+from frazil.model.snapshot import MAIN, TableView
+from frazil.model.traces import LETTER, ROW, STATISTIC, SoughtValue, Trace, Traces
+
+BOUND_CHARACTERS = 16
+"""Iceberg's writers keep so many characters of a text in a bound. The last one of an upper bound is another."""
+
+FIELD_ID = b"PARQUET:field_id"
+PARQUET, MANIFEST = "Parquet files", "manifests and manifest lists"
+METADATA, DELTA = "metadata files", "files of the Delta log"
+PAYLOADS = ("key", "value", "headers")
+"""The columns of a dead letter that hold the record."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSearch:
+    """Looks for one value. `letters` says that the table holds dead letters, whose payloads have no such column."""
+
+    sought: SoughtValue
+    letters: bool = False
+
+    def find(self, view: TableView) -> Traces:
+        """Look through every file in the table's folder. Raises CatalogError if one cannot be read."""
+        table: Table = view.current
+        objects = list_objects(table.io, plain(view.location).rstrip("/"))
+        with ThreadPoolExecutor(READ_AT_ONCE) as pool:
+            found = list(pool.map(lambda each: self._in_file(table.io, view, each.address), objects))
+        traces = [each for of_file, _ in found for each in of_file]
+        holders = _holders(table, {each.address for each in traces}) if traces else {}
+        return Traces(
+            view.identifier,
+            tuple(Trace(each.address, each.kind, each.count, tuple(holders.get(each.address, ()))) for each in traces),
+            looked_through=dict(sorted(Counter(kind for _, kind in found if kind).items())),
+            not_decoded=tuple(each.address for each, (_, kind) in zip(objects, found, strict=True) if not kind),
+        )
+
+    def _in_file(self, io: FileIO, view: TableView, address: str) -> tuple[list[Trace], str]:
+        """Return the traces in a file and its kind; the kind is empty if there is no decoder for such files."""
+        try:
+            kind, count = self._counted(io, address)
+        except Exception as problem:
+            raise CatalogError(
+                f"{view.identifier}: cannot look through {address}: {type(problem).__name__}: {problem}",
+                hint="if the file was deleted meanwhile, run the command again; otherwise run `frazil verify`",
+            ) from problem
+        of_row = LETTER if self.letters else ROW
+        return [Trace(address, of_row if kind == PARQUET else STATISTIC, count)] if count else [], kind
+
+    def _counted(self, io: FileIO, address: str) -> tuple[str, int]:
+        if "/_delta_log/" in address:
+            return DELTA, sum(map(self._in_action, _actions(io, address)))
+        if address.endswith(".parquet"):
+            with io.new_input(address).open() as stream:
+                return PARQUET, sum(self._rows_in(pq.ParquetFile(stream)))
+        if address.endswith(".avro"):
+            with io.new_input(address).open() as stream:
+                return MANIFEST, 0 if self.letters else sum(map(self._in_entry, fastavro.reader(stream)))
+        if address.endswith((".metadata.json", ".metadata.json.gz")):
+            named = f"{self.sought.leaf}={self.sought.value}"
+            return METADATA, 0 if self.letters else _content(io, address).count(named.encode())
+        return "", 0
+
+    def _rows_in(self, file: pq.ParquetFile) -> Iterator[int]:
+        if self.letters:
+            columns = [name for name in PAYLOADS if name in file.schema_arrow.names]
+            for batch in file.iter_batches(columns=columns):
+                yield sum(any(map(self.sought.is_in_payload, row.values())) for row in batch.to_pylist())
+            return
+        path = _path_of(file.schema_arrow, self.sought.field_id)
+        if path is None:
+            return
+        for batch in file.iter_batches(columns=[".".join(path)]):
+            column = pc.struct_field(batch.column(0), list(path[1:])) if path[1:] else batch.column(0)
+            wide = pa.int64() if pa.types.is_integer(column.type) else pa.string()
+            yield pc.sum(pc.equal(column.cast(wide), pa.scalar(self.sought.value, wide))).as_py() or 0
+
+    def _in_entry(self, entry: Any) -> int:
+        """Return how often an entry of a manifest, or of a manifest list, shows the value."""
+        file = entry.get("data_file")
+        if file is None:
+            parts = (entry.get("partitions") or ()) if self.sought.partitioned else ()
+            return sum(self._is_bound(each[name]) for each in parts for name in ("lower_bound", "upper_bound"))
+        bounds = (each for name in ("lower_bounds", "upper_bounds") for each in file.get(name) or ())
+        parts = (file.get("partition") or {}).values() if self.sought.partitioned else ()
+        count: int = sum(each["key"] == self.sought.field_id and self._is_bound(each["value"]) for each in bounds)
+        return count + sum(map(self._is, parts)) + self._is_in_path(file["file_path"])
+
+    def _in_action(self, action: Mapping[str, Any]) -> int:
+        """Return how often an action of a Delta log shows the value."""
+        count = 0
+        for file in filter(None, (action.get("add"), action.get("remove"))):
+            stats = json.loads(file.get("stats") or "{}")
+            bounds = (_at(stats.get(name), self.sought.column) for name in ("minValues", "maxValues"))
+            values = dict(file.get("partitionValues") or {})
+            count += sum(map(self._is, bounds)) + (values.get(self.sought.column) == str(self.sought.value))
+            count += self._is_in_path(file["path"])
+        return count
+
+    def _is_in_path(self, path: str) -> bool:
+        return f"/{self.sought.leaf}={self.sought.value}/" in f"/{unquote(path)}"
+
+    def _is_bound(self, bound: bytes | None) -> bool:
+        if bound is None:
+            return False
+        if isinstance(self.sought.value, str):
+            return self._is(bound.decode(errors="replace"))
+        return int.from_bytes(bound, "little", signed=True) == self.sought.value  # 4 bytes, or 8 of a long
+
+    def _is(self, shown: object) -> bool:
+        """Return whether a bound is the value, or shows its beginning."""
+        text = self.sought.value
+        if isinstance(text, str) and isinstance(shown, str) and len(text) > len(shown) >= BOUND_CHARACTERS:
+            return text.startswith(shown[:-1])
+        return shown == text
+
+
+def _actions(io: FileIO, address: str) -> list[dict[str, Any]]:
+    if address.endswith(".parquet"):
+        with io.new_input(address).open() as stream:
+            found: list[dict[str, Any]] = pq.ParquetFile(stream).read().to_pylist()
+        return found
+    return [json.loads(line) for line in _content(io, address).splitlines() if line.strip()]
+
+
+def _at(bounds: Any, column: str) -> object:
+    """Return the bound of a column, which may be in a struct."""
+    for name in column.split("."):
+        bounds = bounds.get(name) if isinstance(bounds, dict) else None
+    return bounds
+
+
+def _content(io: FileIO, address: str) -> bytes:
+    with io.new_input(address).open() as stream:
+        content = stream.read()
+    return gzip.decompress(content) if content.startswith(GZIP) else content
+
+
+def _path_of(fields: pa.Schema | pa.StructType, field_id: int) -> tuple[str, ...] | None:
+    """Return the names that lead to a column of a file by its field id, through structs; None if it has none."""
+    for field in fields:
+        if (field.metadata or {}).get(FIELD_ID) == str(field_id).encode():
+            return (field.name,)
+        inner = _path_of(field.type, field_id) if pa.types.is_struct(field.type) else None
+        if inner is not None:
+            return (field.name, *inner)
+    return None
+
+
+def _holders(table: Table, addresses: set[str]) -> Mapping[str, Sequence[str]]:
+    """Return what keeps each of the files: `main`, other branches and tags by name, and snapshots without any by id."""
+    names: dict[int, list[str]] = {}
+    for name, ref in table.metadata.refs.items():
+        kind = "" if name == MAIN else f"{ref.snapshot_ref_type.value} "
+        names.setdefault(ref.snapshot_id, []).append(f"{kind}{name}")
+    holders: dict[str, list[str]] = {}
+    for snapshot in table.metadata.snapshots:
+        known = sorted(names.get(snapshot.snapshot_id, [f"snapshot {snapshot.snapshot_id}"]))
+        manifests = snapshot.manifests(table.io)
+        live = {plain(entry.data_file.file_path) for each in manifests for entry in each.fetch_manifest_entry(table.io)}
+        files = {plain(snapshot.manifest_list), *(plain(each.manifest_path) for each in manifests), *live}
+        for address in files & addresses:
+            holders.setdefault(address, []).extend(known)
+    return holders
