@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,12 +13,16 @@ import pytest
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.orphans import list_objects
 from frazil.adapters.iceberg.sought_value import sought_in
-from frazil.adapters.iceberg.traces import TraceSearch
+from frazil.adapters.iceberg.traces import FIELD_ID, TraceSearch
 from frazil.cli.app import run
+from frazil.materialize.foreign import count_foreign
 from frazil.materialize.readers.delta import announce_delta
+from frazil.materialize.state import standing
 from frazil.model.errors import CatalogError
-from frazil.model.traces import LETTER, ROW, STATISTIC, Traces
-from tests.table.small_lake import SmallLake
+from frazil.model.expiry import Expiry
+from frazil.model.traces import LETTER, ROW, STATISTIC, SoughtValue, Traces
+from frazil.verify.table import verify_table
+from tests.table.small_lake import Read, SmallLake, spec_of
 
 Captured = pytest.CaptureFixture[str]
 
@@ -87,6 +92,42 @@ def test_dead_letters_are_found_by_the_text_in_their_payloads(lake: SmallLake) -
     traces = TraceSearch(sought_in(lake.view, "symbol", payload.decode()), letters=True).find(lake.dead_view)
 
     assert counts(traces, LETTER)
+
+
+def test_after_an_erasure_and_an_expiry_no_file_has_a_trace(lake: SmallLake) -> None:
+    lake.table.delete("kafka_key = '99'")
+    removed = count_foreign(standing(lake.view, pipeline=lake.spec.pipeline))
+    lake.state = replace(lake.state, foreign=removed)  # as each batch does
+    lake.batch(Read("orders", 0, 100, 110))
+    before = lake.view
+    gone = tuple(each for each in before.snapshots if each != before.head)
+
+    lake.lake.expire(before, Expiry(gone))
+    lake.lake.delete_unreachable(before, gone, named_elsewhere=tuple)
+
+    assert search(lake, "99").found == ()
+    assert search(lake, "98").found
+    assert [f for check in verify_table(lake.lake, lake.spec).checks for f in check.findings] == []
+
+
+def test_partition_values_are_found_in_manifests_and_manifest_lists(tmp_path: Path) -> None:
+    lake = SmallLake(tmp_path / "warehouse", spec_of("orders", partition_by=("symbol",)))
+    lake.batch(Read("orders", 0, 0, 7))
+
+    shown = [each for each in search(lake, "S6", "symbol").found if each.kind == STATISTIC]
+
+    assert {Path(each.address).name.startswith("snap-") for each in shown} == {True, False}
+
+
+def test_a_column_in_a_struct_is_found_by_its_field_id(lake: SmallLake) -> None:
+    ids = pa.field("id", pa.int32(), metadata={FIELD_ID: "901"})
+    customer = pa.field("renamed", pa.struct([ids]), metadata={FIELD_ID: "900"})
+    left = pa.table({"renamed": [{"id": 17}, None, {"id": 17}, {"id": 18}]}, schema=pa.schema([customer]))
+    pq.write_table(left, folder(lake) / "data" / "left.parquet")
+
+    (row,) = TraceSearch(SoughtValue("customer.id", 901, 17, "17", partitioned=False)).find(lake.view).found
+
+    assert (row.kind, row.count) == (ROW, 2)
 
 
 def test_a_file_that_cannot_be_read_ends_the_search(lake: SmallLake) -> None:
