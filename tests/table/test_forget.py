@@ -22,6 +22,7 @@ from frazil.model.errors import CatalogError
 from frazil.model.expiry import Expiry
 from frazil.model.traces import LETTER, ROW, STATISTIC, SoughtValue, Traces
 from frazil.verify.table import verify_table
+from tests.position_deletes import delete_rows
 from tests.table.small_lake import Read, SmallLake, spec_of
 
 Captured = pytest.CaptureFixture[str]
@@ -63,6 +64,37 @@ def test_a_deleted_row_is_found_until_its_file_is_gone(lake: SmallLake) -> None:
 
     assert "main" not in row.kept_by
     assert row.kept_by
+
+
+def test_a_row_that_a_position_delete_hides_is_found_in_main(lake: SmallLake, tmp_path: Path) -> None:
+    delete_rows(lake.table, tmp_path, one_in=1)
+    assert lake.table.scan(row_filter="kafka_key = '99'").to_arrow().num_rows == 0
+
+    (row,) = (each for each in search(lake, "99").found if each.kind == ROW)
+
+    assert "main" in row.kept_by
+
+
+def test_a_file_outside_the_folder_is_found(lake: SmallLake, tmp_path: Path) -> None:
+    path = tmp_path / "imported.parquet"
+    pq.write_table(pa.table({"symbol": ["imported"]}), path)
+    lake.table.add_files([str(path)], check_duplicate_files=False)
+
+    found = search(lake, "imported", "symbol")
+
+    assert [each.kept_by for each in found.found if each.address == str(path)] == [("main",)]
+    assert search(lake, "1", "kafka_key").not_decoded == (str(path),)  # it has no ids, and no column of this name
+
+
+def test_a_shortened_bound_shows_the_beginning_of_a_value(lake: SmallLake) -> None:
+    schema = lake.table.schema().as_arrow()
+    secret = "ACME-" + "x" * 40
+    lake.table.append(pa.Table.from_pylist([{"symbol": secret}], schema=schema))
+
+    found = search(lake, secret, "symbol")
+
+    assert (counts(found, ROW), counts(found, STATISTIC)) == ([1], [2])
+    assert counts(search(lake, "ACME-" + "y" * 40, "symbol"), STATISTIC) == []
 
 
 def test_a_file_that_no_snapshot_has_is_found(lake: SmallLake) -> None:

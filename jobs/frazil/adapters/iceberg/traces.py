@@ -23,7 +23,7 @@ from pyiceberg.table import Table
 
 from frazil.adapters.iceberg.expiry import READ_AT_ONCE
 from frazil.adapters.iceberg.orphans import list_objects
-from frazil.adapters.iceberg.reachable import GZIP, plain
+from frazil.adapters.iceberg.reachable import GZIP, plain, reachable
 from frazil.model.errors import CatalogError
 from frazil.model.snapshot import MAIN, TableView
 from frazil.model.traces import LETTER, ROW, STATISTIC, SoughtValue, Trace, Traces
@@ -48,16 +48,16 @@ class TraceSearch:
     def find(self, view: TableView) -> Traces:
         """Look through every file in the table's folder. Raises CatalogError if one cannot be read."""
         table: Table = view.current
-        objects = list_objects(table.io, plain(view.location).rstrip("/"))
+        addresses = _addresses(view)
         with ThreadPoolExecutor(READ_AT_ONCE) as pool:
-            found = list(pool.map(lambda each: self._in_file(table.io, view, each.address), objects))
+            found = list(pool.map(lambda each: self._in_file(table.io, view, each), addresses))
         traces = [each for of_file, _ in found for each in of_file]
         holders = _holders(table, {each.address for each in traces}) if traces else {}
         return Traces(
             view.identifier,
             tuple(Trace(each.address, each.kind, each.count, tuple(holders.get(each.address, ()))) for each in traces),
             looked_through=dict(sorted(Counter(kind for _, kind in found if kind).items())),
-            not_decoded=tuple(each.address for each, (_, kind) in zip(objects, found, strict=True) if not kind),
+            not_decoded=tuple(each for each, (_, kind) in zip(addresses, found, strict=True) if not kind),
         )
 
     def _in_file(self, io: FileIO, view: TableView, address: str) -> tuple[list[Trace], str]:
@@ -77,7 +77,9 @@ class TraceSearch:
             return DELTA, sum(map(self._in_action, _actions(io, address)))
         if address.endswith(".parquet"):
             with io.new_input(address).open() as stream:
-                return PARQUET, sum(self._rows_in(pq.ParquetFile(stream)))
+                file = pq.ParquetFile(stream)
+                known = self.letters or _has_ids(file.schema_arrow) or self._by_name(file.schema_arrow) is not None
+                return (PARQUET, sum(self._rows_in(file))) if known else ("", 0)
         if address.endswith(".avro"):
             with io.new_input(address).open() as stream:
                 return MANIFEST, 0 if self.letters else sum(map(self._in_entry, fastavro.reader(stream)))
@@ -92,13 +94,19 @@ class TraceSearch:
             for batch in file.iter_batches(columns=columns):
                 yield sum(any(map(self.sought.is_in_payload, row.values())) for row in batch.to_pylist())
             return
-        path = _path_of(file.schema_arrow, self.sought.field_id)
+        has_ids = _has_ids(file.schema_arrow)
+        path = _path_of(file.schema_arrow, self.sought.field_id) if has_ids else self._by_name(file.schema_arrow)
         if path is None:
             return
         for batch in file.iter_batches(columns=[".".join(path)]):
             column = pc.struct_field(batch.column(0), list(path[1:])) if path[1:] else batch.column(0)
             wide = pa.int64() if pa.types.is_integer(column.type) else pa.string()
             yield pc.sum(pc.equal(column.cast(wide), pa.scalar(self.sought.value, wide))).as_py() or 0
+
+    def _by_name(self, schema: pa.Schema) -> tuple[str, ...] | None:
+        """Return the column of an imported file without field ids by its name; None if it has no such column."""
+        path = tuple(self.sought.column.split("."))
+        return path if path[0] in schema.names else None
 
     def _in_entry(self, entry: Any) -> int:
         """Return how often an entry of a manifest, or of a manifest list, shows the value."""
@@ -155,10 +163,24 @@ def _at(bounds: Any, column: str) -> object:
     return bounds
 
 
+def _addresses(view: TableView) -> list[str]:
+    """Return all files in the table's folder, and those that it has elsewhere, such as files that were imported."""
+    io, root = view.current.io, plain(view.location).rstrip("/")
+    elsewhere = sorted(each for each in reachable(view) if not each.startswith(f"{root}/"))
+    return [
+        *(each.address for each in list_objects(io, root)),
+        *(each for each in elsewhere if io.new_input(each).exists()),
+    ]
+
+
 def _content(io: FileIO, address: str) -> bytes:
     with io.new_input(address).open() as stream:
         content = stream.read()
     return gzip.decompress(content) if content.startswith(GZIP) else content
+
+
+def _has_ids(schema: pa.Schema) -> bool:
+    return any(FIELD_ID in (field.metadata or {}) for field in schema)
 
 
 def _path_of(fields: pa.Schema | pa.StructType, field_id: int) -> tuple[str, ...] | None:
