@@ -275,17 +275,19 @@ def test_statistics_are_those_that_mean_the_same_in_both() -> None:
         4: "ä".encode(),
         5: bytes(8),
     }
-    full = file("a", null_value_counts={1: 0, 5: 1, 99: 3}, lower_bounds=bounds, upper_bounds=_too_late(bounds))
+    full = file("a", null_value_counts={1: 0, 5: 1, 99: 3}, lower_bounds=bounds, upper_bounds=bounds)
+    late = replace(full, upper_bounds=_too_late(bounds))
 
-    plan = plan_log(view("append", schema_json=columns), TableFiles((full,)), None, shapes=Footers(columns))
+    plan = plan_log(view("append", schema_json=columns), TableFiles((full, late)), None, shapes=Footers(columns))
 
     assert isinstance(plan, BeginLog)
     assert json.loads(plan.add[0].stats) == {
         "numRecords": 1,
         "minValues": {"id": -5, "day": "2024-10-04", "at": "1970-01-01T00:00:01.500000Z", "name": "ä"},
-        "maxValues": {"id": -5, "day": "2024-10-04"},
+        "maxValues": {"id": -5, "day": "2024-10-04", "at": "1970-01-01T00:00:01.500000Z", "name": "ä"},
         "nullCount": {"id": 0, "x": 1},
     }
+    assert json.loads(plan.add[1].stats) == {"numRecords": 1}
 
 
 def _too_late(bounds: dict[int, bytes]) -> dict[int, bytes]:
