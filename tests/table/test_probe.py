@@ -20,7 +20,7 @@ from frazil.materialize.ingest import write
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.changes import AddColumn
-from frazil.model.columns import Column, Scalar
+from frazil.model.columns import Column, Scalar, Struct
 from frazil.model.errors import CatalogError
 from frazil.model.ingested import DeletedRows, WrittenFile
 from frazil.model.partition_numbers import PartitionNumbers
@@ -223,6 +223,17 @@ def test_nothing_is_read_of_row_groups_without_a_candidate_by_their_statistics(
     assert columns_read == []
     for found in (2, 4):
         assert len(keyed.found([(1, 1), (found, found), (5, 5)])) == 1
+
+
+def test_statistics_are_those_of_the_identity_and_not_of_a_field_in_a_struct(tmp_path: Path) -> None:
+    table = Keyed(tmp_path, (Column("event", Struct((Column(FIRST, Scalar("long")),))), *SOURCE, *COLUMNS))
+    files = DataFileWriter(write_target(table.view), storage={}, prefix="w", target_bytes=1 << 20)
+    row = {"event": {FIRST: 7}, "partition": 0, "offset": 5, FIRST: 1, SECOND: 2}
+    files.add(pa.RecordBatch.from_pylist([row], schema=files.arrow_schema))
+    (written,) = files.close()
+    table.publish([written])
+
+    assert table.found([(1, 2)]) == {written.path: [(0, 0, 5)]}
 
 
 def test_a_file_that_cannot_be_decoded_is_named(keyed: Keyed) -> None:

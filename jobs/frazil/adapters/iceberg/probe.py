@@ -21,7 +21,7 @@ from frazil.adapters.iceberg.delete_files import names_one_file
 from frazil.adapters.iceberg.deleted_positions import DeletedPositions
 from frazil.adapters.iceberg.position_deletes import Positions
 from frazil.adapters.iceberg.scan import all_of, planned, reading
-from frazil.adapters.iceberg.source_nulls import names_of
+from frazil.adapters.iceberg.source_nulls import leaves, names_of
 from frazil.adapters.iceberg.undecodable import decoding
 from frazil.materialize.ingest.storage import open_storage
 from frazil.model.errors import CatalogError
@@ -116,7 +116,7 @@ def _found_in(
         names = names_of(parquet.schema_arrow, mapping, columns.read)
         if not columns.needed <= names.keys():
             return  # another writer's: its rows have no identity, or come from no record
-        start, first = 0, parquet.schema.names.index(names[columns.first])
+        start, first = 0, leaves(parquet.metadata)[names[columns.first]]
         for group in range(parquet.metadata.num_row_groups):
             may_match = _may_match(parquet.metadata.row_group(group).column(first).statistics, wanted)
             rows = _rows_of(parquet, group, columns, names, wanted) if may_match else None

@@ -33,7 +33,7 @@ def nulls_in_footer(table: Table, path: str, wanted: Ids) -> dict[int, int]:
     with decoding(table.io, path), table.io.new_input(path).open() as stream:
         footer = pq.ParquetFile(stream)
     names = names_of(footer.schema_arrow, table.name_mapping(), wanted)
-    columns = {footer.metadata.schema.column(n).path: n for n in range(footer.metadata.num_columns)}
+    columns = leaves(footer.metadata)
     return {number: _nulls(footer.metadata, columns[name]) for number, name in names.items() if name in columns}
 
 
@@ -89,6 +89,11 @@ def names_of(schema: pa.Schema, mapping: NameMapping | None, wanted: Collection[
     present = set(schema.names)
     mapped = ((field.field_id, name) for field in mapping.root for name in field.names if name in present)
     return {number: name for number, name in mapped if number is not None and number in wanted}
+
+
+def leaves(metadata: pq.FileMetaData) -> Mapping[str, int]:
+    """Return the places of a file's columns by dotted path. A field in a struct may have a column's name."""
+    return {metadata.schema.column(n).path: n for n in range(metadata.num_columns)}
 
 
 def _nulls(metadata: pq.FileMetaData, column: int) -> int:
