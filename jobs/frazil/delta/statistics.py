@@ -16,14 +16,16 @@ from frazil.delta.schema import FIELD_ID
 from frazil.model.delta import TableFile
 
 WITH_STATISTICS = ("integer", "long", "date", "timestamp", "string")
+"""Types of Delta whose bounds mean the same in both formats."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def statistics_of(file: TableFile, delta_schema: str) -> str:
     fields = [field for field in json.loads(delta_schema)["fields"] if isinstance(field["type"], str)]
-    least, most = _values(fields, file.lower_bounds), _values(fields, file.upper_bounds)
-    if least.keys() != most.keys() or _unparsed(fields, file, least):
+    bounded = [field for field in fields if field["type"] in WITH_STATISTICS]
+    least, most = _values(bounded, file.lower_bounds), _values(bounded, file.upper_bounds)
+    if least.keys() != most.keys() or None in (*least.values(), *most.values()):
         return json.dumps({"numRecords": file.rows}, separators=(",", ":"))
     counts = {_id(f): f["name"] for f in fields if _id(f) in file.null_value_counts}
     return json.dumps(
@@ -37,23 +39,16 @@ def statistics_of(file: TableFile, delta_schema: str) -> str:
     )
 
 
-def _unparsed(fields: list[Mapping[str, Any]], file: TableFile, values: Mapping[str, int | str]) -> bool:
-    """Return whether Iceberg has bounds of a column with statistics, but Delta's readers can parse neither."""
-    bounded = (f["name"] for f in fields if f["type"] in WITH_STATISTICS and _id(f) in file.lower_bounds)
-    return any(name not in values for name in bounded)
-
-
 def _id(field: Mapping[str, Any]) -> int:
     return int(field["metadata"][FIELD_ID])
 
 
-def _values(fields: list[Mapping[str, Any]], bounds: Mapping[int, bytes]) -> dict[str, int | str]:
-    read = {f["name"]: _value(f["type"], bounds[_id(f)]) for f in fields if _id(f) in bounds}
-    return {name: value for name, value in read.items() if value is not None}
+def _values(fields: list[Mapping[str, Any]], bounds: Mapping[int, bytes]) -> dict[str, int | str | None]:
+    return {f["name"]: _value(f["type"], bounds[_id(f)]) for f in fields if _id(f) in bounds}
 
 
 def _value(delta_type: str, bound: bytes) -> int | str | None:
-    """Convert one bound; None if Delta has no statistic for the type, or if its readers cannot parse the year."""
+    """Convert one bound of a type with statistics; None if Delta's readers cannot parse it, such as its year."""
     try:
         match delta_type:
             case "integer" | "long":
@@ -63,10 +58,8 @@ def _value(delta_type: str, bound: bytes) -> int | str | None:
             case "timestamp":
                 moment = _EPOCH + timedelta(microseconds=_number(bound))
                 return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
-            case "string":
-                return bound.decode()
             case _:
-                return None
+                return bound.decode()
     except (OverflowError, UnicodeDecodeError):
         return None
 

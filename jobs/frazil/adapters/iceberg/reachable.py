@@ -22,7 +22,7 @@ from frazil.adapters.iceberg.expiry import READ_AT_ONCE
 from frazil.model.snapshot import TableView
 from frazil.model.summary import STATE_BYTES, state_in
 
-GZIP = b"\x1f\x8b"
+_GZIP = b"\x1f\x8b"
 
 
 def plain(address: str) -> str:
@@ -78,12 +78,27 @@ def last_part(path: str) -> str:
 def table_in(io: FileIO, address: str) -> str | None:
     """Return the UUID of the table that a metadata file describes; None if it is gone or describes none."""
     try:
-        with io.new_input(address).open() as stream:
-            content = stream.read()
-        described = json.loads(gzip.decompress(content) if content.startswith(GZIP) else content)
-        return str(described["table-uuid"])
+        return str(json.loads(content_of(io, address))["table-uuid"])
     except (FileNotFoundError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, KeyError, TypeError):
         return None
+
+
+def content_of(io: FileIO, address: str) -> bytes:
+    """Return what a file holds, decompressed if it is compressed with gzip."""
+    with io.new_input(address).open() as stream:
+        content = stream.read()
+    return gzip.decompress(content) if content.startswith(_GZIP) else content
+
+
+def log_actions(io: FileIO, path: str) -> list[Any]:
+    """Return the actions in a file of a Delta log; of a checkpoint only those that add or remove files."""
+    if not path.endswith(".parquet"):
+        return [json.loads(line) for line in content_of(io, path).splitlines() if line.strip()]
+    with io.new_input(path).open() as stream:
+        known = pq.ParquetFile(stream)
+        columns = [name for name in ("add", "remove") if name in known.schema_arrow.names]
+        actions: list[Any] = known.read(columns=columns).to_pylist()
+    return actions
 
 
 def _named(io: FileIO, manifest: ManifestFile) -> list[str]:
@@ -110,16 +125,9 @@ def _of_states(view: TableView) -> Iterator[str]:
 
 
 def _logged(io: FileIO, path: str) -> Iterator[str]:
-    with io.new_input(path).open() as stream:
-        if path.endswith(".json"):
-            actions: list[Any] = [json.loads(line) for line in stream.read().splitlines() if line.strip()]
-        elif path.endswith(".parquet"):
-            known = pq.ParquetFile(stream)
-            columns = [name for name in ("add", "remove") if name in known.schema_arrow.names]
-            actions = known.read(columns=columns).to_pylist()
-        else:
-            return
-    for action in actions:
+    if not path.endswith((".json", ".parquet")):
+        return
+    for action in log_actions(io, path):
         for kind in ("add", "remove"):
             named = action.get(kind) if isinstance(action, dict) else None
             if isinstance(named, dict) and isinstance(named.get("path"), str):

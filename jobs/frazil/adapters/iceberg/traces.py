@@ -5,7 +5,6 @@ A row that is deleted by a position delete is a trace, too: its bytes are still 
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,8 @@ from pyiceberg.table import Table
 
 from frazil.adapters.iceberg.expiry import READ_AT_ONCE
 from frazil.adapters.iceberg.orphans import list_objects
-from frazil.adapters.iceberg.reachable import GZIP, plain, reachable
+from frazil.adapters.iceberg.reachable import content_of, log_actions, plain, reachable
+from frazil.adapters.iceberg.source_nulls import FIELD_ID
 from frazil.model.errors import CatalogError
 from frazil.model.snapshot import MAIN, TableView
 from frazil.model.traces import LETTER, ROW, STATISTIC, SoughtValue, Trace, Traces
@@ -31,7 +31,6 @@ from frazil.model.traces import LETTER, ROW, STATISTIC, SoughtValue, Trace, Trac
 BOUND_CHARACTERS = 16
 """Iceberg's writers keep so many characters of a text in a bound. The last one of an upper bound is another."""
 
-FIELD_ID = b"PARQUET:field_id"
 PARQUET, MANIFEST = "Parquet files", "manifests and manifest lists"
 METADATA, DELTA = "metadata files", "files of the Delta log"
 PAYLOADS = ("key", "value", "headers")
@@ -74,7 +73,7 @@ class TraceSearch:
 
     def _counted(self, io: FileIO, address: str) -> tuple[str, int]:
         if "/_delta_log/" in address:
-            return DELTA, sum(map(self._in_action, _actions(io, address)))
+            return DELTA, sum(map(self._in_action, log_actions(io, address)))
         if address.endswith(".parquet"):
             with io.new_input(address).open() as stream:
                 file = pq.ParquetFile(stream)
@@ -85,7 +84,7 @@ class TraceSearch:
                 return MANIFEST, 0 if self.letters else sum(map(self._in_entry, fastavro.reader(stream)))
         if address.endswith((".metadata.json", ".metadata.json.gz")):
             named = f"{self.sought.leaf}={self.sought.value}"
-            return METADATA, 0 if self.letters else _content(io, address).count(named.encode())
+            return METADATA, 0 if self.letters else content_of(io, address).count(named.encode())
         return "", 0
 
     def _rows_in(self, file: pq.ParquetFile) -> Iterator[int]:
@@ -148,14 +147,6 @@ class TraceSearch:
         return shown == text
 
 
-def _actions(io: FileIO, address: str) -> list[dict[str, Any]]:
-    if address.endswith(".parquet"):
-        with io.new_input(address).open() as stream:
-            found: list[dict[str, Any]] = pq.ParquetFile(stream).read().to_pylist()
-        return found
-    return [json.loads(line) for line in _content(io, address).splitlines() if line.strip()]
-
-
 def _at(bounds: Any, column: str) -> object:
     """Return the bound of a column, which may be in a struct."""
     for name in column.split("."):
@@ -171,12 +162,6 @@ def _addresses(view: TableView) -> list[str]:
         *(each.address for each in list_objects(io, root)),
         *(each for each in elsewhere if io.new_input(each).exists()),
     ]
-
-
-def _content(io: FileIO, address: str) -> bytes:
-    with io.new_input(address).open() as stream:
-        content = stream.read()
-    return gzip.decompress(content) if content.startswith(GZIP) else content
 
 
 def _has_ids(schema: pa.Schema) -> bool:
@@ -201,11 +186,15 @@ def _holders(table: Table, addresses: set[str]) -> Mapping[str, Sequence[str]]:
         kind = "" if name == MAIN else f"{ref.snapshot_ref_type.value} "
         names.setdefault(ref.snapshot_id, []).append(f"{kind}{name}")
     holders: dict[str, list[str]] = {}
+    live: dict[str, set[str]] = {}  # by manifest: most snapshots share most of theirs
     for snapshot in table.metadata.snapshots:
         known = sorted(names.get(snapshot.snapshot_id, [f"snapshot {snapshot.snapshot_id}"]))
         manifests = snapshot.manifests(table.io)
-        live = {plain(entry.data_file.file_path) for each in manifests for entry in each.fetch_manifest_entry(table.io)}
-        files = {plain(snapshot.manifest_list), *(plain(each.manifest_path) for each in manifests), *live}
-        for address in files & addresses:
+        for each in manifests:
+            if each.manifest_path not in live:
+                entries = each.fetch_manifest_entry(table.io)
+                live[each.manifest_path] = addresses & {plain(entry.data_file.file_path) for entry in entries}
+        named = {plain(path) for path in (snapshot.manifest_list, *(each.manifest_path for each in manifests))}
+        for address in (addresses & named).union(*(live[each.manifest_path] for each in manifests)):
             holders.setdefault(address, []).extend(known)
     return holders
