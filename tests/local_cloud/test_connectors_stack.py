@@ -96,7 +96,7 @@ def test_tableflow_is_switched_off_topic_by_topic_in_order_and_with_its_key(
     said: list[str] = []
     synthesized(tmp_path, "stock_trades", "orders")
     others_are_applied(tmp_path)
-    apply(cloud, tmp_path, said, with_key)
+    terraform(cloud, tmp_path, said, with_key).apply()
     assert roles(cloud) == ["frazil-dev-tableflow"]
 
     assert switched_off(cloud, tmp_path, said, with_key, "stock_trades") == ["confluent_tableflow_topic.table-orders"]
@@ -117,23 +117,6 @@ def test_tableflow_is_switched_off_topic_by_topic_in_order_and_with_its_key(
     left.apply()
     assert left.outputs().keys() == {"connector_id"}
     assert left.plan() is False
-
-
-def apply(cloud: Cloud, folder: Path, said: list[str], variables: Mapping[str, str]) -> None:
-    """Apply, and once more without the role if the SDK repeated its creation, as it does if an answer is lost.
-
-    The repeated call finds a role, which is then in no state. A user would remove it, too.
-    """
-    try:
-        terraform(cloud, folder, said, variables).apply()
-    except TerraformError as error:
-        calls = [call for call in cloud.calls("user") if call["service"] == "iam"]
-        error.add_note("\n".join(map(str, calls)))
-        if not any(call["operation"] == "CreateRole" and call["attempt"] > 1 for call in calls):
-            raise
-        for role in roles(cloud):
-            cloud.client("iam").delete_role(RoleName=role)
-        terraform(cloud, folder, said, variables).apply()
 
 
 def switched_off(cloud: Cloud, folder: Path, said: list[str], variables: Mapping[str, str], *stays: str) -> list[str]:
