@@ -99,6 +99,22 @@ def test_a_rewind_to_the_earliest_offset_begins_with_what_kafka_still_has(change
         rewind(changelog, ToOffsets({"orders": {0: 2}})).perform()
 
 
+def test_a_rewind_is_refused_if_compaction_removed_a_delete_of_a_row_that_it_begins_with(tmp_path: Path) -> None:
+    log = Changelog.at(tmp_path)
+    of_mode("upsert", log)
+    log.send(("a", 1), ("b", 1), ("c", 1), ("a", None), ("d", 2))
+    log.catch_up()
+    log.compact(tombstones=True)
+
+    with pytest.raises(RecordsLostError, match=r"made of 5 records .* Kafka has 4 of them"):
+        rewind(log, ToOffsets({"orders": {0: 3}})).perform()
+
+    log.check()
+    rebuild(log).perform()
+    check_as_new(log)
+    assert log.rows() == log.state
+
+
 @pytest.mark.parametrize(("offset", "says"), [(9, "has the offsets 0 to 8"), (8, "nothing to read again")])
 def test_a_rewind_to_where_nothing_was_read_is_refused(changelog: Changelog, offset: int, says: str) -> None:
     with pytest.raises(Misuse, match=says):

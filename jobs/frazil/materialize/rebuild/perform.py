@@ -134,7 +134,8 @@ class Rebuild:
             if ends_of(self._ledger(built).state) != ends_of(self._ledger(here).state):
                 continue
             at, of_branch = self._ledger(here), self._ledger(built)
-            check_complete(ordered_as(self.spec, of_branch.view.properties), at.state, of_branch.state)
+            ordered, base = ordered_as(self.spec, of_branch.view.properties), self._base_state(self.spec)
+            check_complete(ordered, at.state, of_branch.state, base=base)
             try:
                 return self._replaced(here, built)
             except CommitError as failed:
