@@ -20,6 +20,8 @@ from frazil.model.errors import FencedError, FrazilError, OutputHaltedError, Spe
 from frazil.model.outputs import OutputSpec
 from frazil.model.settings import CatalogSettings
 from frazil.model.transforms import TransformSpec
+from frazil.monitoring.prometheus import exposition
+from frazil.monitoring.transform_metrics import transform_metrics
 from frazil.outputs.ports import OutputClients
 from frazil.transforms.checks import problems
 from frazil.transforms.rebuild import Rebuild
@@ -166,7 +168,10 @@ def test_batches_continue_while_an_output_fails(sent: Sent) -> None:
 
     assert (report.batches, report.failure) == (1, None)
     assert "has no topic made.out" in str(report.unsent)
-    assert transform_standing(sent.orders.lake, STATELESS).outputs[0].unsent == 1
+    standing = transform_standing(sent.orders.lake, STATELESS)
+    assert standing.to_json(datetime.now(UTC))["outputs"][0]["unsent"] == 1
+    shown = exposition(transform_metrics([standing], now=datetime.now(UTC)))
+    assert f'frazil_transform_unsent_rows{{transform="made",table="lake.made",output="{TOPIC}"}} 1\n' in shown
     sent.topics.partitions_of[TOPIC] = 3
     sent.run()
     assert len(sent.records) == 2

@@ -66,10 +66,11 @@ def status(
 ) -> None:
     """Show each table's lag, age, rows, files and state.
 
-    A paused table is shown with the reason. Columns that do not fit the terminal are left out (without a terminal: 80
-    columns, or COLUMNS); --json shows all. Partitions are shown only for tables that are named. If Kafka does not
-    answer, only the lag is unknown. If no table is named, the age and rotation of the configuration's keys in AWS
-    Secrets Manager are shown too.
+    After the tables come the transformations that follow them; in --json they have the key `transform`. A paused table
+    is shown with the reason. Columns that do not fit the terminal are left out (without a terminal: 80 columns, or
+    COLUMNS); --json shows all. Partitions are shown only for tables that are named. If Kafka does not answer, only the
+    lag is unknown. If no table is named, the age and rotation of the configuration's keys in AWS Secrets Manager are
+    shown too.
     """
     from frazil.fail_on import met_by, met_by_transforms, parse_conditions  # noqa: PLC0415
 
@@ -83,9 +84,10 @@ def status(
     found = _look(settings, tables or ())
     transforms = _look_at_transforms(settings, [each.table for each in found])
     if as_json:
-        print(json.dumps([each.to_json() for each in found], indent=2))
+        now = datetime.now(UTC)
+        print(json.dumps([*(each.to_json() for each in found), *(each.to_json(now) for each in transforms)], indent=2))
     elif prometheus:
-        _print_metrics(found, () if tables else look_at_keys(settings))
+        _print_metrics(found, () if tables else look_at_keys(settings), transforms)
     elif html is not None:
         write_page(html, settings, found, () if tables else look_at_keys(settings))
     else:
@@ -109,11 +111,15 @@ def _print_keys(settings: Settings, *, as_json: bool, prometheus: bool) -> None:
         show_keys(settings)
 
 
-def _print_metrics(found: Sequence[TableStatus], keys: Sequence[KeyStatus]) -> None:
+def _print_metrics(
+    found: Sequence[TableStatus], keys: Sequence[KeyStatus], transforms: Sequence[TransformStanding] = ()
+) -> None:
     from frazil.monitoring.prometheus import exposition  # noqa: PLC0415
     from frazil.monitoring.table_metrics import key_metrics, table_metrics  # noqa: PLC0415
+    from frazil.monitoring.transform_metrics import transform_metrics  # noqa: PLC0415
 
-    print(exposition([*table_metrics(found), *key_metrics(keys)]), end="")
+    of_transforms = transform_metrics(transforms, now=datetime.now(UTC))
+    print(exposition([*table_metrics(found), *of_transforms, *key_metrics(keys)]), end="")
 
 
 def _look(settings: Settings, tables: Sequence[str]) -> list[TableStatus]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from frazil.monitoring.keeper import PageKeeper
     from frazil.monitoring.process_metrics import ProcessMetrics
     from frazil.status import TableStatus
+    from frazil.transforms.standing import TransformStanding
 
 
 @dataclass(slots=True)
@@ -111,9 +112,20 @@ class Watch:
     def exposition(self) -> str:
         from frazil.monitoring.prometheus import exposition  # noqa: PLC0415
         from frazil.monitoring.table_metrics import table_metrics  # noqa: PLC0415
+        from frazil.monitoring.transform_metrics import transform_metrics  # noqa: PLC0415
 
         found = self._look([table.spec for run in self.runs for table in run.tables])
-        return exposition([*table_metrics(found), *self.counted.metrics()])
+        transforms = self._look_at_transforms([each.table for each in found])
+        of_transforms = transform_metrics(transforms, now=datetime.now(UTC))
+        return exposition([*table_metrics(found), *of_transforms, *self.counted.metrics()])
+
+    def _look_at_transforms(self, tables: Sequence[str]) -> list[TransformStanding]:
+        """Return how far those are that follow the tables, directly or through others."""
+        from frazil.model.transform_order import following  # noqa: PLC0415
+        from frazil.transforms.standing import transform_standing  # noqa: PLC0415
+
+        lake = self.runs[0].clients.lake
+        return [transform_standing(lake, spec) for spec in following(self.settings.transforms, tables)]
 
     def _look(self, specs: Sequence[TableSpec], views: dict[str, TableView] | None = None) -> list[TableStatus]:
         from frazil.status import table_statuses  # noqa: PLC0415

@@ -15,7 +15,10 @@ from frazil.model.progress import Counts
 from frazil.monitoring.process_metrics import ProcessMetrics
 from frazil.monitoring.prometheus import Metric, Sample, exposition
 from frazil.monitoring.table_metrics import key_metrics, table_metrics
+from frazil.monitoring.transform_metrics import transform_metrics
 from frazil.status import LastBatch, PartitionLag, TableStatus
+from frazil.transforms.standing import TransformStanding
+from tests.table.transformed_orders import spec_of
 
 AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
 HOSTILE = 'lake.a"}\n</script>\\{'
@@ -140,6 +143,7 @@ def test_numbers_are_written_as_the_format_says(value: float, text: str) -> None
 def test_the_page_of_the_docs_names_every_metric() -> None:
     page = (Path(__file__).parents[3] / "docs/status.md").read_text()
     process = ProcessMetrics(version="1", started=AT).metrics()
-    named = {metric.name for metric in (*table_metrics([ORDERS]), *key_metrics([]), *process)}
+    transforms = transform_metrics([TransformStanding(spec_of())], now=AT)
+    named = {metric.name for metric in (*table_metrics([ORDERS]), *transforms, *key_metrics([]), *process)}
 
     assert named == set(re.findall(r"`(frazil_[a-z_]+)`", page))
