@@ -286,14 +286,16 @@ NOT_ADDING_UP = [
     ("SELECT stddev(n) AS s, symbol FROM orders GROUP BY symbol", "only count, sum, avg, min and max are kept"),
     ("SELECT sum(n) AS s FROM orders GROUP BY symbol", "which is not among its columns"),
     ("SELECT sum(n) AS s FROM orders", "add a GROUP BY"),
-    ("SELECT symbol, sum(n) AS s FROM orders GROUP BY symbol HAVING s > 1", "groups rows before its last step"),
+    ("SELECT symbol, sum(n) AS s FROM orders GROUP BY symbol HAVING s > 1", r"filters groups \(HAVING"),
+    ("SELECT symbol FROM orders GROUP BY symbol HAVING sum(n) > 1", r"filters groups \(HAVING"),
+    ("SELECT * FROM (SELECT n, count(*) AS c FROM orders GROUP BY n) g WHERE c > 1", r"filters groups \(HAVING"),
     ("SELECT n, avg(id) AS a, max(id) AS a__sum FROM orders GROUP BY n", "keeps a__sum for an average"),
 ]
 
 
 @pytest.mark.parametrize(
     ("sql", "what"),
-    sampled(NOT_ADDING_UP, lambda case: "double" in case[0] or "a__sum" in case[0]),
+    sampled(NOT_ADDING_UP, lambda case: "double" in case[0] or "a__sum" in case[0] or "HAVING sum" in case[0]),
 )
 def test_aggregates_that_do_not_add_up_are_refused(orders: Orders, session: SqlSession, sql: str, what: str) -> None:
     with pytest.raises(SpecError, match=what):
@@ -345,6 +347,26 @@ def test_rows_that_change_in_the_followed_table_change_the_rows_made_of_them(
         found = [{k: v for k, v in row.items() if "__" not in k} for row in orders.rows_of(f"lake.made{n}")]
         assert in_order(found) == in_order(grouped_at_once(orders, session, sql))
         assert verify(made[n]).clean
+
+
+def test_groups_are_filtered_by_a_second_transformation(orders: Orders, session: SqlSession) -> None:
+    grouped = "SELECT symbol, count(*) AS orders, sum(n) AS total FROM orders GROUP BY symbol"
+    first = in_spark(orders, session, grouped, **CHANGES)
+    sql = "SELECT symbol, total, orders FROM made WHERE orders > 2"
+    second = in_spark(orders, session, sql, name="large", source="lake.made")
+    chance, sizes = random.Random(11), set()
+    for _ in range(examples(4, 20)):
+        present = [row["id"] for row in orders.rows]
+        orders.change(*chance.sample(range(25), 5), without=chance.sample(present, min(7, len(present))))
+        first.batch()
+        second.batch()
+        large = in_order(orders.rows_of("lake.large"))
+        wanted = grouped_at_once(orders, session, f"{grouped} HAVING orders > 2")
+        assert large == in_order([{name: row[name] for name in ("symbol", "total", "orders")} for row in wanted])
+        sizes.add(tuple(row["symbol"] for row in large))
+
+    assert len(sizes) > 2
+    assert verify(second).clean
 
 
 NOT_FOLLOWED = [

@@ -33,6 +33,12 @@ _REASONS = {
     "Sample": "takes a sample, which would differ from run to run",
 }
 
+_FILTERED_GROUPS = (
+    "filters groups (HAVING, or WHERE around a GROUP BY): a later batch needs those that are filtered out, too. Write"
+    " the GROUP BY without the condition, and a second transformation whose `from` is the table of the first one, with"
+    " the condition in WHERE: groups enter and leave its table as they come to meet it and no longer do"
+)
+
 _CLOCKS = ("CurrentTimestamp", "CurrentDate", "CurrentTime", "Now", "LocalTimestamp", "CurrentTimeZone",
            "CurrentUser")  # fmt: skip
 
@@ -101,6 +107,9 @@ def _of(plan: Operator, followed: str) -> Iterator[str]:
         case "Union":
             if len(readers) < len(plan.children):
                 yield f"adds rows that do not come from {followed}, again with each batch"
+        case "Filter" if last_step(plan.children[0]).kind == "Aggregate":
+            yield _FILTERED_GROUPS
+            readers = [each for each in last_step(plan.children[0]).children if each.reads(followed)]
         case kind if kind in ROW_BY_ROW:
             pass
         case kind:

@@ -77,7 +77,7 @@ RANDOM = Expression("Rand", "rand()", deterministic=False)
         (step("Filter", expressions=(SUBQUERY,)), "reads orders in a subquery"),
         (step("Project", expressions=(RANDOM,)), "is not deterministic (rand())"),
         (step("Project", expressions=(Expression("CurrentTimestamp", "now()"),)), "depends on the time"),
-        (step("Filter", grouped(aggregate("Sum", column(ID)))), "groups rows before its last step"),
+        (step("Filter", grouped(aggregate("Sum", column(ID)))), "filters groups (HAVING"),
         (grouped(aggregate("Sum", column(ID)), by=()), "add a GROUP BY"),
         (
             grouped(aggregate("Count", column(ID), distinct=True), over=step("Join", ORDERS, USERS, join="Inner")),
