@@ -12,7 +12,7 @@ import os
 import shutil
 import statistics
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -196,14 +196,14 @@ def _met(is_met: bool) -> str:
 
 def shares(updates: Updates) -> str:
     """Return the share of each step in words, the largest first; what is between the steps is called the rest."""
-    steps: Counter[str] = Counter()
-    for each in updates.steps:
-        steps.update(each)
+    steps: dict[str, float] = defaultdict(float)
+    for each in (*updates.steps, *({"rewriting": each["seconds"]} for each in updates.rewrites)):
+        for name, seconds in each.items():
+            steps[name] += seconds
     whole = sum(updates.seconds)
-    steps["rest"] = whole - steps.total()  # type: ignore[assignment] - seconds, which Counter adds as well
-    return ", ".join(
-        f"{name} {seconds / whole:.0%}" for name, seconds in steps.most_common() if seconds / whole >= 0.005
-    )
+    steps["rest"] = whole - sum(steps.values())
+    largest_first = sorted(steps.items(), key=lambda each: -each[1])
+    return ", ".join(f"{name} {seconds / whole:.0%}" for name, seconds in largest_first if seconds / whole >= 0.005)
 
 
 if __name__ == "__main__":

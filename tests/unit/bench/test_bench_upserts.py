@@ -66,6 +66,7 @@ def test_what_no_step_took_is_the_rest() -> None:
     updates = replace(OURS.updates, steps=[{"ingest": 0.3, "stage": 0.1}, {"ingest": 0.3, "stage": 0.1}])
 
     assert shares(updates) == "ingest 60%, stage 20%, rest 20%"
+    assert shares(replace(updates, rewrites=[{"seconds": 0.2}])) == "ingest 60%, stage 20%, rewriting 20%"
 
 
 def test_scans_of_snapshots_are_compared_with_those_of_the_compacted_table_beside_them() -> None:
