@@ -2,7 +2,8 @@
 
 Each part writes its own section; those of parts that do not run stay as they are (bench/sections.py).
 
-Usage: python -m bench [--rows N] [--rounds N] [--sweep-rows N] [--format-rows N] [--format-rounds N] [--only PART...]
+Usage: python -m bench [--rows N] [--rounds N] [--sweep-rows N] [--only PART...]
+                       [--format-rows N] [--format-rounds N] [--format-kinds KIND...]
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--sweep-rows", type=int, default=1_000_000, help="most records in a topic of the sweeps")
     parser.add_argument("--format-rows", type=int, default=200_000, help="records in each topic of the value formats")
     parser.add_argument("--format-rounds", type=int, default=7, help="interleaved runs of each value format")
+    kinds, what = format_costs.KINDS, "what the value formats are measured with, beside good records; default: all"
+    parser.add_argument("--format-kinds", nargs="+", choices=kinds, default=list(kinds), help=what)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts to run, in this order")
     return parser
 
@@ -98,14 +101,24 @@ def run_sweeps(services: LocalServices, asked: argparse.Namespace) -> None:
 
 def run_formats(services: LocalServices, asked: argparse.Namespace) -> None:
     began = conditions("formats", asked)
+    kinds = {"good", *asked.format_kinds}
+    cases = [case for case in format_costs.CASES if case.what in kinds]
     ids = format_topics.fill(services, asked.format_rows)
     try:
         found = format_costs.rounds(
-            services, HOME / "warehouses" / "formats", ids, records=asked.format_rows, count=asked.format_rounds
+            services,
+            HOME / "warehouses" / "formats",
+            ids,
+            cases=cases,
+            records=asked.format_rows,
+            count=asked.format_rounds,
         )
     finally:
         format_topics.remove(services)
-    put(format_costs.TITLE, f"{began}\n\n{format_costs.report(found)}")
+    title = format_costs.TITLE
+    if kinds != set(format_costs.KINDS):
+        title += ": " + ", ".join(format_costs.WORDS[kind] for kind in format_costs.KINDS if kind in kinds)
+    put(title, f"{began}\n\n{format_costs.report(found)}")
 
 
 PARTS: Mapping[str, Callable[[LocalServices, argparse.Namespace], None]] = {
@@ -131,6 +144,8 @@ def conditions(part: str, asked: argparse.Namespace) -> str:
     """Return what was run, when, and on what: with the load of the machine before."""
     sizes = {"peers": f" --rows {asked.rows} --rounds {asked.rounds}", "sweeps": f" --sweep-rows {asked.sweep_rows}"}
     sizes["formats"] = f" --format-rows {asked.format_rows} --format-rounds {asked.format_rounds}"
+    if asked.format_kinds != list(format_costs.KINDS):
+        sizes["formats"] += f" --format-kinds {' '.join(asked.format_kinds)}"
     size = sizes.get(part, f" --rows {asked.rows}" if part == "fallback" else "")
     return (
         f"`python -m bench{size} --only {part}`, {datetime.now(UTC):%Y-%m-%d}, on {os.cpu_count()} cores of"

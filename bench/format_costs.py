@@ -81,6 +81,9 @@ SPEED_TARGETS = {
 }
 """Rows per CPU-second, as a share of Avro's."""
 
+KINDS = (*WORDS,)
+"""What cases differ in, beside their format. Good records are what the others are compared with."""
+
 CASES = tuple(
     case
     for each in FORMATS
@@ -89,17 +92,23 @@ CASES = tuple(
 
 
 def rounds(
-    services: LocalServices, warehouses: Path, ids: Mapping[str, Sequence[int]], *, records: int, count: int
+    services: LocalServices,
+    warehouses: Path,
+    ids: Mapping[str, Sequence[int]],
+    *,
+    cases: Sequence[Case],
+    records: int,
+    count: int,
 ) -> Found:
-    """Run all cases in turns, every other round backwards."""
-    tasks = {case: _task(services, warehouses / case.table, case, ids, records) for case in CASES}
-    found: dict[Case, list[float]] = {case: [] for case in CASES}
-    context = tasks[CASES[0]].context
+    """Run the cases in turns, every other round backwards."""
+    tasks = {case: _task(services, warehouses / case.table, case, ids, records) for case in cases}
+    found: dict[Case, list[float]] = {case: [] for case in cases}
+    context = tasks[cases[0]].context
     assert context.registry is not None
     with closing(KafkaReader(context.kafka)) as reader, closing(ConfluentRegistry(context.registry)) as registry:
         for number in range(count + 1):
             print(f"round {number} of {count}", file=sys.stderr)
-            for case in CASES if number % 2 else reversed(CASES):
+            for case in cases if number % 2 else reversed(cases):
                 began = time.process_time()
                 result = ingest(tasks[case], reader=reader, registry=registry)
                 micros = (time.process_time() - began) / records * 1e6
@@ -151,11 +160,13 @@ def ratios(found: Found, case: Case, base: Case) -> list[float]:
 def targets(found: Found) -> Iterator[Target]:
     avro = Case(AVRO, "good")
     for case, target in SPEED_TARGETS.items():
+        if case not in found:
+            continue
         times = [1 / ratio for ratio in ratios(found, case, avro)]
         name = case.format.name if case.what == "good" else f"{case.format.name}, {WORDS[case.what]}"
         measure = f"{name}: rows per CPU-second against Avro, median ({_span(times)})"
         yield Target(measure, target, statistics.median(times))
-    for case in CASES:
+    for case in found:
         if case.what in COST_TARGETS:
             times = ratios(found, case, Case(case.format, "good"))
             measure = f"{case.format.name}: CPU time with {WORDS[case.what]}, median ({_span(times)})"
