@@ -6,13 +6,15 @@ footer. The footers of files that the log already names were compared when they 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import takewhile
 
 from frazil.delta.expressible import inexpressible
 from frazil.delta.follow import DELETES
 from frazil.delta.schema import LoggedColumn, NoPlaceInDeltaError, columns_of, fields_with, metadata_of
-from frazil.delta.statistics import statistics_of
+from frazil.delta.skipping import columns_skipped_by, skipping_columns
+from frazil.delta.statistics import scalar_columns, statistics_of
 from frazil.model.delta import (
     READER_VERSION,
     WRITER_VERSION,
@@ -42,7 +44,7 @@ def plan_log(view: TableView, files: TableFiles, log: DeltaLog | None, *, shapes
     if view.head is None:
         return None
     try:
-        metadata = metadata_of(view.schema_json)
+        metadata = _with_skipping(metadata_of(view.schema_json), files, log)
     except NoPlaceInDeltaError as none:
         return Withheld(view.head, f"the column {none}")
     if log is not None and _describes(log, view.head, files, metadata):
@@ -59,7 +61,14 @@ def _describes(log: DeltaLog, head: int, files: TableFiles, wanted: DeltaMetadat
         and _foreign(log) is None
         and {file.path for file in log.files} == {file.path for file in files.data}
         and columns_of(log.metadata.schema) == columns_of(wanted.schema)
+        and log.metadata.skipping == wanted.skipping
     )
+
+
+def _with_skipping(wanted: DeltaMetadata, files: TableFiles, log: DeltaLog | None) -> DeltaMetadata:
+    is_kept = log is not None and not _difference(columns_of(log.metadata.schema), columns_of(wanted.schema))
+    before = log.metadata.skipping if log is not None and is_kept else None
+    return replace(wanted, skipping=skipping_columns(files.data, wanted.schema, before=before))
 
 
 def _no_place(view: TableView) -> str | None:
@@ -144,15 +153,17 @@ def _write(
     head = view.head_snapshot()
     assert head is not None  # noqa: S101 - checked by plan_log
     changed = log is None or _changes_rows(view, log.snapshot_id)
-    add = tuple(_add(file, metadata, data_change=changed) for file in _added(files, log))
+    add = tuple(_adds(_added(files, log), metadata, data_change=changed))
     if log is None:
         return BeginLog(head.id, metadata, add)
+    sets_skipping = log.metadata.skipping != metadata.skipping
     if _difference(columns_of(log.metadata.schema), columns_of(metadata.schema)):
-        return ReplaceLog(head.id, log.version, metadata, add)
+        return ReplaceLog(head.id, log.version, metadata, add, sets_skipping)
     live = {file.path for file in files.data}
     when = int(head.committed_at.timestamp() * 1000)
     remove = tuple(RemoveFile(f.path, f.size, when, changed) for f in log.files if f.path not in live)
-    return ExtendLog(head.id, log.version, metadata, add, remove, _new_columns(log.metadata, metadata))
+    new_columns = _new_columns(log.metadata, metadata)
+    return ExtendLog(head.id, log.version, metadata, add, remove, new_columns, sets_skipping)
 
 
 def _changes_rows(view: TableView, since: int | None) -> bool:
@@ -167,6 +178,10 @@ def _new_columns(logged: DeltaMetadata, wanted: DeltaMetadata) -> tuple[str, ...
     return fields_with(wanted.schema, [path for path in columns_of(wanted.schema) if path not in known])
 
 
-def _add(file: TableFile, metadata: DeltaMetadata, *, data_change: bool) -> AddFile:
-    assert file.path is not None  # noqa: S101 - checked by _without_words
-    return AddFile(file.path, file.size, file.modified_ms, statistics_of(file, metadata.schema), data_change)
+def _adds(files: Iterable[TableFile], metadata: DeltaMetadata, *, data_change: bool) -> Iterator[AddFile]:
+    columns = scalar_columns(metadata.schema)
+    skip_by = columns_skipped_by(metadata.skipping or "", columns)
+    for file in files:
+        assert file.path is not None  # noqa: S101 - checked by _without_words
+        statistics = statistics_of(file, columns, skip_by)
+        yield AddFile(file.path, file.size, file.modified_ms, statistics, data_change)

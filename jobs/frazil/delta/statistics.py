@@ -1,16 +1,15 @@
 """Convert a file's statistics from the bounds in Iceberg's manifests to Delta's JSON.
 
 Columns whose statistics differ between the formats are left out: floating point (NaN), decimals (JSON numbers are
-inexact), and columns inside structs. A file with only one bound of a column has none: the datasets of delta-rs compare
-with null where a bound is absent, and pass over the file, whatever the filter on that column.
+inexact), and columns inside structs.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
 
 from frazil.delta.schema import FIELD_ID
 from frazil.model.delta import TableFile
@@ -21,30 +20,62 @@ WITH_STATISTICS = ("integer", "long", "date", "timestamp", "string")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def statistics_of(file: TableFile, delta_schema: str) -> str:
+@dataclass(frozen=True, slots=True)
+class ScalarColumn:
+    """A column of the table, not of a struct in it, whose type is not nested."""
+
+    field_id: int
+    name: str
+    type: str
+
+    @property
+    def has_bounds(self) -> bool:
+        return self.type in WITH_STATISTICS
+
+
+def scalar_columns(delta_schema: str) -> tuple[ScalarColumn, ...]:
+    """Return the columns that may have statistics, in the schema's order."""
     fields = [field for field in json.loads(delta_schema)["fields"] if isinstance(field["type"], str)]
-    bounded = [field for field in fields if field["type"] in WITH_STATISTICS]
-    least, most = _values(bounded, file.lower_bounds), _values(bounded, file.upper_bounds)
-    if least.keys() != most.keys() or None in (*least.values(), *most.values()):
+    return tuple(ScalarColumn(int(each["metadata"][FIELD_ID]), each["name"], each["type"]) for each in fields)
+
+
+def is_complete(file: TableFile, column: ScalarColumn) -> bool:
+    """Return whether the count of the column's nulls is known, and both bounds unless all values are null."""
+    nulls, field_id = file.null_value_counts.get(column.field_id), column.field_id
+    return nulls is not None and (
+        nulls == file.rows or (field_id in file.lower_bounds and field_id in file.upper_bounds)
+    )
+
+
+def is_odd(file: TableFile, columns: Sequence[ScalarColumn]) -> bool:
+    """Return whether a column has only one bound, or one that Delta's readers cannot parse."""
+    least, most = _values(columns, file.lower_bounds), _values(columns, file.upper_bounds)
+    return least.keys() != most.keys() or None in (*least.values(), *most.values())
+
+
+def statistics_of(file: TableFile, columns: Sequence[ScalarColumn], skip_by: Sequence[ScalarColumn]) -> str:
+    """Return the statistics as Delta's JSON.
+
+    Only the number of rows if the file is odd, or incomplete in a column that readers skip files by: the datasets of
+    delta-rs take a missing bound for null, and find no row of the file, whatever the filter on that column.
+    """
+    if is_odd(file, columns) or not all(is_complete(file, column) for column in skip_by):
         return json.dumps({"numRecords": file.rows}, separators=(",", ":"))
-    counts = {_id(f): f["name"] for f in fields if _id(f) in file.null_value_counts}
+    counts = file.null_value_counts
     return json.dumps(
         {
             "numRecords": file.rows,
-            "minValues": least,
-            "maxValues": most,
-            "nullCount": {name: file.null_value_counts[field_id] for field_id, name in counts.items()},
+            "minValues": _values(columns, file.lower_bounds),
+            "maxValues": _values(columns, file.upper_bounds),
+            "nullCount": {each.name: counts[each.field_id] for each in columns if each.field_id in counts},
         },
         separators=(",", ":"),
     )
 
 
-def _id(field: Mapping[str, Any]) -> int:
-    return int(field["metadata"][FIELD_ID])
-
-
-def _values(fields: list[Mapping[str, Any]], bounds: Mapping[int, bytes]) -> dict[str, int | str | None]:
-    return {f["name"]: _value(f["type"], bounds[_id(f)]) for f in fields if _id(f) in bounds}
+def _values(columns: Sequence[ScalarColumn], bounds: Mapping[int, bytes]) -> dict[str, int | str | None]:
+    bounded = (each for each in columns if each.has_bounds and each.field_id in bounds)
+    return {each.name: _value(each.type, bounds[each.field_id]) for each in bounded}
 
 
 def _value(delta_type: str, bound: bytes) -> int | str | None:

@@ -15,13 +15,15 @@ class DeltaMetadata:
     """The metadata of a version: the schema in Delta's JSON, with Iceberg's field ids in the metadata of the fields.
 
     There are no partition columns: Delta has no counterpart to Iceberg's transforms and no empty string as a partition
-    value, and the statistics of each file also allow pruning.
+    value, and the statistics of each file also allow pruning. `skipping` is the property that names the columns by
+    whose bounds readers skip files; None if the log does not set it.
     """
 
     schema: str
     reader_version: int = READER_VERSION
     writer_version: int = WRITER_VERSION
     partition_columns: tuple[str, ...] = ()
+    skipping: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ class ExtendLog:
     """The difference between the newest version and a snapshot.
 
     `new_columns` are fields in Delta's JSON. A separate version merges them into the schema first; a crash between the
-    two versions leaves columns without values.
+    two versions leaves columns without values. `sets_skipping`: a separate version sets that property last.
     """
 
     snapshot_id: int
@@ -133,24 +135,29 @@ class ExtendLog:
     add: tuple[AddFile, ...]
     remove: tuple[RemoveFile, ...]
     new_columns: tuple[str, ...] = ()
+    sets_skipping: bool = False
 
     @property
     def version(self) -> int:
-        return self.base + (2 if self.new_columns else 1)
+        return self.base + bool(self.new_columns) + 1 + self.sets_skipping
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaceLog:
-    """A version that removes every file and writes the metadata and all files again, after a rename or a wider type."""
+    """A version that removes every file and writes the metadata and all files again, after a rename or a wider type.
+
+    `sets_skipping`: a separate version sets that property after it.
+    """
 
     snapshot_id: int
     base: int
     metadata: DeltaMetadata
     add: tuple[AddFile, ...]
+    sets_skipping: bool = False
 
     @property
     def version(self) -> int:
-        return self.base + 1
+        return self.base + 1 + self.sets_skipping
 
 
 @dataclass(frozen=True, slots=True)

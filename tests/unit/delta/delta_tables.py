@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from frazil.delta.schema import metadata_of
-from frazil.model.delta import DeltaLog, FileShape, LoggedFile, TableFile
+from frazil.model.delta import DeltaLog, DeltaMetadata, FileShape, LoggedFile, TableFile
 from frazil.model.snapshot import Snapshot, TableView
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -52,8 +53,14 @@ def file(name: str, **changes: Any) -> TableFile:
     return TableFile(location=f"s3://lake/trades/data/{name}", **{**made, **changes})
 
 
-def log(snapshot_id: int, *names: str, schema_json: str = ONE) -> DeltaLog:
-    return DeltaLog(7, metadata_of(schema_json), snapshot_id, tuple(LoggedFile(f"data/{name}", 10) for name in names))
+def metadata(schema_json: str = ONE, skipping: str | None = "") -> DeltaMetadata:
+    """The metadata of a log whose files have no bounds."""
+    return replace(metadata_of(schema_json), skipping=skipping)
+
+
+def log(snapshot_id: int, *names: str, schema_json: str = ONE, skipping: str | None = "") -> DeltaLog:
+    files = tuple(LoggedFile(f"data/{name}", 10) for name in names)
+    return DeltaLog(7, metadata(schema_json, skipping), snapshot_id, files)
 
 
 class Footers:

@@ -6,10 +6,9 @@ import json
 from dataclasses import replace
 
 import pytest
-from delta_tables import NOON_MS, ONE, Footers, field, file, log, schema, view
+from delta_tables import NOON_MS, ONE, Footers, field, file, log, metadata, schema, view
 
 from frazil.delta.plan import plan_log
-from frazil.delta.schema import metadata_of
 from frazil.model.columns import Column, Scalar
 from frazil.model.delta import (
     AddFile,
@@ -39,7 +38,7 @@ def test_a_table_without_a_snapshot_has_nothing_to_say() -> None:
 def test_a_log_begins_with_the_whole_snapshot() -> None:
     plan = plan_log(view("append"), TableFiles((file("a"), file("b"))), None, shapes=Footers())
 
-    assert plan == BeginLog(1, metadata_of(ONE), (AddFile("data/a", 10, 5, STATS), AddFile("data/b", 10, 5, STATS)))
+    assert plan == BeginLog(1, metadata(ONE), (AddFile("data/a", 10, 5, STATS), AddFile("data/b", 10, 5, STATS)))
 
 
 def test_the_same_snapshot_is_announced_once() -> None:
@@ -106,7 +105,7 @@ def test_snapshots_that_were_missed_are_one_difference() -> None:
     )
 
     added, removed = (AddFile("data/c", 10, 5, STATS),), (RemoveFile("data/a", 10, NOON_MS),)
-    assert plan == ExtendLog(3, 7, metadata_of(ONE), added, removed)
+    assert plan == ExtendLog(3, 7, metadata(ONE), added, removed)
     assert footers.asked == ["c"], "a file that the log names was looked at before"
 
 
@@ -132,7 +131,7 @@ def test_new_columns_come_with_the_difference() -> None:
     plan = plan_log(after, TableFiles((file("a"), file("b"))), log(1, "a"), shapes=Footers(VENUE))
 
     assert isinstance(plan, ExtendLog)
-    assert plan.metadata == metadata_of(VENUE)
+    assert plan.metadata == metadata(VENUE)
     assert [json.loads(each)["name"] for each in plan.new_columns] == ["venue"]
 
 
@@ -195,7 +194,7 @@ def test_older_files_that_would_be_misread_withhold_the_snapshot(schema_json: st
     assert kept.reason == f"{said}, and the old columns remain in 1 file: compact the table"
     assert isinstance(never_logged, Withheld)
     assert never_logged.reason.startswith(f"{said}, and s3://lake/trades/data/b still has the old columns")
-    assert rewritten == ReplaceLog(2, 7, metadata_of(schema_json), (AddFile("data/b", 10, 5, STATS),))
+    assert rewritten == ReplaceLog(2, 7, metadata(schema_json), (AddFile("data/b", 10, 5, STATS),))
 
 
 @pytest.mark.parametrize(

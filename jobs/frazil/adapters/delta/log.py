@@ -55,6 +55,9 @@ CONFIGURATION = {"delta.deletedFileRetentionDuration": "interval 36500 days", "d
 Opening a log reads every version since the last checkpoint. Each batch opens it twice, so every tenth version has one.
 """
 
+SKIPPING = "delta.dataSkippingStatsColumns"
+"""The property that names the columns by whose bounds readers skip files."""
+
 NOT_ENCODED = "/!$&'()+,:;=@"
 """What delta-rs 1.6 leaves as it is in paths, beside letters, digits and `-._~`."""
 
@@ -102,8 +105,8 @@ class DeltaRsLogs:
                     self._begin(location, write)
                 case ExtendLog():
                     self._extend(location, write)
-                case ReplaceLog(base=base):
-                    _put(self._open(location, base), [_add(each) for each in write.add], "overwrite", write)
+                case ReplaceLog():
+                    self._replace(location, write)
                 case _:
                     assert_never(write)
 
@@ -114,7 +117,7 @@ class DeltaRsLogs:
                 Schema.from_json(write.metadata.schema),
                 [_add(each) for each in write.add],
                 mode="error",
-                configuration=CONFIGURATION,
+                configuration=CONFIGURATION | _skipping(write.metadata),
                 storage_options=self._options(location),
                 commit_properties=_stands_for(write.snapshot_id),
             )
@@ -130,6 +133,9 @@ class DeltaRsLogs:
             table.alter.add_columns(fields, commit_properties=CommitProperties(max_commit_retries=0))
         adds, removes = [_add(each) for each in write.add], [_remove(each) for each in write.remove]
         _put(table, [*adds, *removes], "append", write)
+
+    def _replace(self, location: str, write: ReplaceLog) -> None:
+        _put(self._open(location, write.base), [_add(each) for each in write.add], "overwrite", write)
 
     def _open(self, location: str, version: int | None = None) -> DeltaTable:
         return DeltaTable(_address(location), version=version, storage_options=self._options(location))
@@ -182,7 +188,15 @@ def _put(
     write: ExtendLog | ReplaceLog,
 ) -> None:
     schema = Schema.from_json(write.metadata.schema)
-    table.create_write_transaction(list(actions), mode, schema, commit_properties=_stands_for(write.snapshot_id))
+    said = _stands_for(write.snapshot_id)
+    table.create_write_transaction(list(actions), mode, schema, commit_properties=said)
+    if write.sets_skipping:
+        table.load_as_version(write.version - 1)  # delta-rs leaves the table at the version before the files
+        table.alter.set_table_properties(_skipping(write.metadata), commit_properties=said)
+
+
+def _skipping(metadata: DeltaMetadata) -> dict[str, str]:
+    return {} if metadata.skipping is None else {SKIPPING: metadata.skipping}
 
 
 def _log(table: DeltaTable) -> DeltaLog:
@@ -194,6 +208,7 @@ def _log(table: DeltaTable) -> DeltaLog:
             protocol.min_reader_version,
             protocol.min_writer_version,
             tuple(table.metadata().partition_columns),
+            table.metadata().configuration.get(SKIPPING),
         ),
         snapshot_id=table.transaction_version(APPLICATION),
         files=tuple(_logged(row) for row in files.select(["path", "size_bytes"]).to_pylist()),
