@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
 
 from frazil.materialize.foreign import changed_rows, count_foreign
 from frazil.materialize.plan import source_problems, together
-from frazil.materialize.rebuild.rebuilt_state import ends_of
+from frazil.materialize.rebuild.rebuilt_state import ends_of, records_read
 from frazil.materialize.rebuild.topics import Offsets
 from frazil.materialize.state import Standing, check_format
 from frazil.model.errors import FrazilError, RebuildError, RecordsLostError
 from frazil.model.moments import rfc3339
 from frazil.model.plan import TopicFacts
-from frazil.model.progress import ForeignChanges, PartitionProgress, TableState
+from frazil.model.progress import ForeignChanges, TableState
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
@@ -49,7 +48,7 @@ def _lost(
     for topic in facts:
         for number, origin in sorted(origins[topic.topic].items()):
             earliest = topic.partitions[number].earliest
-            if earliest > origin and _records(state, topic.topic, number):
+            if earliest > origin and records_read(state, topic.topic, number):
                 yield RecordsLostError(
                     f"{spec.identifier}: the table has records of {topic.topic}-{number} from offset {origin} on, and"
                     f" the oldest record left in Kafka is {earliest}: the rows of {plural(earliest - origin, 'offset')}"
@@ -70,31 +69,6 @@ def check_foreign(spec: TableSpec, here: Standing, *, before: ForeignChanges) ->
         " have, and nothing of this",
         hint="make sure that nothing has to stay deleted or changed, then run it again with --drop-foreign-changes",
     )
-
-
-def check_complete(spec: TableSpec, table: TableState, built: TableState, *, base: TableState | None) -> None:
-    """Raise RecordsLostError if Kafka has fewer records of the same offsets than the table was made of.
-
-    `base` is the state that a rewind begins at.
-    """
-    if base is None and _newest_are_enough(spec, built):
-        return
-    for source in table.sources:
-        for number, had in source.partitions.items():
-            before, now = (_records(state, source.topic, number) for state in (table, built))
-            if _progress(built, source.topic, number).origin <= had.origin and now < before:
-                _too_few(spec, f"{source.topic}-{number}", before, now, end=had.next)
-
-
-def _newest_are_enough(spec: TableSpec, built: TableState) -> bool:
-    """Return whether what is built needs the newest record of each key only, which compaction leaves.
-
-    Offsets order its records, and none took values from the row before it. A rewind needs the deletes of the rows that
-    it begins with, too, and compaction removes these after a while.
-    """
-    if spec.write != "upsert" or spec.order:
-        return False
-    return all(each.last_incomplete == -1 for source in built.sources for each in source.partitions.values())
 
 
 def check_own(spec: TableSpec, here: Standing, built: Standing, *, begun: int | None, base: int | None) -> None:
@@ -142,26 +116,3 @@ def built_is_gone(spec: TableSpec) -> RebuildError:
         " rebuild, or has replaced the table with it",
         hint=f"run `frazil status {spec.identifier}`; if its epoch is the former one, run it again",
     )
-
-
-def _too_few(spec: TableSpec, partition: str, had: int, has: int, *, end: int) -> NoReturn:
-    raise RecordsLostError(
-        f"{spec.identifier}: the table was made of {plural(had, 'record')} of {partition} up to offset"
-        f" {end}, and Kafka has {has:,} of them: compaction removed the others. Readers see the table"
-        " as it was",
-        hint=f"{NEW_TABLE} to have what Kafka still has; `frazil rebuild --discard {spec.identifier}` drops what was"
-        " built",
-    )
-
-
-def _records(state: TableState, topic: str, number: int) -> int:
-    """Return how many records of a partition the table was made of; for a ledger, those of its group."""
-    if state.group is None:
-        return _progress(state, topic, number).counts.read
-    found = state.group.partitions.get(topic, {}).get(number)
-    return 0 if found is None else found.counts.read
-
-
-def _progress(state: TableState, topic: str, number: int) -> PartitionProgress:
-    found = (s.partitions.get(number) for s in state.sources if s.topic == topic)
-    return next((each for each in found if each is not None), PartitionProgress.beginning_at(0))

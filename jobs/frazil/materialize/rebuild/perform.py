@@ -30,13 +30,13 @@ from frazil.materialize.rebuild.build_run import BuildRun
 from frazil.materialize.rebuild.checks import (
     built_is_gone,
     check_base,
-    check_complete,
     check_foreign,
     check_not_ahead,
     check_own,
     check_records,
     check_topics,
 )
+from frazil.materialize.rebuild.compaction import check_complete
 from frazil.materialize.rebuild.continued import continues
 from frazil.materialize.rebuild.former_order import former_order, record, waits
 from frazil.materialize.rebuild.group_checks import check_removed, check_tables
@@ -135,7 +135,7 @@ class Rebuild:
                 continue
             at, of_branch = self._ledger(here), self._ledger(built)
             ordered, base = ordered_as(self.spec, of_branch.view.properties), self._base_state(self.spec)
-            check_complete(ordered, at.state, of_branch.state, base=base)
+            check_complete(self.built, ordered, at, of_branch, base=base, facts=self._facts(here))
             try:
                 return self._replaced(here, built)
             except CommitError as failed:

@@ -137,3 +137,17 @@ def total_offsets(table: TableState, built: TableState) -> int:
 def ends_of(state: TableState) -> Mapping[tuple[str, int], int]:
     """Return the next offset of each partition, by topic and partition."""
     return {(source.topic, number): p.next for source in state.sources for number, p in source.partitions.items()}
+
+
+def records_read(state: TableState, topic: str, number: int) -> int:
+    """Return how many records of a partition the table was made of; for a ledger, those of its group."""
+    if state.group is None:
+        return progress_of(state, topic, number).counts.read
+    found = state.group.partitions.get(topic, {}).get(number)
+    return 0 if found is None else found.counts.read
+
+
+def progress_of(state: TableState, topic: str, number: int) -> PartitionProgress:
+    """Return the progress of a partition; of one that the table does not have, that at offset 0."""
+    found = (s.partitions.get(number) for s in state.sources if s.topic == topic)
+    return next((each for each in found if each is not None), PartitionProgress.beginning_at(0))

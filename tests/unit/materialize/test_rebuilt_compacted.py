@@ -1,0 +1,124 @@
+"""Which rows of a compacted topic a rebuild could lose: it is refused then (docs/decisions/0043)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import pytest
+from change_streams import ChangeStream
+from changelogs import Changelog
+from rebuilt_tables import FIELDS, check_as_new, letters, of_mode, rebuild, rewind
+
+from frazil.materialize.rebuild.rewind import ToOffsets
+from frazil.model.change_events import ChangeEvents
+from frazil.model.errors import RecordsLostError
+from tests.fakes.debezium_samples import order, postgres
+
+NO_LONG = cast(int, 2.5)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Changelog:
+    """A table that follows keys, whose values are whole numbers."""
+    made = Changelog.at(tmp_path)
+    of_mode("upsert", made)
+    made.spec = replace(made.spec, value_settings=FIELDS)
+    return made
+
+
+def sent(log: Changelog, *records: tuple[str | None, int | None]) -> None:
+    log.send(*records)
+    log.catch_up()
+
+
+@pytest.mark.parametrize("on_bad_record", ["dead_letter", "skip"])
+def test_a_row_whose_key_has_a_newer_record_that_is_no_row_is_not_lost(
+    log: Changelog, on_bad_record: Literal["dead_letter", "skip"]
+) -> None:
+    log.spec = replace(log.spec, on_bad_record=on_bad_record)
+    sent(log, ("a", 1), ("b", 1), ("a", NO_LONG), ("c", 1))
+    log.compact(tombstones=True)
+
+    with pytest.raises(RecordsLostError, match=r"made of 4 records .* Kafka has 3 of them") as refused:
+        rebuild(log).perform()
+
+    found = {"dead_letter": "1 dead letter (wrong_type) at offset 2", "skip": "1 record skipped (wrong_type)"}
+    assert f"the newest record of its key is one of these: {found[on_bad_record]}. Readers" in refused.value.what
+    assert "write a newer record of each of their keys" in refused.value.hint
+    assert log.rows() == {"a": 0, "b": 1, "c": 3}
+
+
+def test_a_newer_record_of_the_key_makes_the_rebuild_possible(log: Changelog) -> None:
+    sent(log, ("a", 1), ("b", 1), ("a", NO_LONG), ("a", 2), ("b", 2))
+    log.world.gone |= {0, 1}
+
+    rebuild(log).perform()
+
+    check_as_new(log)
+    assert (log.rows(), letters(log)) == ({"a": 3, "b": 4}, [2])
+
+
+def test_a_spec_that_makes_rows_of_the_dead_letters_makes_the_rebuild_possible(log: Changelog) -> None:
+    sent(log, ("a", 1), ("b", 1), ("a", NO_LONG), ("c", 1))
+    log.compact(tombstones=True)
+    log.spec = replace(log.spec, value_settings=replace(FIELDS, fields=json.dumps({"n": "double"})))
+
+    rebuild(log).perform()
+
+    check_as_new(log)
+    assert log.rows() == log.state == {"a": 2, "b": 1, "c": 3}
+
+
+def test_a_record_without_an_identity_and_a_delete_lose_no_row(log: Changelog) -> None:
+    sent(log, ("a", 1), ("b", 1), (None, 4), ("b", 2), ("a", None))
+    log.compact(tombstones=True)
+
+    rebuild(log).perform()
+
+    check_as_new(log)
+    assert (log.rows(), letters(log)) == ({"b": 3}, [2])
+
+
+def test_many_dead_letters_are_counted_and_the_first_named(log: Changelog) -> None:
+    sent(log, ("a", 1), *((key, NO_LONG) for key in "abcdefg"))
+    log.compact(tombstones=True)
+
+    with pytest.raises(RecordsLostError, match=r"7 dead letters \(wrong_type\) at the offsets 1, 2, 3, 4, 5, …\. R"):
+        rebuild(log).perform()
+
+
+def test_a_soft_delete_whose_records_compaction_removed_is_not_lost(tmp_path: Path) -> None:
+    stream: Any = ChangeStream.at(tmp_path, ChangeEvents(soft_deletes=True), on_tombstone="skip")
+    stream.send(1, postgres("c", after=order(1)))
+    stream.send(2, postgres("c", after=order(2)))
+    stream.send(1, None)
+    stream.catch_up()
+    stream.world.gone |= {0, 2}  # the tombstone is gone after `delete.retention.ms`
+
+    with pytest.raises(RecordsLostError, match="a record without a value, which deletes no row here, may be all"):
+        rebuild(stream).perform()
+
+    assert stream.rows("kafka_offset") == [(0,), (1,)]
+
+
+@pytest.mark.parametrize(
+    ("more", "retention", "rebuilds"),
+    [([], False, True), ([("x", NO_LONG)], False, False), ([], True, False)],
+    ids=["it works", "a dead letter", "retention"],
+)
+def test_a_refused_rewind_names_the_rebuild_where_that_works(
+    log: Changelog, more: list[tuple[str, int]], retention: bool, rebuilds: bool
+) -> None:
+    sent(log, ("a", 1), ("b", 1), ("c", 1), *more, ("a", None), ("d", 2), ("e", 2))
+    log.compact(tombstones=True)
+    log.world.earliest = 1 if retention else 0
+
+    with pytest.raises(RecordsLostError, match="compaction removed the others") as refused:
+        rewind(log, ToOffsets({"orders": {0: 3}})).perform()
+
+    command = f"`frazil rebuild {log.spec.identifier}`"
+    assert (command in refused.value.hint) == rebuilds
+    assert ("into another `table`" in refused.value.hint) != rebuilds
