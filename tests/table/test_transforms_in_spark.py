@@ -14,9 +14,12 @@ import pytest
 
 from frazil.adapters.iceberg.rebuild_lake import RebuildLake
 from frazil.adapters.spark.sql.comparable import except_all
+from frazil.adapters.spark.sql.rows import FilesOf
 from frazil.adapters.spark.sql.session import SqlSession
+from frazil.adapters.spark.sql.stored_columns import WithStoredColumns
 from frazil.adapters.spark.sql.types import spark_schema
 from frazil.maintain import rewriting
+from frazil.materialize.ingest import write
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.columns import Column, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
 from frazil.model.errors import Misuse, QueryFailedError, SpecError, TransformHaltedError
@@ -90,6 +93,39 @@ EVERY_TYPE = (
     (Column("items", ListOf(Struct((Column("x", Scalar("int")),)))), [{"x": 1}, None]),
     (Column("labels", MapOf(Scalar("string"), Scalar("long"))), [("a", 1), ("b", None)]),
 )
+
+
+DIVIDED = (
+    "SELECT id, symbol AS a, symbol AS b, n + 1 AS symbol FROM orders WHERE id % 3 = 0 OR symbol IS NULL",
+    "SELECT more, id FROM (SELECT *, n * 2 AS more FROM orders) AS inside WHERE more > 4",
+    "SELECT id, upper(symbol) AS big FROM orders WHERE n < 0",
+)
+
+
+def test_rows_are_those_of_a_query_that_sees_all_columns(
+    orders: Orders, session: SqlSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some rows of a file are deleted, and a file has several row groups."""
+    monkeypatch.setattr(write, "ROW_GROUP_ROWS", 5)
+    orders.add(*range(17))
+    orders.deduplicate(*range(12, 40))
+    run, ways = SqlSession.run, list[type]()
+
+    def spied(self: SqlSession, frame: object, files: object, *, name: str) -> list[object]:
+        ways.append(type(files))
+        return run(self, frame, files, name=name)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SqlSession, "run", spied)
+    found: list[list[dict[str, object]]] = []
+    for way in ("divided", "whole"):
+        for number, sql in enumerate(DIVIDED):
+            in_spark(orders, session, sql, name=f"{way}{number}").batch()
+            found.append(by_id(orders.rows_of(f"lake.{way}{number}")))
+        monkeypatch.setattr("frazil.transforms.in_spark.division", lambda plan, followed: None)
+
+    assert ways == [WithStoredColumns] * 3 + [FilesOf] * 3
+    assert found[:3] == found[3:]
+    assert [len(rows) for rows in found[:3]] == [16, 16, 0]
 
 
 def test_each_type_of_a_table_comes_back_as_it_was(orders: Orders, session: SqlSession) -> None:

@@ -26,6 +26,7 @@ from frazil.adapters.spark.sql.rows import (
     TableFiles,
 )
 from frazil.adapters.spark.sql.session import SqlSession, quoted, schema_of
+from frazil.adapters.spark.sql.stored_columns import WithStoredColumns, with_places
 from frazil.adapters.spark.sql.types import NoSparkTypeError, arrow_schema, columns_of, ddl_of, spark_schema
 from frazil.materialize.ingest.distribute import write_target
 from frazil.model.columns import Column, Decimal, Scalar
@@ -41,6 +42,7 @@ from frazil.transforms.function import function_of
 from frazil.transforms.queries import MergedGroups, Parts, Query
 from frazil.transforms.query import identity_in, refusals
 from frazil.transforms.ranges import passed_through, unchanged_columns
+from frazil.transforms.row_by_row import Division, division
 from frazil.transforms.sources import kind_of
 from frazil.transforms.tables import Changes, TableRows, live_rows
 
@@ -80,9 +82,26 @@ class SparkQueries:
     def write(
         self, spec: TransformSpec, query: Query, parts: Parts, target: TableView, *, prefix: str
     ) -> list[WrittenFile]:
-        frame = _together([self._over_rows(spec, query, tables) for tables in parts])
-        found = self.session.run(frame, self._files_of(spec, target, prefix), name=f"transform {spec.name}")
+        files = self._files_of(spec, target, prefix)
+        divided = division(query.plan, parts[0][0].name) if len(parts) == 1 else None
+        if divided is None or not _has_places(parts[0][0], query):
+            frame = _together([self._over_rows(spec, query, tables) for tables in parts])
+            found = self.session.run(frame, files, name=f"transform {spec.name}")
+        else:
+            found = self._computed(spec, divided, parts[0][0], files)
         return [file for written in found for file in written]
+
+    def _computed(self, spec: TransformSpec, divided: Division, rows: TableRows, files: FilesOf) -> list[Any]:
+        """Write rows of which Spark sees only the columns that it computes with."""
+        session, columns = self.session, {column.name: column for column in rows.columns}
+        read = [columns[name] for name in columns if name in divided.read] or list(rows.columns[:1])
+        whole = TableFiles(write_target(rows.view), self.lake.storage, session.shares(rows.files), arrow_schema(read))
+        there = session.with_nulls(session.stored(read, StoredRows(whole)), rows.columns)
+        frame = with_places(session, _frame(session, spec, {rows.name: there}, [rows]))
+        passed = [columns[name] for name in dict.fromkeys(divided.stored.values())]
+        stored = replace(whole, schema=arrow_schema(passed))
+        computed = frame.select(*map(quoted, (*divided.computed, FILE, POSITION)))
+        return session.run(computed, WithStoredColumns(files, stored, divided.stored), name=f"transform {spec.name}")
 
     def merge(
         self,
@@ -198,6 +217,12 @@ class SparkQueries:
 
     def _files_of(self, spec: TransformSpec, target: TableView, prefix: str) -> FilesOf:
         return FilesOf(write_target(target), self.lake.storage, prefix, spec.target_file_bytes)
+
+
+def _has_places(rows: TableRows, query: Query) -> bool:
+    """Return whether rows can be found by the number of their file and their position in it."""
+    names = {column.name.lower() for column in (*rows.columns, *query.columns)}
+    return not rows.less and all(isinstance(file, StoredFile) for file in rows.files) and not names & {FILE, POSITION}
 
 
 def _is_looked_up(column: Column) -> bool:

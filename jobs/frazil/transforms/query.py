@@ -6,7 +6,7 @@ through operators that look at each row by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from frazil.model.queries import VIEW, Expression, Operator
@@ -156,34 +156,33 @@ class Lineage:
 
 def lineage(plan: Operator) -> tuple[Lineage, ...]:
     """Return where the values of each output column come from. Conditions on rows and joins are no source."""
-    origins = _origins(plan)
-    return tuple(
-        Lineage(each.name, each.type, tuple(sorted(origins.get(each.id, frozenset())))) for each in plan.output
-    )
+    known = origins(plan)
+    return tuple(Lineage(each.name, each.type, tuple(sorted(known.get(each.id, frozenset())))) for each in plan.output)
 
 
-def _origins(operator: Operator) -> dict[int, frozenset[str]]:
-    """Return the source columns of every column that is defined at an operator or below."""
+def origins(operator: Operator) -> dict[int, frozenset[str]]:
+    """Return the source columns, as `table.column`, of every column that is defined at an operator or below."""
     if operator.kind == VIEW:
         return {each.id: frozenset({f"{operator.name}.{each.name}"}) for each in operator.output}
     found: dict[int, frozenset[str]] = {}
     for child in (*operator.children, *operator.subqueries):
-        found |= _origins(child)
+        found |= origins(child)
     for expression in operator.expressions:
         for each in expression.walk():
             if each.kind == "Alias" and each.id is not None:
-                found[each.id] = _sources(each, found)
+                found[each.id] = sources(each, found)
     if operator.kind in ("Union", "Intersect", "Except"):
         for place, column in enumerate(operator.output):
             ids = (child.output[place].id for child in operator.children)
             found[column.id] = frozenset().union(*(found.get(n, frozenset()) for n in ids))
     for column in operator.output:
         if column.id not in found:
-            found[column.id] = frozenset().union(*(_sources(expression, found) for expression in operator.expressions))
+            found[column.id] = frozenset().union(*(sources(expression, found) for expression in operator.expressions))
     return found
 
 
-def _sources(expression: Expression, known: dict[int, frozenset[str]]) -> frozenset[str]:
+def sources(expression: Expression, known: Mapping[int, frozenset[str]]) -> frozenset[str]:
+    """Return the source columns of an expression; `known` are those of columns, by their ids."""
     of_columns = [known.get(n, frozenset()) for n in expression.references]
     inner = [each.plan for each in expression.walk() if each.plan is not None]
     of_subqueries = [known.get(each.id, frozenset()) for plan in inner for each in plan.output]

@@ -87,7 +87,7 @@ class FilesOf:
     target_bytes: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield _as_row(self.result(batches))
+        yield as_row(self.result(batches))
 
     def result(self, batches: Iterable[pa.RecordBatch]) -> tuple[WrittenFile, ...] | FrazilError:
         """Write all rows, and return the files."""
@@ -194,10 +194,10 @@ class MergedFilesOf:
         divided = self._apart if self.apart else self._without_places
         files = self.files.result(divided(batches, places))
         if isinstance(files, FrazilError):
-            yield _as_row(files)
+            yield as_row(files)
             return
         found = pa.Table.from_batches(places, _PLACES).drop_null()
-        yield _as_row(Merged(files, found.column(0).to_numpy(), found.column(1).to_numpy()))
+        yield as_row(Merged(files, found.column(0).to_numpy(), found.column(1).to_numpy()))
 
     def _without_places(
         self, batches: Iterable[pa.RecordBatch], places: list[pa.RecordBatch]
@@ -218,7 +218,8 @@ class MergedFilesOf:
 _PLACES = pa.schema([pa.field(FILE, pa.int64()), pa.field(POSITION, pa.int64())])
 
 
-def _as_row(result: object) -> pa.RecordBatch:
+def as_row(result: object) -> pa.RecordBatch:
+    """Return what a task found as its one row."""
     return pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], schema=RESULT)
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from frazil.adapters.spark.cluster import cause_in
 from frazil.adapters.spark.runner import SparkRunner, TaskFailedError
-from frazil.adapters.spark.sql.rows import FILE, POSITION, FilesOf, MergedFilesOf, StoredRows, TableFiles
+from frazil.adapters.spark.sql.rows import FILE, POSITION, StoredRows, TableFiles
 from frazil.adapters.spark.sql.types import spark_schema
 from frazil.materialize.even_shares import even_shares
 from frazil.model.changed_rows import LostRows
@@ -88,14 +88,17 @@ class SqlSession:
 
     def frame(self, columns: Sequence[Column], files: TableFiles, names: Sequence[str]) -> Any:
         """Return a DataFrame with all `columns`, of which those with other `names` are null and read by no task."""
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as all Spark code calls it
-        from pyspark.sql.types import StructType  # noqa: PLC0415
-
         read = [column for column in columns if column.name in names]
         count = len(files.shares)
         frame = self.map_in_arrow(self.spark.range(0, count, 1, count), files, spark_schema(read))
-        whole = StructType.fromJson(spark_schema(columns))
-        there = {column.name for column in read}
+        return self.with_nulls(frame, columns)
+
+    def with_nulls(self, frame: Any, columns: Sequence[Column]) -> Any:
+        """Return these columns of a DataFrame. Those that it lacks are null."""
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as all Spark code calls it
+        from pyspark.sql.types import StructType  # noqa: PLC0415
+
+        there, whole = set(frame.columns), StructType.fromJson(spark_schema(columns))
         return frame.select(
             *(F.col(quoted(f.name)) if f.name in there else F.lit(None).cast(f.dataType).alias(f.name) for f in whole)
         )
@@ -130,7 +133,7 @@ class SqlSession:
         except Exception as problem:
             raise failed_query(name, problem) from problem
 
-    def run(self, frame: Any, files: FilesOf | MergedFilesOf, *, name: str) -> list[Any]:
+    def run(self, frame: Any, files: MapInArrow, *, name: str) -> list[Any]:
         """Run a query and write its rows. Return what each task wrote.
 
         Raises QueryFailedError if it fails on a row, TaskFailedError if a worker failed, and FrazilErrors of tasks.
