@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -300,6 +300,12 @@ def test_on_s3_a_version_is_put_only_where_none_is(on_s3: Trades) -> None:
     assert (log.version, log.snapshot_id, len(log.files)) == (1, on_s3.view.head, 2)
     assert [each.paths for each in on_s3.logs.removals(location, newest=1)] == [(), ()]
     assert list(on_s3.logs.removals(location, newest=9)) == [], "a version that was deleted"
+    io = on_s3.view.current.io
+    with io.new_output(f"{location}/_delta_log/{1:020}.json").create(overwrite=True) as stream:
+        stream.write(b'{"commitInfo": {"timestamp": 0}}')
+    [of_one, of_zero] = on_s3.logs.removals(location, newest=1)
+    assert of_one.committed_at.year > 1970, "by the clock of the storage"
+    assert of_zero.committed_at - timedelta(minutes=1) < of_one.committed_at
 
 
 def test_on_s3_the_surroundings_say_who_asks_where_the_settings_do_not(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -144,6 +145,22 @@ def test_each_version_of_the_time_that_snapshots_are_kept_for_can_be_read(lake: 
 
     assert len(lake.view.snapshots) == 3
     assert [DeltaTable(folder, version=n).to_pyarrow_table().num_rows for n in range(3)] == expected
+
+
+def test_a_writer_whose_clock_is_behind_makes_no_version_unreadable(lake: SmallLake) -> None:
+    for _ in range(3):
+        batches(lake, 1)
+        lake.compact()
+        announce_delta(lake.lake, no_delta(lake), lake.view)
+    folder = Path(lake.view.location.removeprefix("file://"))
+    newest = folder / "_delta_log" / f"{2:020}.json"
+    newest.write_text(re.sub(r'"timestamp":\d+', '"timestamp":1', newest.read_text()))
+    batches(lake, 3)
+    expected = [DeltaTable(str(folder), version=n).to_pyarrow_table().num_rows for n in range(3)]
+
+    assert expire(lake, KeepSnapshots(count=2, daily=0, age=timedelta(hours=2)))
+
+    assert [DeltaTable(str(folder), version=n).to_pyarrow_table().num_rows for n in range(3)] == expected
 
 
 def test_files_of_versions_before_that_time_go_with_their_snapshots(lake: SmallLake) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from itertools import takewhile
+from datetime import datetime, timedelta
+from itertools import dropwhile, takewhile
 
 from frazil.ports import DeltaLogs
+
+DISORDER = timedelta(hours=1)
+"""How much earlier than the time of an older version that of a newer one may be: its file may be from an attempt before
+the one that succeeded, or the storage's clock was set back.
+"""
 
 
 def files_needed(logs: DeltaLogs, location: str, *, since: datetime) -> frozenset[str]:
@@ -16,10 +21,17 @@ def files_needed(logs: DeltaLogs, location: str, *, since: datetime) -> frozense
     The paths are relative to `location`, or absolute where a log says so; they are decoded, as Iceberg has them.
     Empty if the table has no log. A log that nothing updates any more counts as well, until its folder is deleted.
 
+    Versions are committed one after another, so a version was committed at `since` or later if it or any older one has
+    such a time, whatever newer ones have. Times are the storage's unless a writer's is later, so a writer whose clock
+    is behind does not end the search, which reads the versions since an hour before `since`.
+
     Expiry and orphan clean-up delete none of these files, and nothing at all if this raises CatalogError.
     """
     log = logs.read(location)
     if log is None:
         return frozenset()
-    recent = takewhile(lambda version: version.committed_at >= since, logs.removals(location, newest=log.version))
+    versions = takewhile(
+        lambda version: version.committed_at >= since - DISORDER, logs.removals(location, newest=log.version)
+    )
+    recent = dropwhile(lambda version: version.committed_at < since, reversed(list(versions)))
     return frozenset({file.path for file in log.files} | {path for version in recent for path in version.paths})

@@ -102,7 +102,10 @@ class DeltaLog:
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """The decoded paths of the files that one version removed, and when it was committed by the clock of its writer."""
+    """The decoded paths of the files that one version removed, and when it was committed.
+
+    The time is that of the storage or of the writer, whichever is later.
+    """
 
     committed_at: datetime
     paths: tuple[str, ...]

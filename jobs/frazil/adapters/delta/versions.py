@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -38,14 +39,25 @@ def _of_version(io: FileIO, path: str) -> Removals | None:
     try:
         with io.new_input(path).open() as stream:
             actions = [json.loads(line) for line in stream.read().splitlines() if line.strip()]
+            written_at = _written_at(stream, path)
     except FileNotFoundError:
         return None
     removed = tuple(unquote(each["remove"]["path"]) for each in actions if "remove" in each)
-    return Removals(_committed_at(actions), removed)
+    times = [each for each in (_stated(actions), written_at) if each is not None]
+    return Removals(max(times, default=datetime.max.replace(tzinfo=UTC)), removed)
 
 
-def _committed_at(actions: list[Any]) -> datetime:
-    """Return the time that the version states; one that states none counts as recent."""
+def _stated(actions: list[Any]) -> datetime | None:
+    """Return the time that the version states, by the clock of its writer."""
     said = [each["commitInfo"].get("timestamp") for each in actions if "commitInfo" in each]
     stated = next((each for each in said if each is not None), None)
-    return datetime.max.replace(tzinfo=UTC) if stated is None else datetime.fromtimestamp(stated / 1000, UTC)
+    return None if stated is None else datetime.fromtimestamp(stated / 1000, UTC)
+
+
+def _written_at(stream: Any, path: str) -> datetime | None:
+    """Return when the storage wrote the file that is open, without another request."""
+    said: bytes | None = stream.metadata().get("Last-Modified")
+    if said is not None:
+        return datetime.fromisoformat(said.decode())
+    local = path.removeprefix("file://")
+    return None if "://" in local else datetime.fromtimestamp(Path(local).stat().st_mtime, UTC)
