@@ -55,7 +55,7 @@ class FindingKind(StrEnum):
     STALE_ROW = "stale_row"
     """Kafka has a newer record of a row's key."""
     DELETED_KEY = "deleted_key"
-    """Kafka has a newer record that deletes a row's key."""
+    """Kafka has a newer record that deletes a row's key, or had one."""
     WRONG_INTERVAL = "wrong_interval"
     """An interval of a history overlaps another one of its identity, or contradicts `is_current` or itself."""
     NO_IDENTITY = "no_identity"

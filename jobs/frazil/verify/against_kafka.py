@@ -85,6 +85,7 @@ def _check(comparing: _Comparing, *, clean: bool) -> Check:
         compare = _compare_topic if source.topic in ledger.spec.topics else _compare_removed_topic
         read += compare(comparing, source, result, together)
     comparing.keys(together, read)
+    result.read_to_end = comparing.read_to_end(read)
     for table in tables:
         result.findings += lacking_metadata(table.spec, table.at)
     expired = expired_by_source(comparing.dead_letters, ledger.at)
@@ -244,6 +245,14 @@ class _Comparing:
                 if each.comparison.keys is not None:
                     where = each.comparison.source
                     each.facts, _ = self._read(each.comparison.keys, where, each.progress, each.facts)
+
+    def read_to_end(self, read: Sequence[_Partition]) -> frozenset[TopicPartition]:
+        """Return the partitions with unchecked rows in which Kafka has no newer record than the table by now."""
+        topics = {each.comparison.source[0] for each in read if each.comparison.found.unchecked_rows}
+        now = {topic: self.kafka.topics.describe(topic) for topic in topics.intersection(self.ledger.spec.topics)}
+        ends = {(t, n): p.end for t, facts in now.items() if facts is not None for n, p in facts.partitions.items()}
+        at = {each.comparison.source: each.progress.next for each in read}
+        return frozenset(where for where, end in ends.items() if at.get(where) == end)
 
     def _read(
         self, comparison: Windows, where: TopicPartition, progress: PartitionProgress, facts: TopicFacts

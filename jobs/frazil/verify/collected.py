@@ -11,7 +11,7 @@ from frazil.model.spec import TableSpec
 from frazil.modes.followed import FollowedColumns
 from frazil.modes.validity import NAMES
 from frazil.proof.sources import source_columns
-from frazil.proof.tally import TopicPartition
+from frazil.proof.tally import TopicPartition, bitmap_of
 from frazil.verify.decode import Judge
 from frazil.verify.first_offsets import OffsetsFirst
 from frazil.verify.history_ends import DeleteComparison, HistoryEnds
@@ -72,3 +72,6 @@ def add_compared(collected: Collected, found: Mapping[TopicPartition, Compared])
         for keys in collected.compared():
             if keys.source in found:
                 found[keys.source].add_keys(keys)
+            for where, offsets in keys.rows():
+                if where in found:
+                    found[where].differing_keys |= bitmap_of(offsets)

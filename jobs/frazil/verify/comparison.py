@@ -11,12 +11,14 @@ from frazil.model.expired_letters import Expired
 from frazil.model.progress import GroupPartition, TableState
 from frazil.model.routes import are_shapes
 from frazil.model.schemas import SchemaId, id_order
+from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 from frazil.proof.group import group_progress, rows_elsewhere
 from frazil.proof.sources import progress_by_source
 from frazil.proof.tally import TopicPartition, offsets_of, sums_of
 from frazil.proof.verification import Discrepancy, FindingKind, first_named, listed_offsets
 from frazil.verify.proven import ComparedTable
+from frazil.verify.unchecked import check_rows, notes
 from frazil.verify.window import Compared
 
 
@@ -62,6 +64,8 @@ class Comparison:
     findings: list[Discrepancy] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     compared: dict[TopicPartition, Compared] = field(default_factory=dict)
+    read_to_end: frozenset[TopicPartition] = frozenset()
+    """Partitions in which Kafka had no newer record than the table after the comparison."""
     lost: dict[tuple[str, SchemaId | None], tuple[str, ...]] = field(default_factory=dict)
     """Fields without a column, by table and writer schema."""
 
@@ -125,9 +129,8 @@ def judge(
             why = "offsets of two partitions do not say which record of a key is newer"
             result.notes.append(f"{name}: unchecked: {keys} a row from another partition, and {why}")
         if found.not_in_kafka:
-            follows_keys = tables[0].spec.follows_keys
             proven = where in proof.sums_hold
-            _not_in_kafka(name, found, result, proven=proven, excused=excused, follows_keys=follows_keys)
+            _not_in_kafka(tables[0].spec, ledger.state, where, result, proven=proven, excused=excused)
 
 
 def _judge_early_ends(tables: Sequence[ComparedTable], result: Comparison, proof: TableProof) -> None:
@@ -207,8 +210,14 @@ def _lost_keys(name: str, found: Compared, result: Comparison, *, removed: bool,
 
 
 def _not_in_kafka(
-    name: str, found: Compared, result: Comparison, *, proven: bool, excused: bool, follows_keys: bool
+    spec: TableSpec, ledger: TableState, where: TopicPartition, result: Comparison, *, proven: bool, excused: bool
 ) -> None:
+    name, found = f"{where[0]}-{where[1]}", result.compared[where]
+    if spec.follows_keys:
+        wrong = check_rows(spec, ledger, where, found, proven=proven, read_to_end=where in result.read_to_end)
+        result.findings += [] if wrong is None else [wrong]
+        result.notes += notes(spec, where, found, proven=proven)
+        return
     offsets = first_named(found.not_in_kafka)
     what = f"{len(found.not_in_kafka):,} rows or dead letters without a record in Kafka: "
     what += listed_offsets(offsets, len(found.not_in_kafka))
@@ -218,9 +227,5 @@ def _not_in_kafka(
         )
     elif excused:
         result.notes.append(f"{name}: {what}; other writers removed rows, so it cannot be proven that they were read")
-    elif follows_keys:
-        result.notes.append(
-            f"{name}: {what}; unchecked, because Kafka compacts the records of keys that newer ones have"
-        )
     else:
         result.findings.append(Discrepancy(FindingKind.NOT_IN_KAFKA, name, what, offsets))

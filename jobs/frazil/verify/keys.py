@@ -55,6 +55,12 @@ class ComparedKeys:
     def unnamed(self) -> int:
         return sum(max(len(newest) - NAMED, 0) for _, newest, _ in self.others)
 
+    def rows(self) -> Iterator[tuple[TopicPartition, Numbers]]:
+        """Yield the offsets of the rows that are wrong, by partition."""
+        for _, _, (partitions, offsets) in self.others:
+            for number, where in each_partition(partitions):
+                yield self.numbers.source(number), offsets if where is None else offsets[where]
+
     def differences(self) -> Iterator[Discrepancy]:
         """Yield the first few of each kind."""
         topic, partition = self.source

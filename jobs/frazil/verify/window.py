@@ -40,13 +40,26 @@ class Compared:
     keys_elsewhere: int = 0
     """Keys of records here that have a row from another partition."""
     missing: BitMap64 = field(default_factory=BitMap64)
-    not_in_kafka: BitMap64 = field(default_factory=BitMap64)
+    rows_not_in_kafka: BitMap64 = field(default_factory=BitMap64)
+    letters_not_in_kafka: BitMap64 = field(default_factory=BitMap64)
+    differing_keys: BitMap64 = field(default_factory=BitMap64)
+    """Rows that a record in Kafka shows to be stale or deleted."""
     differences: list[Discrepancy] = field(default_factory=list)
     unnamed: int = 0
     deletes: int = 0
     """Records that delete a key."""
     ending_early: BitMap64 = field(default_factory=BitMap64)
     """Rows of a history that end before the next record of their key in Kafka."""
+
+    @property
+    def not_in_kafka(self) -> BitMap64:
+        """Rows and dead letters of which Kafka does not have the record."""
+        return self.rows_not_in_kafka | self.letters_not_in_kafka
+
+    @property
+    def unchecked_rows(self) -> BitMap64:
+        """Rows of which neither their own record nor a newer one of their key was found in Kafka."""
+        return self.rows_not_in_kafka - self.differing_keys
 
     @property
     def records(self) -> int:
@@ -135,20 +148,29 @@ class PartitionComparison:
         rows: list[Side] = []
         for table in self.tables:
             of_table = (table.rows, table.offset_column, start, end, in_kafka, table.as_rows.row_schema)
-            side = self._side_of(*of_table)
+            side = self._side_of(*of_table, gone=self.found.rows_not_in_kafka)
             if side is None:
                 return None
             rows.append(side)
-        dead = self._side_of(self.dead_letters, "offset", start, end, in_kafka, LETTER)
+        gone = self.found.letters_not_in_kafka
+        dead = self._side_of(self.dead_letters, "offset", start, end, in_kafka, LETTER, gone=gone)
         return None if dead is None else (rows, dead)
 
     def _side_of(
-        self, scan: TableScan | Letters, offset_column: str, start: int, end: int, in_kafka: Offsets, schema: pa.Schema
+        self,
+        scan: TableScan | Letters,
+        offset_column: str,
+        start: int,
+        end: int,
+        in_kafka: Offsets,
+        schema: pa.Schema,
+        *,
+        gone: BitMap64,
     ) -> Side | None:
         """Return the rows that Kafka has, or None if they are too large; of a single record, the first row."""
         held: list[pa.RecordBatch] = []
         size = 0
-        for batch in self._known(scan.between(offset_column, start, end), offset_column, in_kafka):
+        for batch in only_in_kafka(scan.between(offset_column, start, end), offset_column, in_kafka, gone=gone):
             if len(in_kafka) > 1:
                 held.append(batch)
                 size += batch.nbytes
@@ -157,17 +179,6 @@ class PartitionComparison:
             if size > SIDE_BYTES:
                 return None
         return _side(held, offset_column, schema)
-
-    def _known(
-        self, batches: Iterable[pa.RecordBatch], offset_column: str, in_kafka: Offsets
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that Kafka has; note the offsets of the others."""
-        for batch in batches:
-            offsets = batch.column(offset_column).to_numpy(zero_copy_only=False).astype(np.int64)
-            there = np.isin(offsets, in_kafka)
-            self.found.not_in_kafka |= bitmap_of(offsets[~there])
-            if there.any():
-                yield batch if there.all() else batch.filter(pa.array(there))
 
     def _chunk(self, records: Records, rows: Sequence[Side], dead: Side) -> None:
         offsets = records.offsets.to_numpy()
@@ -225,6 +236,18 @@ class PartitionComparison:
     def _differs(self, kind: FindingKind, offset: int, what: str) -> None:
         topic, partition = self.source
         self.found.differs(Discrepancy(kind, f"{topic}-{partition}@{offset}", what, (offset,)))
+
+
+def only_in_kafka(
+    batches: Iterable[pa.RecordBatch], offset_column: str, in_kafka: Offsets, *, gone: BitMap64
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that Kafka has, and add the offsets of the others to `gone`."""
+    for batch in batches:
+        offsets = batch.column(offset_column).to_numpy(zero_copy_only=False).astype(np.int64)
+        there = np.isin(offsets, in_kafka)
+        gone |= bitmap_of(offsets[~there])
+        if there.any():
+            yield batch if there.all() else batch.filter(pa.array(there))
 
 
 def _cut(chunks: Sequence[Records], at: int) -> tuple[list[Records], list[Records]]:
