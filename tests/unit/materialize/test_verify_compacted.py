@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rebuilt_tables import FIELDS, of_mode, rewind
 from test_verify_keyed import kafka, made, without
+from values_of_tables import SPEC
 
 from frazil.materialize.rebuild import perform
 from frazil.materialize.rebuild.rewind import ToOffsets
@@ -148,6 +149,7 @@ def test_any_history_with_records_that_are_no_rows_is_clean(
 ) -> None:
     monkeypatch.setattr(by_identity, "MOST_HELD", most)
     log = whole_numbers(tmp_path, on_bad_record)
+    log.spec = replace(log.spec, trigger=SPEC.trigger)
     log.catch_up()
     for step in [*steps, "read"]:
         if isinstance(step, list):
