@@ -97,6 +97,23 @@ def test_a_shortened_bound_shows_the_beginning_of_a_value(lake: SmallLake) -> No
     assert counts(search(lake, "ACME-" + "y" * 40, "symbol"), STATISTIC) == []
 
 
+def test_a_shortened_bound_of_a_file_that_lacks_the_value_is_that_of_another(lake: SmallLake) -> None:
+    schema = lake.table.schema().as_arrow()
+    lake.table.append(pa.Table.from_pylist([{"symbol": "customer-0000000000018"}], schema=schema))
+
+    assert search(lake, "customer-0000000000017", "symbol").found == ()
+
+
+def test_bounds_of_dead_letters_show_their_keys(lake: SmallLake) -> None:
+    dead = lake.dead_view.current
+    dead.delete("offset = 10")  # its file is written again, and named as removed with its bounds
+
+    found = TraceSearch(sought_in(lake.view, "kafka_key", "10"), letters=True).find(lake.dead_view)
+
+    shown = [each for each in found.found if each.kind == STATISTIC]
+    assert any("main" in each.kept_by for each in shown)
+
+
 def test_a_file_that_no_snapshot_has_is_found(lake: SmallLake) -> None:
     schema = lake.view.current.schema().as_arrow()
     left = pa.table({field.name: [None] for field in schema}, schema=schema.remove_metadata())

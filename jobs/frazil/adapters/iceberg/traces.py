@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -48,8 +48,14 @@ class TraceSearch:
         """Look through every file in the table's folder. Raises CatalogError if one cannot be read."""
         table: Table = view.current
         addresses = _addresses(view)
+        data = [each for each in addresses if _is_data(each)]
         with ThreadPoolExecutor(READ_AT_ONCE) as pool:
-            found = list(pool.map(lambda each: self._in_file(table.io, view, each), addresses))
+            in_data = dict(zip(data, pool.map(lambda each: self._in_file(table.io, view, each), data), strict=True))
+            decoded = {each for each, (of_file, kind) in in_data.items() if kind and not of_file}
+            rest = [each for each in addresses if each not in in_data]
+            others = pool.map(lambda each: self._in_file(table.io, view, each, lacking=decoded), rest)
+            by_address = {**in_data, **dict(zip(rest, others, strict=True))}
+        found = [by_address[each] for each in addresses]
         traces = [each for of_file, _ in found for each in of_file]
         holders = _holders(table, {each.address for each in traces}) if traces else {}
         return Traces(
@@ -59,10 +65,15 @@ class TraceSearch:
             not_decoded=tuple(each for each, (_, kind) in zip(addresses, found, strict=True) if not kind),
         )
 
-    def _in_file(self, io: FileIO, view: TableView, address: str) -> tuple[list[Trace], str]:
-        """Return the traces in a file and its kind; the kind is empty if there is no decoder for such files."""
+    def _in_file(
+        self, io: FileIO, view: TableView, address: str, *, lacking: Collection[str] = ()
+    ) -> tuple[list[Trace], str]:
+        """Return the traces in a file and its kind; the kind is empty if there is no decoder for such files.
+
+        `lacking` are data files that were decoded and have no such value.
+        """
         try:
-            kind, count = self._counted(io, address)
+            kind, count = self._counted(io, view, address, lacking)
         except Exception as problem:
             raise CatalogError(
                 f"{view.identifier}: cannot look through {address}: {type(problem).__name__}: {problem}",
@@ -71,7 +82,7 @@ class TraceSearch:
         of_row = LETTER if self.letters else ROW
         return [Trace(address, of_row if kind == PARQUET else STATISTIC, count)] if count else [], kind
 
-    def _counted(self, io: FileIO, address: str) -> tuple[str, int]:
+    def _counted(self, io: FileIO, view: TableView, address: str, lacking: Collection[str]) -> tuple[str, int]:
         if "/_delta_log/" in address:
             return DELTA, sum(map(self._in_action, log_actions(io, address)))
         if address.endswith(".parquet"):
@@ -81,7 +92,10 @@ class TraceSearch:
                 return (PARQUET, sum(self._rows_in(file))) if known else ("", 0)
         if address.endswith(".avro"):
             with io.new_input(address).open() as stream:
-                return MANIFEST, 0 if self.letters else sum(map(self._in_entry, fastavro.reader(stream)))
+                entries = fastavro.reader(stream)
+                if self.letters:
+                    return MANIFEST, sum(self._in_bounds_of_letters(view, each) for each in entries)
+                return MANIFEST, sum(self._in_entry(each, lacking) for each in entries)
         if address.endswith((".metadata.json", ".metadata.json.gz")):
             named = f"{self.sought.leaf}={self.sought.value}"
             return METADATA, 0 if self.letters else content_of(io, address).count(named.encode())
@@ -107,15 +121,31 @@ class TraceSearch:
         path = tuple(self.sought.column.split("."))
         return path if path[0] in schema.names else None
 
-    def _in_entry(self, entry: Any) -> int:
-        """Return how often an entry of a manifest, or of a manifest list, shows the value."""
+    def _in_bounds_of_letters(self, view: TableView, entry: Any) -> int:
+        """Return how often the bounds of keys and values, in an entry of a manifest of dead letters, have the text."""
+        file, schema = entry.get("data_file") or {}, view.current.schema()
+        ids = {field.field_id for field in schema.fields if field.name in PAYLOADS}
+        bounds = (each for name in ("lower_bounds", "upper_bounds") for each in file.get(name) or ())
+        return sum(each["key"] in ids and self._is_in_bytes(each["value"]) for each in bounds)
+
+    def _is_in_bytes(self, bound: bytes) -> bool:
+        text = self.sought.text.encode()
+        return text in bound or (len(text) > len(bound) >= BOUND_CHARACTERS and text.startswith(bound[:-1]))
+
+    def _in_entry(self, entry: Any, lacking: Collection[str]) -> int:
+        """Return how often an entry of a manifest, or of a manifest list, shows the value.
+
+        A shortened bound of a file that lacks the value is that of another value.
+        """
         file = entry.get("data_file")
         if file is None:
             parts = (entry.get("partitions") or ()) if self.sought.partitioned else ()
             return sum(self._is_bound(each[name]) for each in parts for name in ("lower_bound", "upper_bound"))
         bounds = (each for name in ("lower_bounds", "upper_bounds") for each in file.get(name) or ())
         parts = (file.get("partition") or {}).values() if self.sought.partitioned else ()
-        count: int = sum(each["key"] == self.sought.field_id and self._is_bound(each["value"]) for each in bounds)
+        own = (each["value"] for each in bounds if each["key"] == self.sought.field_id)
+        whole_only = plain(file["file_path"]) in lacking
+        count: int = sum(self._is_bound(each) for each in own if not (whole_only and len(each) >= BOUND_CHARACTERS))
         return count + sum(map(self._is, parts)) + self._is_in_path(file["file_path"])
 
     def _in_action(self, action: Mapping[str, Any]) -> int:
@@ -154,6 +184,10 @@ def _at(bounds: Any, column: str) -> object:
     return bounds
 
 
+def _is_data(address: str) -> bool:
+    return address.endswith(".parquet") and "/_delta_log/" not in address
+
+
 def _addresses(view: TableView) -> list[str]:
     """Return all files in the table's folder, and those that it has elsewhere, such as files that were imported."""
     io, root = view.current.io, plain(view.location).rstrip("/")
@@ -185,10 +219,17 @@ def _holders(table: Table, addresses: set[str]) -> Mapping[str, Sequence[str]]:
     for name, ref in table.metadata.refs.items():
         kind = "" if name == MAIN else f"{ref.snapshot_ref_type.value} "
         names.setdefault(ref.snapshot_id, []).append(f"{kind}{name}")
-    holders: dict[str, list[str]] = {}
+    return {
+        address: [name for each in ids for name in sorted(names.get(each, [f"snapshot {each}"]))]
+        for address, ids in holding_snapshots(table, addresses).items()
+    }
+
+
+def holding_snapshots(table: Table, addresses: set[str]) -> Mapping[str, Sequence[int]]:
+    """Return the snapshots that keep each of the files: data files, manifests and manifest lists."""
+    holders: dict[str, list[int]] = {}
     live: dict[str, set[str]] = {}  # by manifest: most snapshots share most of theirs
     for snapshot in table.metadata.snapshots:
-        known = sorted(names.get(snapshot.snapshot_id, [f"snapshot {snapshot.snapshot_id}"]))
         manifests = snapshot.manifests(table.io)
         for each in manifests:
             if each.manifest_path not in live:
@@ -196,5 +237,5 @@ def _holders(table: Table, addresses: set[str]) -> Mapping[str, Sequence[str]]:
                 live[each.manifest_path] = addresses & {plain(entry.data_file.file_path) for entry in entries}
         named = {plain(path) for path in (snapshot.manifest_list, *(each.manifest_path for each in manifests))}
         for address in (addresses & named).union(*(live[each.manifest_path] for each in manifests)):
-            holders.setdefault(address, []).extend(known)
+            holders.setdefault(address, []).append(snapshot.snapshot_id)
     return holders
