@@ -202,7 +202,7 @@ def test_the_command_names_what_it_cannot_search(config: str, lake: SmallLake, c
     ("options", "problem"),
     [
         ([], "expected one of --key and --where"),
-        (["--key", "1", "--confirm"], "removes nothing"),
+        (["--key", "1", "--drop-pins"], "--drop-pins is for --confirm"),
         (["--where", "symbol"], "expected COLUMN=VALUE"),
         (["--where", "colour=red"], "has no column colour"),
         (["--where", "kafka_offset=many"], "found many"),

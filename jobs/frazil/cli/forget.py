@@ -1,11 +1,13 @@
-"""`frazil forget`: find every trace of a value in a table's files. Nothing is removed yet (docs/decisions/0061)."""
+"""`frazil forget`: find every trace of a value in a table's files, and erase it (docs/decisions/0061, 0064)."""
 
 from __future__ import annotations
 
+import getpass
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,8 +15,11 @@ import typer
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, settings_from
 from frazil.cli.screen import print_lines
 from frazil.model.errors import Misuse
+from frazil.model.spelling import plural
+from frazil.model.traces import LETTER
 
 if TYPE_CHECKING:
+    from frazil.forget.perform import Erased, Erasure
     from frazil.model.snapshot import TableView
     from frazil.model.spec import TableSpec
     from frazil.model.traces import SoughtValue, Traces
@@ -25,6 +30,7 @@ OUT_OF_REACH = (
     "copies in Snowflake, with its Time Travel and Fail-safe",
     "files that were exported, sent or downloaded",
 )
+AGAIN = "records with the value that Kafka still has: a rebuild, a rewind or a new record brings the rows back"
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="The table as `table` or `database.table`.")]
 Key = Annotated[
@@ -34,27 +40,47 @@ Where = Annotated[
     str | None,
     typer.Option("--where", metavar="COLUMN=VALUE", help="A value of any column, such as `customer.id=17`."),
 ]
-Confirm = Annotated[bool, typer.Option("--confirm", help="Refused: this release only finds what is to be removed.")]
+Confirm = Annotated[bool, typer.Option("--confirm", help="Erase what is found. Without it, nothing is changed.")]
+DropPins = Annotated[
+    bool, typer.Option("--drop-pins", help="With --confirm: drop branches, tags and pins of exports that keep traces.")
+]
+AllLetters = Annotated[
+    bool,
+    typer.Option(
+        "--all-letters",
+        help="With --confirm: erase dead letters with the text in a longer word too, such as 17 in 2017.",
+    ),
+]
+By = Annotated[str | None, typer.Option("--by", help="With --confirm: who does this. Default: the current user.")]
 
 
 def register(app: typer.Typer) -> None:
-    examples = ("frazil forget customers --key 17", "frazil forget stock_trades --where symbol=ACME")
+    examples = (
+        "frazil forget customers --key 17",
+        "frazil forget stock_trades --where symbol=ACME",
+        "frazil forget stock_trades --where symbol=ACME --confirm",
+    )
     app.command("forget", epilog=example(*examples))(forget)
 
 
-def forget(
+def forget(  # noqa: PLR0913, PLR0917 - one for each option
     table: Table,
     key: Key = None,
     where: Where = None,
     confirm: Confirm = False,
+    drop_pins: DropPins = False,
+    all_letters: AllLetters = False,
+    by: By = None,
     as_json: Json = False,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
-    """Find every trace of a key or a value in a table's files. Nothing is removed.
+    """Find every trace of a key or a value in a table's files, and erase it.
 
     Each file in the folders of the table and of its dead letters is decoded, also if no snapshot has it: rows, deleted
-    ones too, bounds and partition values in manifests and in the Delta log, and the payloads of dead letters. To remove
-    them, see docs/erasure.md; run this again afterwards to prove that none is left.
+    ones too, bounds and partition values in manifests and in the Delta log, and the payloads of dead letters. With
+    --confirm, rows and dead letters with the value are taken out of their files, the snapshots that have them expire at
+    once, and their files are deleted. The table is paused meanwhile. The search at the end proves that nothing is left,
+    and the exit status is 1 if something is: run it again then. This release erases from tables with `write: append`.
     """
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.adapters.iceberg.sought_value import sought_in  # noqa: PLC0415
@@ -62,12 +88,19 @@ def forget(
     from frazil.materialize.maintenance.own_tables import own_dead_letters, own_rows  # noqa: PLC0415
     from frazil.specs.select import select_table  # noqa: PLC0415
 
-    _check_options(key, where, confirm=confirm)
+    _check_options(key, where, confirm=confirm, of_confirm={"--drop-pins": drop_pins, "--all-letters": all_letters})
     settings = settings_from(config)
     lake, spec = IcebergLake(settings.catalog), select_table(settings, table)
     rows, dead = own_rows(lake, spec), own_dead_letters(lake, spec)
     column, text = _column_and_text(spec, rows, key, where)
     sought = sought_in(rows, column, text)
+    if confirm:
+        from frazil.cli.clients import new_id  # noqa: PLC0415
+        from frazil.forget.perform import Erasure  # noqa: PLC0415
+
+        who = by or getpass.getuser()
+        _erase(Erasure(lake, spec, sought, who, lambda: datetime.now(UTC), new_id, drop_pins, all_letters), as_json)
+        return
     found = [TraceSearch(sought).find(rows)]
     if dead is not None:
         found.append(TraceSearch(sought, letters=True).find(dead))
@@ -75,17 +108,55 @@ def forget(
     if as_json:
         print(json.dumps({"tables": [asdict(each) for each in found], "not_searched": cannot}, indent=2))
     else:
-        print_lines(_lines(sought, found, cannot), sys.stdout)
+        print_lines((*_lines(sought, found, cannot), "nothing was changed"), sys.stdout)
 
 
-def _check_options(key: str | None, where: str | None, *, confirm: bool) -> None:
+def _erase(erasure: Erasure, as_json: bool) -> None:
+    from frazil.model.errors import ErasureError  # noqa: PLC0415
+
+    spec, sought, done = erasure.spec, erasure.sought, erasure.perform()
+    cannot = (*_unseen(spec), *OUT_OF_REACH, AGAIN)
+    if as_json:
+        print(json.dumps({**asdict(done), "is_complete": done.is_complete, "not_searched": cannot}, indent=2))
+    else:
+        print_lines((*_outcome(spec, done), *_lines(sought, done.left, cannot)), sys.stdout)
+    if not done.is_complete:
+        raise ErasureError(
+            f"{spec.identifier}: something is left of {sought.column} = {sought.text}; the rows are erased",
+            hint=_what_to_do(done),
+        )
+
+
+def _what_to_do(done: Erased) -> str:
+    """Return what to do about the traces that are left."""
+    left = [trace for table in done.left for trace in table.found]
+    if any(not trace.kept_by for trace in left):
+        return (
+            "files that no snapshot keeps may be of a batch that runs, or died: `frazil maintain --orphans --delete`"
+            " deletes them once they are 3 days old; then run this again"
+        )
+    if any(trace.kind == LETTER for trace in left):
+        return (
+            "dead letters with the text in a longer word may be another person's: `frazil dead-letters` shows them, and"
+            " --all-letters erases them"
+        )
+    return "run it again: another process has committed meanwhile"
+
+
+def _outcome(spec: TableSpec, done: Erased) -> Iterator[str]:
+    erased = f"{plural(done.rows, 'row')} and {plural(done.dead_letters, 'dead letter')} erased"
+    expired = f"{plural(done.snapshots, 'snapshot')} expired, {plural(done.files, 'file')} deleted"
+    yield f"{spec.identifier}: {erased}; {expired}"
+    yield from (f"  dropped: {name}" for name in done.pins)
+    yield from (f"  not deleted: {problem}" for problem in done.problems)
+
+
+def _check_options(key: str | None, where: str | None, *, confirm: bool, of_confirm: Mapping[str, bool]) -> None:
     if (key is None) == (where is None):
         raise Misuse("expected one of --key and --where", hint="see `frazil forget --help`")
-    if confirm:
-        raise Misuse(
-            "--confirm is refused: this release finds what is to be removed, and removes nothing",
-            hint="docs/erasure.md says how to remove it with Spark or Athena; then run this command without --confirm",
-        )
+    given = [name for name, value in of_confirm.items() if value]
+    if given and not confirm:
+        raise Misuse(f"{given[0]} is for --confirm", hint="without --confirm, nothing is changed")
 
 
 def _column_and_text(spec: TableSpec, view: TableView, key: str | None, where: str | None) -> tuple[str, str]:
@@ -115,4 +186,3 @@ def _lines(sought: SoughtValue, found: Sequence[Traces], cannot: Sequence[str]) 
         yield from (f"  not decoded: {address}" for address in each.not_decoded)
     yield "not searched:"
     yield from (f"  {each}" for each in cannot)
-    yield "nothing was changed"

@@ -305,6 +305,7 @@ def _advance(before: PartitionProgress | None, result: RangeResult | None, facts
         record_bytes=before.record_bytes if result.record_bytes is None else result.record_bytes,
         replaced=before.replaced,
         last_incomplete=before.last_incomplete,
+        forgotten=before.forgotten,
     )
 
 

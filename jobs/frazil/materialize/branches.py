@@ -81,12 +81,21 @@ def stage_on_branch(
             return Staged(branch, head, base, change.figures)
         except CommitError as failed:
             reason: Exception = failed
+        except CatalogError:
+            if _has_expired(lake, view, base):  # an erasure deletes files at once
+                raise BaseExpiredError from None
+            raise
         fresh = lake.load(view.identifier)
         if fresh is not None:
             view = fresh
         if branch in view.branches:
             return Staged(branch, view.branches[branch], base, change.figures)
     raise given_up(view.identifier, "stage", reason) from reason
+
+
+def _has_expired(lake: Lake, view: TableView, snapshot_id: int) -> bool:
+    fresh = lake.load(view.identifier)
+    return fresh is not None and snapshot_id not in fresh.snapshots
 
 
 OTHER_WRITER = "look for another process that keeps committing to the table; the next run continues"

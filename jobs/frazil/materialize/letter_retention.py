@@ -84,20 +84,20 @@ def _delete(lake: Lake, spec: TableSpec, before: datetime, writer: str) -> int:
     began = elapsed_seconds()
     letters = lake.load(spec.dead_letters_identifier)  # before the rows: what is published since has changed a branch
     rows = lake.load(spec.identifier)
-    carrier = None if letters is None else _last_carrier(letters)
-    if letters is None or rows is None or carrier is None or not _is_settled(spec, letters, carrier, rows):
+    carrier = None if letters is None else last_carrier(letters)
+    if letters is None or rows is None or carrier is None or not is_settled(spec, letters, carrier, rows):
         return 0
     old = _old_letters(lake, letters, rows, before)
     if old is None:
         return 0
     gone = ExpiredLetters({(rows.uuid, *source): _figures(each) for source, each in old.expired.items()})
     counted = expired_letters(letters, letters.head, tagged(letters)) + gone
-    if not _is_counted(spec, rows, counted):
+    if not is_counted(spec, rows, counted):
         LOG.warning("dead_letters_not_expired", extra={"table": letters.identifier, "problem": "run `frazil verify`"})
         return 0
     kept = _kept_again(lake, spec, letters, rows, old, before, writer)
     staged = _stage(lake, letters, carrier, counted, kept, _condition(rows, before), writer)
-    if not _publish(lake, letters, staged, began):
+    if not publish_alone(lake, letters, staged, began):
         return 0
     LOG.info(
         "dead_letters_expired",
@@ -106,13 +106,13 @@ def _delete(lake: Lake, spec: TableSpec, before: datetime, writer: str) -> int:
     return gone.total
 
 
-def _last_carrier(letters: TableView) -> Snapshot | None:
+def last_carrier(letters: TableView) -> Snapshot | None:
     """Return the snapshot of the last batch, whose summary the next snapshot repeats."""
     known = (*letters.ancestry(letters.head), *tagged(letters))
     return next((snapshot for snapshot in known if carries_state(snapshot)), None)
 
 
-def _is_settled(spec: TableSpec, letters: TableView, carrier: Snapshot, rows: TableView) -> bool:
+def is_settled(spec: TableSpec, letters: TableView, carrier: Snapshot, rows: TableView) -> bool:
     """Return whether the visible dead letters are those of the last batch, and no other batch is under way."""
     state = standing(rows, pipeline=spec.pipeline).state
     rolled_back = carrier.summary.get(ROWS_UUID) == rows.uuid and int(carrier.summary[EPOCH]) > state.epoch
@@ -169,7 +169,7 @@ def _figures(offsets: BitMap64) -> Expired:
     return Expired(len(offsets), sums_of(offsets_in(offsets)))
 
 
-def _is_counted(spec: TableSpec, rows: TableView, expired: ExpiredLetters) -> bool:
+def is_counted(spec: TableSpec, rows: TableView, expired: ExpiredLetters) -> bool:
     """Return whether the state counts as many dead letters as were deleted: others may have removed marks."""
     state = standing(rows, pipeline=spec.pipeline).state
     return all(expired.of((rows.uuid, *source)).count <= count for source, count in counted_letters(state).items())
@@ -224,7 +224,7 @@ def _stage(
     return branch
 
 
-def _publish(lake: Lake, letters: TableView, branch: str, began: float) -> bool:
+def publish_alone(lake: Lake, letters: TableView, branch: str, began: float) -> bool:
     """Make the branch visible, unless others have committed or its files are too old: the next look begins again."""
     staged = lake.load(letters.identifier)
     if staged is None or staged.head != letters.head or _others(staged) != _others(letters) or is_old(began):

@@ -24,6 +24,7 @@ FrazilError
 │   ├── SpecChangeError        the table cannot follow a change of its spec
 │   ├── ReplayError            a driver could not replay dead letters
 │   ├── MaintenanceError       a driver could not maintain a table
+│   ├── ErasureError           a value cannot be erased, or not everywhere
 │   ├── RebuildError           the topics cannot make the table again
 │   ├── ExportError            an export does not continue what is finished
 │   ├── OutputHaltedError      an output topic cannot be continued from its marker
@@ -190,6 +191,10 @@ class ReplayError(TableError):
 
 class MaintenanceError(TableError):
     """A table could not be maintained as it was asked for. What was done before stays."""
+
+
+class ErasureError(TableError):
+    """A value cannot be erased from a table, or some traces are left. What was erased is not restored."""
 
 
 class RebuildError(TableError):

@@ -137,7 +137,18 @@ class DroppedFile:
     deletes: tuple[str, ...] = ()
 
 
-Deletion = DeletedRows | DroppedFile
+@dataclass(frozen=True, slots=True)
+class ForgottenFiles:
+    """Data files of which no row is left, and of which nothing may be left in the table's metadata either.
+
+    No manifest of the new snapshot names a file that it, or an earlier snapshot, has removed: such an entry keeps the
+    bounds and the partition of the removed file.
+    """
+
+    files: Sequence[DroppedFile]
+
+
+Deletion = DeletedRows | DroppedFile | ForgottenFiles
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,8 @@ class OffsetSums:
 class PartitionProgress:
     """One partition since the table's creation: `[origin, next)` has been read; the last batch began at `start`.
 
-    `sums` are those of the rows that are in the table: all that were counted but those that were `replaced`.
+    `sums` are those of the rows that are in the table: all that were counted but those that were `replaced`, and those
+    that were `forgotten`: erased on request (docs/decisions/0064).
     `record_bytes` is the mean size of key and value in the most recently read records; None before the first record.
     `last_incomplete` is the offset of the last change event that took values from the row before it; -1 if there was
     none, and None if an earlier release has read events.
@@ -104,10 +105,11 @@ class PartitionProgress:
     record_bytes: int | None = None
     replaced: int = 0
     last_incomplete: int | None = None
+    forgotten: int = 0
 
     @property
     def live_rows(self) -> int:
-        return self.counts.rows - self.replaced
+        return self.counts.rows - self.replaced - self.forgotten
 
     @staticmethod
     def beginning_at(offset: int) -> PartitionProgress:

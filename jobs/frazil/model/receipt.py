@@ -50,6 +50,9 @@ class Receipt:
     replayed: int = 0
     """The dead letters of a replay, which reads no offsets: `counts` has what they became."""
 
+    forgotten: int | None = None
+    """The rows that an erasure took out, which reads no offsets; None for any other batch."""
+
     group: Counts | None = None
     """In the receipt of a group's ledger: the outcomes of all records, with dead letters and skipped ones by reason."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from frazil.model.spelling import plural
@@ -30,17 +31,29 @@ class SoughtValue:
 
     def is_in_payload(self, payload: object) -> bool:
         """Return whether bytes, or headers, of a record hold the text. A number in a binary format is not found."""
-        match payload:
-            case bytes():
-                return self.text.encode() in payload
-            case dict():
-                return any(map(self.is_in_payload, payload.values()))
-            case list() | tuple():
-                return any(map(self.is_in_payload, payload))
-            case str():
-                return self.text in payload
-            case _:
-                return False
+        text = self.text.encode()
+        return any(text in each for each in _texts_of(payload))
+
+    def is_word_in_payload(self, payload: object) -> bool:
+        """Return whether they hold the text other than in a longer word: 17 is not in 2017."""
+        word = re.compile(rb"(?<![0-9A-Za-z])" + re.escape(self.text.encode()) + rb"(?![0-9A-Za-z])")
+        return any(word.search(each) is not None for each in _texts_of(payload))
+
+
+def _texts_of(payload: object) -> Iterator[bytes]:
+    """Yield the bytes of a payload, or of the names and values of headers."""
+    match payload:
+        case bytes():
+            yield payload
+        case str():
+            yield payload.encode()
+        case dict():
+            yield from _texts_of(list(payload.values()))
+        case list() | tuple():
+            for each in payload:
+                yield from _texts_of(each)
+        case _:
+            return
 
 
 @dataclass(frozen=True, slots=True)

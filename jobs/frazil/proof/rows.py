@@ -29,6 +29,11 @@ class Expected:
         return self.ours + self.foreign.rows_added - self.foreign.rows_removed
 
     @property
+    def forgotten(self) -> int:
+        """The number of rows that were erased on request."""
+        return sum(progress.forgotten for progress in self.progress.values())
+
+    @property
     def foreign_removals(self) -> bool:
         """Return whether another writer removed rows of ours, or their source. Sums may then differ."""
         return self.foreign.sourced_removed > 0
@@ -62,7 +67,7 @@ def check_rows(expected: Expected, found: Tallies, dead: Mapping[TopicPartition,
     counted = [*_row_count(expected, found), *_beyond_others(expected, found), *_partly_sourced(expected, found)]
     explained = expected.foreign_removals and not counted
     findings = counted + list(_strangers(found))
-    notes: list[str] = list(_foreign_notes(expected, found))
+    notes: list[str] = list(_notes(expected, found))
     for at, progress in expected.progress.items():
         judged = _Judged(at, progress, found.by_source[at], dead.get(at, BitMap64()))
         findings += judged.surplus()
@@ -125,8 +130,10 @@ def _strangers(found: Tallies) -> Iterator[Discrepancy]:
         )
 
 
-def _foreign_notes(expected: Expected, found: Tallies) -> Iterator[str]:
+def _notes(expected: Expected, found: Tallies) -> Iterator[str]:
     foreign = expected.foreign
+    if expected.forgotten:
+        yield f"{plural(expected.forgotten, 'row was', 'rows were')} erased by `frazil forget`"
     if found.unsourced and expected.has_unsourced(found):
         yield f"{plural(found.unsourced, 'row')} without a partition or offset, inserted by another writer"
     if foreign.snapshots:

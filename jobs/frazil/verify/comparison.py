@@ -107,16 +107,17 @@ def judge(
     lost_anywhere = first_stays and proof.excuses_keys(lost)
     for where, found in result.compared.items():
         name = f"{where[0]}-{where[1]}"
-        skipped, elsewhere = _not_shown(tables, ledger.state, where)
+        (skipped, elsewhere), forgotten = _not_shown(tables, ledger.state, where), _forgotten(tables, where)
         then = max(skipped - found.skipped, 0)
-        deleted = _deleted(found, expired.get(where, Expired()), others=then + elsewhere)
-        others = then + elsewhere + deleted
+        deleted = _deleted(found, expired.get(where, Expired()), others=then + elsewhere + forgotten)
+        others = then + elsewhere + forgotten + deleted
         excused = proof.excuses(where, len(found.missing) - others)
         result.findings += found.differences
         if found.unnamed:
             result.notes.append(f"{name}: {found.unnamed:,} more differences are not listed")
         if found.missing and (excused or proof.explains(len(found.missing), others)):
-            result.notes.append(f"{name}: {_missing(found)}; {_explained(then, elsewhere, deleted, removed=excused)}")
+            causes = _explained(then, elsewhere, deleted, forgotten, removed=excused)
+            result.notes.append(f"{name}: {_missing(found)}; {causes}")
         elif found.missing:
             result.findings.append(
                 Discrepancy(FindingKind.MISSING_RECORD, name, _missing(found), first_named(found.missing))
@@ -172,6 +173,12 @@ def _not_shown(tables: Sequence[ComparedTable], ledger: TableState, where: Topic
     return skipped, rows_elsewhere(ledger.group, {table.spec.table for table in tables}).get(where, 0)
 
 
+def _forgotten(tables: Sequence[ComparedTable], where: TopicPartition) -> int:
+    """Return how many rows of a partition were erased on request."""
+    known = (progress_by_source(table.at.state).get(where) for table in tables)
+    return sum(0 if each is None else each.forgotten for each in known)
+
+
 def _deleted(found: Compared, expired: Expired, *, others: int) -> int:
     """Return how many missing records dead letters that were deleted because of their age explain.
 
@@ -181,13 +188,17 @@ def _deleted(found: Compared, expired: Expired, *, others: int) -> int:
     return 0 if alone and sums_of(offsets_of(found.missing)) != expired.sums else expired.count
 
 
-def _explained(then: int, elsewhere: int, deleted: int, *, removed: bool) -> str:
-    """Return why records are missing: other writers, other settings, tables not compared, or deleted dead letters."""
+def _explained(then: int, elsewhere: int, deleted: int, forgotten: int, *, removed: bool) -> str:
+    """Return why records are missing.
+
+    Other writers, other settings, tables not compared, deleted dead letters, or rows that were erased.
+    """
     skipped = f"the {then:,} that the table counted as skipped under other settings"
     routed = f"the {elsewhere:,} in tables that are not compared"
-    letters = f"the {plural(deleted, 'dead letter')} that were deleted because of their age"
+    letters = f"the {plural(deleted, 'dead letter')} that were deleted because of their age or by `frazil forget`"
     causes = ["removals by other writers"] * removed + [skipped] * (then > 0) + [routed] * (elsewhere > 0)
     causes += [letters] * (deleted > 0)
+    causes += [f"the {plural(forgotten, 'row')} that `frazil forget` erased"] * (forgotten > 0)
     return f"{' and '.join(causes)} explain the number"
 
 

@@ -23,6 +23,7 @@ READ_AT_ONCE = 8
 """How many receipts are read at the same time: each is the beginning of one small object."""
 
 BY_FRAZIL, BY_REPLAY, BY_OTHERS = "rewritten by Frazil", "replay of dead letters", "another writer"
+BY_FORGET = "erasure by `frazil forget`"
 
 
 def with_chains(lake: Lake, together: Sequence[TableSpec], results: Sequence[Verification]) -> tuple[Verification, ...]:
@@ -67,7 +68,7 @@ def read_chain(at: Standing) -> Chain:
     generation = at.state.generation
     for snapshot in snapshots:
         state, receipt = found.get(snapshot.id, (None, None))
-        if receipt is None or receipt.replayed:
+        if receipt is None or receipt.replayed or receipt.forgotten is not None:
             others += _other(snapshot, receipt)
             continue
         is_rebuilt = state is not None and state.generation != generation
@@ -98,6 +99,8 @@ def _other(snapshot: Snapshot, receipt: Receipt | None) -> Iterator[OtherCommit]
     """Yield the snapshot, unless it is the first one of the table, which has no rows."""
     if receipt is None and carries_state(snapshot):
         return
-    by = BY_REPLAY if receipt is not None else BY_FRAZIL if is_rewrite(snapshot) else BY_OTHERS
+    by = BY_FRAZIL if is_rewrite(snapshot) else BY_OTHERS
+    if receipt is not None:
+        by = BY_REPLAY if receipt.forgotten is None else BY_FORGET
     added, removed = snapshot.figure("added-records"), snapshot.figure("deleted-records")
     yield OtherCommit(snapshot.id, snapshot.committed_at, snapshot.operation, by, added, removed)

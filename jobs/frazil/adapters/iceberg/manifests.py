@@ -14,7 +14,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
 
 from frazil.model.errors import CommitRejectedError
-from frazil.model.ingested import DeletedRows, Deletion, DroppedFile
+from frazil.model.ingested import DeletedRows, Deletion, DroppedFile, ForgottenFiles
 
 AT_MOST_ALIKE = 100
 """Manifests of one partition spec and size class in a manifest list, before they are merged."""
@@ -69,6 +69,8 @@ def removed_by(deletion: Deletion) -> tuple[str, ...]:
             return deletion.instead_of
         case DroppedFile(path, deletes):
             return (path, *deletes)
+        case ForgottenFiles(files):
+            return tuple(path for file in files for path in removed_by(file))
 
 
 @dataclass(slots=True)

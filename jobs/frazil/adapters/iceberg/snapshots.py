@@ -39,7 +39,7 @@ from frazil.adapters.iceberg.delete_files import DeleteManifestWriter, files_nam
 from frazil.adapters.iceberg.known_manifests import known
 from frazil.adapters.iceberg.manifests import Removal, removed_by, to_merge, with_files
 from frazil.model.errors import CommitRejectedError, CountMismatchError
-from frazil.model.ingested import DeletedRows, Deletion, WrittenFile
+from frazil.model.ingested import DeletedRows, Deletion, ForgottenFiles, WrittenFile
 
 DOCUMENT_KEY = "frazil.state"
 """The key of a manifest list's header that holds the state document, in Base64: PyIceberg reads headers as text."""
@@ -88,10 +88,16 @@ class SnapshotWriter:
         delete_files = self._delete_files([d for d in deletes if isinstance(d, DeletedRows)], data_files, existing)
         removal = Removal({path for each in deletes for path in removed_by(each)})
         left = removal.left_of(self.io, existing)
+        if any(isinstance(each, ForgottenFiles) for each in deletes):
+            telling = [*removal.touched, *(each for each in left if each.deleted_files_count != 0)]
+            left = [each for each in left if each.deleted_files_count == 0]
+            rewritten = self._live_only(telling, removal)
+        else:
+            rewritten = [self._rewritten(manifest, removal) for manifest in removal.touched]
         manifests = [
             *self._manifests(delete_files),
             *self._manifests(data_files),
-            *(self._rewritten(manifest, removal) for manifest in removal.touched),
+            *rewritten,
             *self._merged(left),
         ]
         sequence_number = self.metadata.next_sequence_number()
@@ -146,6 +152,20 @@ class SnapshotWriter:
             for entry in manifest.fetch_manifest_entry(self.io):
                 (writer.delete if entry.data_file.file_path in removal.paths else writer.existing)(entry)
         return writer.to_manifest_file()
+
+    def _live_only(self, manifests: Sequence[ManifestFile], removal: Removal) -> list[ManifestFile]:
+        """Return manifests of the files that are left, which name no removed file."""
+        written = []
+        for manifest in manifests:
+            entries = manifest.fetch_manifest_entry(self.io)
+            kept = [entry for entry in entries if entry.data_file.file_path not in removal.paths]
+            if not kept:
+                continue
+            with self._manifest_writer(manifest.partition_spec_id, _content_of(manifest)) as writer:
+                for entry in kept:
+                    writer.existing(entry)
+            written.append(writer.to_manifest_file())
+        return written
 
     def _merged(self, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
         """Return manifests with the same entries. Entries keep the snapshot that added them, as EXISTING ones."""

@@ -111,4 +111,12 @@ def _placed_source(own: SourceProgress | None, at: SourceProgress) -> SourceProg
 def _placed(own: PartitionProgress | None, at: PartitionProgress) -> PartitionProgress:
     if own is None or own.next == own.origin:
         own = PartitionProgress.beginning_at(at.next)
-    return replace(at, origin=own.origin, start=at.next, counts=own.counts, sums=own.sums, replaced=own.replaced)
+    return replace(
+        at,
+        origin=own.origin,
+        start=at.next,
+        counts=own.counts,
+        sums=own.sums,
+        replaced=own.replaced,
+        forgotten=own.forgotten,
+    )

@@ -1,0 +1,131 @@
+"""Erase dead letters: those that have the text, and those whose rows are erased, with the marks of replays.
+
+They are counted in the same snapshot, as old dead letters are (`materialize/letter_retention.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from frazil.adapters.iceberg.reachable import plain
+from frazil.adapters.iceberg.whole_rows import WholeRows
+from frazil.forget.matching import Places, has_text
+from frazil.forget.rewriting import Rewritten, check_staged, files_at, rewrite_without
+from frazil.maintain.expiring import elapsed_seconds
+from frazil.materialize.dead_letter_marks import EPOCH_COLUMN, MARK_READ, LiveReplays, has_marks, marked_offsets
+from frazil.materialize.dead_letters import tagged
+from frazil.materialize.ingest.distribute import write_target
+from frazil.materialize.letter_retention import is_counted, last_carrier, publish_alone
+from frazil.model.errors import ErasureError
+from frazil.model.expired_letters import EXPIRED, Expired, ExpiredLetters, expired_letters
+from frazil.model.ingested import ForgottenFiles
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+from frazil.model.traces import Traces
+from frazil.ports import Lake
+from frazil.proof.tally import offsets_of, sums_of
+
+
+@dataclass(frozen=True, slots=True)
+class LetterErasure:
+    """Erases the dead letters of a table.
+
+    `is_in` says whether a payload has the text. `places` are those of rows that are to be erased. `names` gives the
+    branch of each attempt.
+    """
+
+    lake: Lake
+    spec: TableSpec
+    writer: str
+    is_in: Callable[[object], bool]
+    places: Places
+    names: Iterator[str]
+
+    def perform(self, letters: TableView, rows: TableView, traces: Traces) -> int | None:
+        """Return how many dead letters were erased; None if another process committed first.
+
+        Raises ErasureError, CatalogError, CommitError and CountMismatchError.
+        """
+        began = elapsed_seconds()
+        found = self._found(letters)
+        if not found.offsets and not any(each.kept_by for each in traces.found):
+            return 0
+        done = self._rewritten(letters, found, {each.address for each in traces.found})
+        figures = self._figures(letters, rows, done)
+        if not is_counted(self.spec, rows, expired_letters(letters, letters.head, tagged(letters)) + figures):
+            raise ErasureError(
+                f"{letters.identifier}: there are more dead letters to erase than the state of {rows.identifier}"
+                " counts; nothing was erased",
+                hint="run `frazil verify` and fix what it finds first",
+            )
+        branch = self._staged(letters, done, figures)
+        erased = sum(each.filter(_is_letter(each)).num_rows for each in done.erased)
+        return erased if publish_alone(self.lake, letters, branch, began) else None
+
+    def _found(self, letters: TableView) -> Places:
+        """Return the places of all dead letters that are to be erased."""
+        found, source = Places(), WholeRows.of(write_target(letters), self.lake.storage)
+        for file in self.lake.stored_files(letters):
+            for batch in source.read_without(file.path, source.deleted_in(file)):
+                wanted = pc.or_(has_text(self.is_in, batch), self.places.have(batch))
+                found.add(batch.filter(wanted))
+        return found
+
+    def _rewritten(self, letters: TableView, found: Places, traced: set[str]) -> Rewritten:
+        source, files = WholeRows.of(write_target(letters), self.lake.storage), []
+        for file in self.lake.stored_files(letters):
+            rows = source.read_without(file.path, source.deleted_in(file))
+            if plain(file.path) in traced or any(pc.any(found.have(each)).as_py() for each in rows):
+                files.append(plain(file.path))
+        columns = (*MARK_READ, "table_uuid") if has_marks(letters) else (*MARK_READ[:5], "table_uuid")
+        return rewrite_without(
+            self.lake,
+            letters,
+            files_at(self.lake, letters, files),
+            found.have,
+            columns=columns,
+            prefix=f"{self.writer}-forget",
+            target_bytes=self.spec.maintain.target_file_bytes,
+        )
+
+    def _figures(self, letters: TableView, rows: TableView, done: Rewritten) -> ExpiredLetters:
+        """Return the figures of the erased letters that the state counts: those of replays that became rows are not."""
+        own = [each.filter(pc.equal(each.column("table_uuid"), rows.uuid)) for each in done.erased]
+        live = marked_offsets(own, LiveReplays.of(rows)) if has_marks(letters) else {}
+        gone = Places()
+        for each in own:
+            gone.add(each.filter(_is_letter(each)))
+        uncounted = {(rows.uuid, *place): offsets for place, offsets in live.items()}
+        left = {source: offsets - uncounted.get(source, BitMap64()) for source, offsets in gone.offsets.items()}
+        return ExpiredLetters({s: Expired(len(each), sums_of(offsets_of(each))) for s, each in left.items() if each})
+
+    def _staged(self, letters: TableView, done: Rewritten, figures: ExpiredLetters) -> str:
+        carrier = last_carrier(letters)
+        assert letters.head is not None and carrier is not None  # noqa: S101 - it is settled
+        repeated = {n: text for n, text in carrier.summary.items() if n.startswith("frazil.") and n != EXPIRED}
+        counted = expired_letters(letters, letters.head, tagged(letters)) + figures
+        expired, document = counted.stored()
+        branch = next(self.names)
+        staged = self.lake.stage(
+            letters,
+            base=letters.head,
+            branch=branch,
+            files=done.files,
+            summary={**repeated, **expired},
+            document=document,
+            deletes=(ForgottenFiles(done.dropped),),
+        )
+        check_staged(self.lake, letters.identifier, staged, done.figures)
+        return branch
+
+
+def _is_letter(rows: pa.RecordBatch) -> pa.BooleanArray:
+    """Return which rows of a dead-letter table are dead letters, and no marks."""
+    if EPOCH_COLUMN not in rows.schema.names:
+        return pa.array([True] * rows.num_rows, pa.bool_())
+    return rows.column(EPOCH_COLUMN).is_null()

@@ -1,0 +1,225 @@
+"""Erase a value from a table, in steps that a process which dies leaves whole, and that the next run continues.
+
+The table is paused meanwhile, so that no batch comes in between. Dead letters go before the rows: those that became
+rows are known by these rows only. The proof at the end is a search through everything that the table stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from frazil.adapters.iceberg.traces import TraceSearch
+from frazil.forget.letters import LetterErasure
+from frazil.forget.refusals import check_can_erase, check_pins
+from frazil.forget.rows import ErasedRows, RowErasure, places_of
+from frazil.forget.snapshots import Holders, delete_expired_files, expire
+from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, branch_names, given_up
+from frazil.materialize.dead_letters import reveal
+from frazil.materialize.letter_retention import RETENTION_PREFIX, is_settled, last_carrier
+from frazil.materialize.maintenance.own_tables import own_dead_letters, own_rows
+from frazil.materialize.pause.by_operator import pause, resume
+from frazil.materialize.pause.history import note, operation
+from frazil.materialize.pause.pausing import pause_of
+from frazil.materialize.state import Standing, standing
+from frazil.materialize.verdicts import OvertakenError
+from frazil.model.errors import CommitError
+from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
+from frazil.model.spelling import plural
+from frazil.model.traces import SoughtValue, Traces
+from frazil.ports import Lake
+
+WHY_PAUSED = "`frazil forget` erases rows; if it died, run it again"
+Step = Callable[[str], None]
+"""Called before each step, with its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What was erased, and what the search found afterwards. `pins` were dropped; `problems` kept files."""
+
+    rows: int = 0
+    dead_letters: int = 0
+    snapshots: int = 0
+    files: int = 0
+    pins: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    left: tuple[Traces, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        return not any(each.found for each in self.left)
+
+
+@dataclass(slots=True)
+class Erasure:
+    """Erases one value from a table and its dead letters. `new_id` gives the id of each batch that is published.
+
+    `parts_of_words`: dead letters are erased also if the text is in a longer word, which may be part of other values.
+    """
+
+    lake: Lake
+    spec: TableSpec
+    sought: SoughtValue
+    by: str
+    now: Callable[[], datetime]
+    new_id: Callable[[], str]
+    drop_pins: bool = False
+    parts_of_words: bool = False
+    step: Step = lambda name: None
+    writer: str = field(init=False)
+    row_branches: Iterator[str] = field(init=False)
+    letter_branches: Iterator[str] = field(init=False)
+    done: Erased = field(init=False, default_factory=Erased)
+
+    def __post_init__(self) -> None:
+        self.writer = self.new_id()
+        self.row_branches = branch_names(STAGE_PREFIX, self.writer)
+        self.letter_branches = branch_names(RETENTION_PREFIX, self.writer)
+
+    def perform(self) -> Erased:
+        """Erase the value, and search for it again.
+
+        Raises ErasureError if the table is one that this release does not erase from, or if pins keep traces: nothing
+        was changed then. Raises ContendedError if others keep committing, CatalogError and CountMismatchError.
+        """
+        rows, letters = self._tables()
+        check_can_erase(self.spec, self._standing(rows))
+        found = self._searched(rows, letters)
+        self._check_pins(rows, letters, found)
+        with self._paused():
+            self._take_out()
+            self._let_go()
+            left = self._searched(*self._tables())
+            self.done = replace(self.done, left=left)
+            self._note()
+        return self.done
+
+    def _take_out(self) -> None:
+        """Make both tables visible without the value. Looked for again if another process commits first."""
+        failure: Exception = OvertakenError("not tried")
+        for _ in range(ATTEMPTS):
+            try:
+                if self._took_out():
+                    return
+                failure = OvertakenError("other batches came first")
+            except (OvertakenError, CommitError) as overtaken:
+                failure = overtaken
+        raise given_up(self.spec.identifier, "erase rows", failure)
+
+    def _took_out(self) -> bool:
+        """Return whether all is taken out; otherwise another process committed first."""
+        here = self._settled()
+        rows, letters = here.view, own_dead_letters(self.lake, self.spec)
+        in_rows, *in_letters = self._searched(rows, letters)
+        erasure = self._of_rows()
+        self.step("rewrite")
+        erased = erasure.rewrite(here, in_rows)
+        if letters is not None:
+            self.step("letters")
+            places = places_of(here, erased)
+            is_in = self.sought.is_in_payload if self.parts_of_words else self.sought.is_word_in_payload
+            of_letters = LetterErasure(self.lake, self.spec, self.writer, is_in, places, self.letter_branches)
+            count = of_letters.perform(letters, rows, in_letters[0])
+            if count is None:
+                return False
+            self.done = replace(self.done, dead_letters=self.done.dead_letters + count)
+        if any(each.kept_by for each in in_rows.found):
+            self._publish(erasure, here, erased)
+        return True
+
+    def _of_rows(self) -> RowErasure:
+        return RowErasure(self.lake, self.spec, self.writer, self.sought, self.row_branches)
+
+    def _publish(self, erasure: RowErasure, here: Standing, erased: ErasedRows) -> None:
+        self.step("rows")
+        erasure.publish(here, erased, batch_id=self.new_id())
+        self.done = replace(self.done, rows=self.done.rows + erased.rows)
+
+    def _settled(self) -> Standing:
+        """Return the table with the whole last batch visible, and with none under way that has dead letters.
+
+        One that is, or whose process died, is overtaken by a batch that changes nothing.
+        """
+        here = self._standing(own_rows(self.lake, self.spec))
+        letters = own_dead_letters(self.lake, self.spec)
+        if letters is None:
+            return here
+        if here.state.batch_id:
+            name, uuid = self.spec.identifier, here.view.uuid
+            letters = reveal(self.lake, letters.identifier, state=here.state, rows=name, rows_uuid=uuid)
+        carrier = last_carrier(letters)
+        if carrier is not None and is_settled(self.spec, letters, carrier, here.view):
+            return here
+        self.step("settle")
+        erasure = self._of_rows()
+        nothing = Traces(here.view.identifier, (), {})
+        erasure.publish(here, erasure.rewrite(here, nothing), batch_id=self.new_id())
+        return self._standing(own_rows(self.lake, self.spec))
+
+    def _let_go(self) -> None:
+        """Expire what keeps traces, and delete the files that nothing has then.
+
+        Of dead letters always: no trace shows that a run which died has not deleted a letter with a binary payload.
+        """
+        for view, traces in zip(self._present(), self._searched(*self._tables()), strict=True):
+            held = self._holders(view, traces)
+            expiry = held.expiry()
+            is_rows, is_interrupted = view.identifier == self.spec.identifier, not all(e.kept_by for e in traces.found)
+            if is_rows and not expiry and not is_interrupted:
+                continue
+            self.step("expire")
+            now = expire(self.lake, view, expiry)
+            self.step("delete")
+            files, problems = delete_expired_files(now)
+            self.done = replace(
+                self.done,
+                snapshots=self.done.snapshots + len(expiry.snapshots),
+                files=self.done.files + files,
+                pins=(*self.done.pins, *held.pins),
+                problems=(*self.done.problems, *problems),
+            )
+
+    def _check_pins(self, rows: TableView, letters: TableView | None, found: tuple[Traces, ...]) -> None:
+        views = [rows] if letters is None else [rows, letters]
+        pins = {view.identifier: self._holders(view, each).pins for view, each in zip(views, found, strict=True)}
+        check_pins(pins, drop=self.drop_pins)
+
+    def _holders(self, view: TableView, traces: Traces) -> Holders:
+        is_rows = view.identifier == self.spec.identifier
+        return Holders.of(view, traces) if is_rows else Holders.of_letters(view)
+
+    def _tables(self) -> tuple[TableView, TableView | None]:
+        return own_rows(self.lake, self.spec), own_dead_letters(self.lake, self.spec)
+
+    def _present(self) -> list[TableView]:
+        return [each for each in self._tables() if each is not None]
+
+    def _searched(self, rows: TableView, letters: TableView | None) -> tuple[Traces, ...]:
+        found = TraceSearch(self.sought).find(rows)
+        return (found,) if letters is None else (found, TraceSearch(self.sought, letters=True).find(letters))
+
+    def _standing(self, rows: TableView) -> Standing:
+        return standing(rows, pipeline=self.spec.pipeline)
+
+    @contextmanager
+    def _paused(self) -> Iterator[None]:
+        """Pause the table meanwhile. A pause from before stays, unless a run of this command that died has left it."""
+        self.step("pause")
+        before = pause(self.lake, self.spec, by=self.by, why=WHY_PAUSED, at=self.now())
+        try:
+            yield
+        finally:
+            if before is None or before.why == WHY_PAUSED:
+                now = pause_of(own_rows(self.lake, self.spec).properties)
+                if now is not None and now.why == WHY_PAUSED:
+                    resume(self.lake, self.spec)
+
+    def _note(self) -> None:
+        """Keep in the table who erased how much, and from which column; never which value."""
+        rows, letters = plural(self.done.rows, "row"), plural(self.done.dead_letters, "dead letter")
+        why = f"{rows} and {letters} by a value of {self.sought.column}"
+        note(self.lake, self.spec, operation("forget", by=self.by, at=self.now(), why=why))

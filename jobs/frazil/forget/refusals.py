@@ -1,0 +1,65 @@
+"""Tables that the command does not erase from: it says why, and what to do by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from frazil.materialize.state import Standing
+from frazil.model.errors import ErasureError
+from frazil.model.outputs import OUTPUT_TAG
+from frazil.model.snapshot import REBUILD_PREFIX, TableView
+from frazil.model.spec import TableSpec
+from frazil.model.transforms import TRANSFORM_TAG
+
+BY_HAND = "docs/erasure.md says how to erase it by hand; run `frazil forget` without --confirm to see what is left"
+OUTPUT_PROPERTY = "frazil.output."
+
+
+def check_can_erase(spec: TableSpec, here: Standing) -> None:
+    """Raise ErasureError with each reason why nothing can be erased from a table by this release."""
+    reasons = [*_of_spec(spec), *_of_table(here.view)]
+    if here.rolled_back:
+        reasons.append("it was rolled back, and no batch has been published since: run `frazil materialize --once`")
+    if reasons:
+        raise ErasureError(
+            f"{spec.identifier}: nothing was erased: this release cannot, because {'; because '.join(reasons)}",
+            hint=BY_HAND,
+        )
+
+
+def check_pins(pins: Mapping[str, list[str]], *, drop: bool) -> None:
+    """Raise ErasureError if branches or tags of others keep traces, unless they are to be dropped. `pins` by table."""
+    kept = [f"{name} of {table}" for table, names in pins.items() for name in names]
+    if kept and not drop:
+        raise ErasureError(
+            f"nothing was erased: these branches and tags, which Frazil did not set or which exports have pinned, keep"
+            f" snapshots with the value: {', '.join(kept)}",
+            hint="drop them with `--drop-pins`: a branch goes with all that was committed to it alone",
+        )
+
+
+def _of_spec(spec: TableSpec) -> Iterator[str]:
+    if spec.group is not None:
+        yield "the table is one of a group (`routes` or `shapes`), whose tables share a state"
+    if spec.write != "append":
+        yield f"it has `write: {spec.write}`: the next record of a key would be compared with a row that is gone"
+    if "delta" in spec.formats:
+        yield "it has a Delta log, whose earlier versions keep the value in their statistics"
+    if spec.outputs:
+        yield "it is sent to topics, which would get the rows of rewritten files again"
+
+
+def _of_table(view: TableView) -> Iterator[str]:
+    if any(name.startswith("frazil_delta") for name in view.tags):
+        yield "its Delta log from an earlier spec keeps the value: delete the log first"
+    if any(name.startswith(OUTPUT_TAG) for name in view.tags) or any(
+        name.startswith(OUTPUT_PROPERTY) for name in view.properties
+    ):
+        yield "an output topic continues from its snapshots"
+    followers = sorted(name.removeprefix(TRANSFORM_TAG) for name in view.tags if name.startswith(TRANSFORM_TAG))
+    if followers:
+        yield f"transformations follow it, whose tables have rows of its rows: {', '.join(followers)}"
+    if any(name.startswith(REBUILD_PREFIX) for name in (*view.branches, *view.tags)):
+        yield "a rebuild of it has begun: finish it, or drop its branches"
+    if view.properties.get("gc.enabled") == "false":
+        yield "`gc.enabled` is false: its files must not be deleted"

@@ -1,0 +1,138 @@
+"""What keeps erased rows: snapshots expire at once, and the files that no snapshot has then are deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+from frazil.adapters.iceberg.expiry import delete_files
+from frazil.adapters.iceberg.reachable import named_in_properties, plain, reachable
+from frazil.adapters.iceberg.traces import holding_snapshots
+from frazil.exports.editions import TAG_PREFIX as EXPORT_TAG
+from frazil.maintain.expire import DAILY_PREFIX
+from frazil.materialize.rewrite_tags import REWRITE_PREFIX
+from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.model.expiry import Expiry
+from frazil.model.snapshot import MAIN, TableView
+from frazil.model.summary import carries_state
+from frazil.model.traces import Traces
+from frazil.ports import Lake
+
+OUR_PREFIX = "frazil_"
+DROPPED_AT_ONCE = (DAILY_PREFIX, REWRITE_PREFIX)
+"""Tags of Frazil that keep a snapshot for time travel, or for a chain that the state does not need any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """The snapshots that keep files with traces, and the branches and tags on them."""
+
+    snapshots: frozenset[int]
+    view: TableView
+
+    @staticmethod
+    def of(view: TableView, traces: Traces) -> Holders:
+        kept = {each.address for each in traces.found if each.kept_by}
+        held = holding_snapshots(view.current, kept) if kept else {}
+        return Holders(frozenset(each for ids in held.values() for each in ids), view)
+
+    @staticmethod
+    def of_letters(view: TableView) -> Holders:
+        """Return all snapshots of a dead-letter table: no search finds a key in a letter whose payload is binary."""
+        has_any = any(each.figure("total-records") for each in view.snapshots.values())
+        return Holders(frozenset(view.snapshots) if has_any else frozenset(), view)
+
+    @property
+    def pins(self) -> list[str]:
+        """The branches and tags of others, and pins of exports, on a snapshot with traces or on one after it."""
+        return sorted(name for name in self._refs if _is_pin(name))
+
+    @property
+    def _refs(self) -> Iterator[str]:
+        for name, head in {**self.view.branches, **self.view.tags}.items():
+            if name != MAIN and head in self.snapshots:
+                yield name
+
+    def _chain_of_head(self) -> Iterator[int]:
+        """Yield the head, and the snapshots down to the one that carries the state."""
+        for snapshot in self.view.ancestry(self.view.head):
+            yield snapshot.id
+            if carries_state(snapshot):
+                return
+
+    def expiry(self) -> Expiry:
+        """Return the snapshots to expire and what to drop with them. The head, and what Frazil is using, stay."""
+        drop = [name for name in self._refs if _is_pin(name) or name.startswith(DROPPED_AT_ONCE)]
+        left = {**self.view.branches, **self.view.tags}
+        kept = {head for name, head in left.items() if name not in drop} | set(self._chain_of_head())
+        gone = sorted(self.snapshots - kept, key=lambda each: self.view.snapshots[each].committed_at)
+        return Expiry(tuple(gone), {}, tuple(sorted(drop)))
+
+
+def _is_pin(name: str) -> bool:
+    return name.startswith(EXPORT_TAG) or not name.startswith(OUR_PREFIX)
+
+
+def delete_expired_files(view: TableView) -> tuple[int, tuple[str, ...]]:
+    """Delete the files that only expired snapshots had; return their number, and why others could not be deleted.
+
+    Which snapshots have expired is known from the earlier metadata files that the table still names, so this also
+    completes what a process that died has begun. A file that no snapshot ever had is not deleted: a batch may be about
+    to publish it. Data files go first, so that manifests still name those which are left if this ends early.
+    """
+    table: Table = view.current
+    needed, root = reachable(view), plain(view.location).rstrip("/") + "/"
+    properties = named_in_properties(view)
+    data: set[str] = set()
+    manifests: set[str] = set()
+    lists: set[str] = set()
+    for snapshot in _expired(table):
+        if not table.io.new_input(snapshot.manifest_list).exists():
+            continue
+        lists.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            if manifest.manifest_path in manifests or plain(manifest.manifest_path) in needed:
+                continue
+            if table.io.new_input(manifest.manifest_path).exists():
+                manifests.add(manifest.manifest_path)
+                data |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io, False)}
+    deleted, problems = 0, list[str]()
+    for files in (data, manifests, lists):
+        unneeded = sorted(each for each in files if plain(each) not in needed and plain(each).startswith(root))
+        named = [each for each in unneeded if each.rpartition("/")[2] not in properties]
+        cleaned = delete_files(table.io, named, [])
+        deleted += cleaned.deleted
+        problems += cleaned.problems
+        if cleaned.left:
+            break
+    return deleted, tuple(problems)
+
+
+def expire(lake: Lake, view: TableView, expiry: Expiry) -> TableView:
+    """Expire snapshots in one commit; return the table as it is then. Raises CommitError."""
+    assert CHECKPOINT_TAG not in expiry.drop  # noqa: S101 - it is none of those
+    if expiry:
+        lake.expire(view, expiry)
+    now = lake.load(view.identifier)
+    return view if now is None else now
+
+
+def _expired(table: Table) -> Iterator[Snapshot]:
+    """Yield the snapshots that earlier metadata of the table has and its present metadata has not."""
+    seen = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+    for entry in reversed(table.metadata.metadata_log):
+        file = table.io.new_input(entry.metadata_file)
+        if not file.exists():
+            continue
+        earlier: TableMetadata = FromInputFile.table_metadata(file)
+        if earlier.table_uuid != table.metadata.table_uuid:
+            continue
+        for snapshot in earlier.snapshots:
+            if snapshot.snapshot_id not in seen:
+                seen.add(snapshot.snapshot_id)
+                yield snapshot
