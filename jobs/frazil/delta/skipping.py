@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from frazil.delta.statistics import ScalarColumn, is_complete, is_odd, scalar_columns
-from frazil.model.delta import TableFile
+from frazil.model.delta import DeltaMetadata, TableFile
 
 AT_MOST = 32
 """As many columns as Delta's readers use without the property: each one costs them time for each file."""
@@ -21,28 +21,25 @@ AT_MOST = 32
 _NAMES = re.compile(r"`(?:[^`]|``)*`(?:\.`(?:[^`]|``)*`)*")
 
 
-def skipping_columns(files: Collection[TableFile], delta_schema: str, *, before: str | None) -> str:
+def skipping_columns(files: Collection[TableFile], delta_schema: str, *, kept: DeltaMetadata | None) -> str:
     """Return the property's value for a version with these files. Its names are quoted.
 
-    `before` is the log's value, None if it has none or if all files are written anew. A column of it stays. Another one
-    joins once every file has both its bounds and the count of its nulls: not while there are files from before the
-    column was added.
+    `kept` is the log's metadata, None if it has none or if all files are written anew. A column that it names stays.
+    Another one joins once every file has both its bounds and the count of its nulls: not while there are files from
+    before the column was added.
     """
-    known, columns = _names(before or ""), scalar_columns(delta_schema)
+    known = () if kept is None else columns_skipped_by(kept.skipping or "", scalar_columns(kept.schema))
+    names, columns = {column.name for column in known}, scalar_columns(delta_schema)
     bounded = (column for column in columns if column.has_bounds)
-    chosen = (each for each in bounded if _quoted(each.name) in known or _is_in_every_file(each, files, columns))
-    names = [_quoted(column.name) for column in islice(chosen, AT_MOST)]
-    return ",".join([*names, *_leaf_of_each_struct(json.loads(delta_schema)["fields"], ())])
+    chosen = (each for each in bounded if each.name in names or _is_in_every_file(each, files, columns))
+    quoted = [_quoted(column.name) for column in islice(chosen, AT_MOST)]
+    return ",".join([*quoted, *_leaf_of_each_struct(json.loads(delta_schema)["fields"], ())])
 
 
 def columns_skipped_by(skipping: str, columns: Sequence[ScalarColumn]) -> tuple[ScalarColumn, ...]:
     """Return those of the columns that the property's value names."""
-    names = _names(skipping)
+    names = frozenset(_NAMES.findall(skipping))
     return tuple(column for column in columns if _quoted(column.name) in names)
-
-
-def _names(skipping: str) -> frozenset[str]:
-    return frozenset(_NAMES.findall(skipping))
 
 
 def _is_in_every_file(column: ScalarColumn, files: Collection[TableFile], columns: Sequence[ScalarColumn]) -> bool:

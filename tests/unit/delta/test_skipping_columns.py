@@ -110,6 +110,15 @@ def test_a_new_column_joins_once_no_file_from_before_it_is_left() -> None:
     assert (later.metadata.skipping, later.sets_skipping, later.version) == ("`n`,`m`", True, 9)
 
 
+def test_a_new_column_does_not_join_because_an_old_list_has_its_name() -> None:
+    before = log(1, "a", schema_json=NARROW, skipping="`n`,`m`")
+
+    plan = plan_log(view("append", schema_json=WIDE), TableFiles((whole("a", 1),)), before, shapes=Footers(WIDE))
+
+    assert isinstance(plan, ExtendLog)
+    assert plan.metadata.skipping == "`n`"
+
+
 @pytest.mark.parametrize("skipping", [None, "`n`,`m`,`x`", "n, m"], ids=["none", "another writer's", "not quoted"])
 def test_a_log_with_another_list_gets_its_own_without_any_file(skipping: str | None) -> None:
     files = [whole("a", 1, 2)]
