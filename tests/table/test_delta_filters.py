@@ -187,6 +187,18 @@ def test_files_are_skipped_by_the_columns_that_have_bounds(table: Filtered) -> N
     assert table.delta.protocol().min_reader_version == 1
 
 
+def test_texts_are_found_whatever_their_characters(table: Filtered) -> None:
+    """The readers take an escape in JSON of a character from U+20000 on for another character."""
+    texts = ("𠮷", "😀", "\U0010ffff", '\x01"\\\u2028é')
+    table.start(Column("id", Scalar("int")), Column("s", Scalar("string")))
+    for n, text in enumerate(texts):
+        table.add({"id": n, "s": text})
+
+    assert [table.by_sql(f"s = '{text}'") for text in texts] == [{"delta-rs": [n], "duckdb": [n]} for n in range(4)]
+    table.delta.create_checkpoint()
+    assert [table.by_dataset(ds.field("s") == text) for text in texts] == [[n] for n in range(4)]
+
+
 def test_a_column_that_is_added_can_be_filtered_before_and_after_a_compaction(table: Filtered) -> None:
     table.start(Column("id", Scalar("int")), Column("s", Scalar("string")))
     table.add({"id": 1, "s": "a"})

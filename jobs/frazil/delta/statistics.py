@@ -70,6 +70,7 @@ def statistics_of(file: TableFile, columns: Sequence[ScalarColumn], skip_by: Seq
             "nullCount": {each.name: counts[each.field_id] for each in columns if each.field_id in counts},
         },
         separators=(",", ":"),
+        ensure_ascii=False,  # the readers decode escapes of characters from U+20000 on to others
     )
 
 
