@@ -10,11 +10,14 @@ from typing import Any, Literal, cast
 import pytest
 from change_streams import ChangeStream
 from changelogs import Changelog
-from rebuilt_tables import FIELDS, check_as_new, letters, of_mode, rebuild, rewind
+from keys_with_schemas import KeysWithSchemas
+from rebuilt_tables import FIELDS, appended, check_as_new, letters, of_mode, rebuild, rewind, rows
 
+from frazil.materialize.rebuild import perform
 from frazil.materialize.rebuild.rewind import ToOffsets
 from frazil.model.change_events import ChangeEvents
 from frazil.model.errors import RecordsLostError
+from frazil.model.spec import StartOffsets
 from tests.fakes.debezium_samples import order, postgres
 
 NO_LONG = cast(int, 2.5)
@@ -102,6 +105,59 @@ def test_a_soft_delete_whose_records_compaction_removed_is_not_lost(tmp_path: Pa
         rebuild(stream).perform()
 
     assert stream.rows("kafka_offset") == [(0,), (1,)]
+
+
+def test_a_key_is_not_undeleted_because_its_delete_had_another_schema(tmp_path: Path) -> None:
+    log = KeysWithSchemas.at(tmp_path).changelog
+    before = stored(log)
+    log.world.gone |= {0, 3}  # to Kafka, the delete at offset 3 is of another key than the record at offset 1
+
+    with pytest.raises(RecordsLostError, match=r"1 key would have a row that the table does not have, of offset 1"):
+        rebuild(log).perform()
+    log.spec = replace(log.spec, metadata=replace(log.spec.metadata, prefix="k_"))
+    with pytest.raises(RecordsLostError, match="the keys have 2 schemas"):
+        rebuild(log).perform()
+
+    assert stored(log) == before == [2, 4]
+
+
+def test_a_rebuild_takes_out_the_row_of_a_deleted_key(log: Changelog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rewind of an earlier release brought such rows back."""
+    sent(log, ("a", 1), ("b", 1), ("c", 1), ("a", None), ("d", 2))
+    log.compact(tombstones=True)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(perform, "check_complete", lambda *given, **more: None)
+        rewind(log, ToOffsets({"orders": {0: 3}})).perform()
+    assert "a" in log.rows()
+    log.send(("b", 2))
+    log.catch_up()
+    log.world.gone.add(1)
+
+    rebuild(log).perform()
+
+    check_as_new(log)
+    assert log.rows() == log.state
+
+
+def stored(log: Changelog) -> list[int]:
+    return [row["kafka_offset"] for row in rows(log, log.spec)]
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["compacted", "not compacted"])
+def test_a_later_start_does_not_hide_that_records_are_gone(tmp_path: Path, kept: bool) -> None:
+    log = appended(tmp_path)
+    log.world.gone |= {0, 3} - ({3} if kept else set())
+    log.world.earliest = 2
+    log.spec = replace(log.spec, start=StartOffsets({0: 2}))
+
+    if kept:
+        rebuild(log).perform()
+        check_as_new(log)
+        return
+    with pytest.raises(
+        RecordsLostError, match=r"1 offset of \[2, 8\) of orders-0 has no record in Kafka, and .* 0 had"
+    ):
+        rebuild(log).perform()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from changelogs import SENT, Changelog, Sent
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from keys_with_schemas import KeysWithSchemas
 from rebuilt_tables import FIELDS, of_mode, rewind
 from test_verify_keyed import kafka, made, without
 from values_of_tables import SPEC
@@ -105,6 +106,18 @@ def test_the_row_of_a_deleted_key_is_named_if_the_delete_is_gone_from_kafka_too(
 
     log.send(("x", 1))
     assert (kafka(log), len(log.against_kafka().notes)) == ([], 1)  # a newer record may have been compacted, too
+
+
+def test_a_delete_with_another_schema_of_the_key_explains_a_record_that_kafka_kept(tmp_path: Path) -> None:
+    log = KeysWithSchemas.at(tmp_path).changelog
+    log.world.gone |= {0, 3}  # to Kafka, the delete at offset 3 is of another key than the record at offset 1
+
+    verification = log.against_kafka()
+
+    assert verification.findings == ()
+    assert any("deletes that Kafka does not have any more explain the number" in note for note in verification.notes)
+    log.replace_rows(lambda rows: rows.slice(0, 1))
+    assert FindingKind.LOST_KEY in [kind for kind, _ in kafka(log)]
 
 
 def test_a_stale_row_is_named_and_not_unchecked(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from changelogs import SENT, Changelog, Sent
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from whole_batches import framed
+from keys_with_schemas import KeysWithSchemas
 
 from frazil.materialize.pause.pausing import excluded_schemas_property
 from frazil.model.schemas import ExcludedSchemas
@@ -20,7 +19,7 @@ from frazil.modes.identity import FIRST, SECOND
 from frazil.modes.identity import identities as identities_of
 from frazil.proof.verification import Check, FindingKind, Verification
 from frazil.verify import by_identity
-from tests.fakes.clients_in_memory import a_field, record
+from tests.fakes.clients_in_memory import a_field
 
 
 @pytest.fixture
@@ -287,38 +286,9 @@ def test_any_history_is_clean(
         assert verification.findings == ()
 
 
-@dataclass
-class KeysWithSchemas:
-    """A changelog whose keys have registered schemas."""
-
-    changelog: Changelog
-    schemas: dict[int, str] = field(default_factory=dict)
-
-    def register(self, *fields: dict[str, object]) -> int:
-        schema = record(*fields, name="Key")
-        number = self.changelog.world.registry.register("orders-key", schema).id
-        self.schemas[number] = schema
-        return number
-
-    def send(self, schema_id: int, key: dict[str, Any], value: int | None) -> None:
-        world = self.changelog.world
-        self.changelog.send(("replaced below", value))
-        world.keys[len(world.values) - 1] = framed(schema_id, self.schemas[schema_id], key)
-
-
 @pytest.fixture
 def with_schemas(tmp_path: Path) -> KeysWithSchemas:
-    """Rows of 1 (offset 2) and 3 (4), with a field of the key that has another name from 3 on."""
-    made = KeysWithSchemas(Changelog.at(tmp_path, key="avro"))
-    old = made.register(a_field("id"))
-    for key, value in ((1, 1), (2, 2), (1, 3)):
-        made.send(old, {"id": key}, value)
-    made.changelog.catch_up()
-    renamed = made.register({**a_field("number"), "aliases": ["id"]})
-    for key, value in ((2, None), (3, 3)):
-        made.send(renamed, {"number": key}, value)
-    made.changelog.catch_up()
-    return made
+    return KeysWithSchemas.at(tmp_path)
 
 
 def test_a_field_of_the_key_may_have_another_name(with_schemas: KeysWithSchemas) -> None:

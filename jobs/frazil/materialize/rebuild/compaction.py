@@ -6,6 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
+from pyroaring import BitMap64
+
+from frazil.materialize.changed_spec.applied_spec import applied_spec_of
+from frazil.materialize.foreign import count_foreign
 from frazil.materialize.rebuild.checks import NEW_TABLE
 from frazil.materialize.rebuild.rebuilt_state import progress_of, records_read
 from frazil.materialize.state import Standing
@@ -16,6 +20,8 @@ from frazil.model.progress import PartitionProgress, TableState
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 from frazil.ports import Lake
+from frazil.proof.sources import source_columns
+from frazil.proof.tally import bitmap_of
 
 NAMED = 5
 """So many offsets of dead letters are named."""
@@ -26,10 +32,16 @@ OF_KEYS = frozenset(reason.value for reason in Reason if reason is not Reason.NU
 Records that are skipped for other reasons, such as heartbeats, are about no row.
 """
 
+RULES = (
+    *("write", "key", "value", "fields", "wire_format", "identity", "order_by", "start", "metadata.prefix"),
+    *("cdc", "cdc_deletes", "cdc_order", "cdc_connector", "string_formats", "message", "key_message", "columns"),
+)
+"""The keys of a spec that say which records are rows, and of which key."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Partition:
-    """One partition of which Kafka has fewer records than the table was made of."""
+    """One partition of the table and of what was built, and how many records each was made of."""
 
     topic: str
     number: int
@@ -39,9 +51,42 @@ class _Partition:
     records: int
 
     @property
+    def lacks_records(self) -> bool:
+        """Return whether Kafka has fewer records than the table was made of, as far as their numbers show it.
+
+        If what was built begins later, as `start` says, it has more offsets without a record than the table.
+        """
+        if self.built.origin <= self.had.origin:
+            return self.records < self.records_before
+        return self.empty > self.empty_before
+
+    @property
+    def empty(self) -> int:
+        return self.built.next - self.built.origin - self.records
+
+    @property
+    def empty_before(self) -> int:
+        return self.had.next - self.had.origin - self.records_before
+
+    @property
     def has_same_rows(self) -> bool:
         """Return whether the rows of what was built are of the same records as those of the table."""
         return (self.had.live_rows, self.had.sums) == (self.built.live_rows, self.built.sums)
+
+    @property
+    def says(self) -> str:
+        """Return what the numbers of records show."""
+        name = f"{self.topic}-{self.number}"
+        if self.built.origin <= self.had.origin:
+            made = (
+                f"the table was made of {plural(self.records_before, 'record')} of {name} up to offset {self.had.next}"
+            )
+            return f"{made}, and Kafka has {self.records:,} of them: compaction removed the others"
+        offsets = f"[{self.built.origin}, {self.built.next})"
+        return (
+            f"{plural(self.empty, 'offset')} of {offsets} of {name} {'has' if self.empty == 1 else 'have'} no record in"
+            f" Kafka, and when the table was read, {self.empty_before:,} had none: compaction removed records since"
+        )
 
 
 def check_complete(
@@ -66,6 +111,7 @@ def check_complete(
             raise _too_few(spec, at, hint=f"{NEW_TABLE} to have what Kafka still has")
         if not at.has_same_rows:
             _check_newest(lake, spec, built, at)
+            _check_deleted(lake, spec, here, built, at)
 
 
 def _lacking(table: TableState, built: TableState) -> Iterator[_Partition]:
@@ -73,7 +119,7 @@ def _lacking(table: TableState, built: TableState) -> Iterator[_Partition]:
         for number, had in sorted(source.partitions.items()):
             before, now = (records_read(state, source.topic, number) for state in (table, built))
             at = _Partition(source.topic, number, had, progress_of(built, source.topic, number), before, now)
-            if at.built.origin <= had.origin and now < before:
+            if at.lacks_records:
                 yield at
 
 
@@ -94,6 +140,44 @@ def _check_newest(lake: Lake, spec: TableSpec, built: Standing, at: _Partition) 
             f" each of their keys; or {NEW_TABLE} to have what Kafka still has"
         )
         raise _too_few(spec, at, why=why, hint=hint)
+
+
+def _check_deleted(lake: Lake, spec: TableSpec, here: Standing, built: Standing, at: _Partition) -> None:
+    """Raise RecordsLostError if keys have rows again that the table has deleted.
+
+    A key may be written as several sequences of bytes, such as with two schemas. For Kafka these are several keys: it
+    removes a delete of one in time, and keeps the records of the other.
+    """
+    if not _has_same_rules(here, built):
+        schemas = len({*here.state.key_schema_ids, *built.state.key_schema_ids})
+        if schemas > 1:
+            why = f", and the keys have {schemas} schemas: a delete of the same key with another schema may be gone"
+            raise _too_few(spec, at, why=why, hint=f"{NEW_TABLE} to have what Kafka still has")
+        return
+    more = _row_offsets(lake, spec, built, at.number) - _row_offsets(lake, spec, here, at.number)
+    counts = at.had.counts
+    if len(more) > counts.dead_letters + counts.skipped + count_foreign(here).sourced_removed:
+        why = (
+            f", and {plural(len(more), 'key')} would have a row that the table does not have, of"
+            f" {_offsets([*more[:NAMED]], len(more))}: its delete is gone, and had other bytes as its key"
+        )
+        hint = f"delete each of these keys with a record of the same bytes, and run it again; or {NEW_TABLE}"
+        raise _too_few(spec, at, why=why, hint=hint)
+
+
+def _has_same_rules(here: Standing, built: Standing) -> bool:
+    """Return whether the same records are rows in what was built as in the table, by the specs of both."""
+    both = [applied_spec_of(each.view.properties, table=each.view.identifier) for each in (here, built)]
+    texts = [None if each is None else [each.keys[key] for key in RULES] for each in both]
+    return texts[0] is not None and texts[0] == texts[1]
+
+
+def _row_offsets(lake: Lake, spec: TableSpec, at: Standing, number: int) -> BitMap64:
+    """Return the offsets of the rows of a partition of the table's only topic."""
+    columns, found = source_columns(spec, at.state), BitMap64()
+    for batch in lake.read(at.view, columns=[columns.offset], equal={columns.partition: number}):
+        found |= bitmap_of(batch.column(columns.offset).to_numpy(zero_copy_only=False))
+    return found
 
 
 def _dead_letters(lake: Lake, spec: TableSpec, built: Standing, at: _Partition) -> Iterator[str]:
@@ -144,8 +228,6 @@ def _rebuilds(at: PartitionProgress, earliest: int) -> bool:
 
 def _too_few(spec: TableSpec, at: _Partition, *, hint: str, why: str = "") -> RecordsLostError:
     return RecordsLostError(
-        f"{spec.identifier}: the table was made of {plural(at.records_before, 'record')} of {at.topic}-{at.number} up"
-        f" to offset {at.had.next}, and Kafka has {at.records:,} of them: compaction removed the others{why}. Readers"
-        " see the table as it was",
+        f"{spec.identifier}: {at.says}{why}. Readers see the table as it was",
         hint=f"{hint}; `frazil rebuild --discard {spec.identifier}` drops what was built",
     )
