@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from frazil.adapters.iceberg.sought_value import sought_in
@@ -158,6 +159,31 @@ def test_a_row_that_another_engine_has_inserted_counts_as_removed_by_others(lake
     assert erase(lake, "theirs", "symbol").rows == 1
 
     assert (findings(lake), forgotten(lake)) == ([], {})
+
+
+def test_a_file_outside_the_folder_is_taken_out_of_the_table_and_named(lake: SmallLake, tmp_path: Path) -> None:
+    path = tmp_path / "imported.parquet"
+    pq.write_table(pa.table({"symbol": ["imported", "other"]}), path)
+    lake.table.add_files([str(path)], check_duplicate_files=False)
+
+    done = erasure(lake, "imported", "symbol").perform()
+
+    assert (done.rows, done.elsewhere, done.is_complete) == (1, (str(path),), False)
+    assert findings(lake) == []
+    path.unlink()
+    assert erase(lake, "imported", "symbol").is_complete
+
+
+def test_a_table_of_two_topics_counts_each_topic_by_itself(tmp_path: Path) -> None:
+    lake = SmallLake(tmp_path / "warehouse", spec_of("orders", "returns"))
+    lake.batch(Read("orders", 0, 0, 9), Read("returns", 0, 0, 9, dead=(3,)))
+
+    done = erase(lake, "3")
+
+    sources = standing(lake.view, pipeline=lake.spec.pipeline).state.sources
+    assert (done.rows, done.dead_letters) == (1, 1)
+    assert [source.partitions[0].forgotten for source in sources] == [1, 0]
+    assert findings(lake) == []
 
 
 def test_a_value_that_the_table_is_partitioned_by_leaves_no_path_and_no_entry(tmp_path: Path) -> None:

@@ -129,6 +129,8 @@ def _erase(erasure: Erasure, as_json: bool) -> None:
 
 def _what_to_do(done: Erased) -> str:
     """Return what to do about the traces that are left."""
+    if done.elsewhere:
+        return "delete the files outside the table's folder yourself, if no other table has them; then run this again"
     left = [trace for table in done.left for trace in table.found]
     if any(not trace.kept_by for trace in left):
         return (
@@ -149,6 +151,7 @@ def _outcome(spec: TableSpec, done: Erased) -> Iterator[str]:
     yield f"{spec.identifier}: {erased}; {expired}"
     yield from (f"  dropped: {name}" for name in done.pins)
     yield from (f"  not deleted: {problem}" for problem in done.problems)
+    yield from (f"  not deleted, as it is outside the table's folder: {address}" for address in done.elsewhere)
 
 
 def _check_options(key: str | None, where: str | None, *, confirm: bool, of_confirm: Mapping[str, bool]) -> None:

@@ -39,7 +39,10 @@ Step = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What was erased, and what the search found afterwards. `pins` were dropped; `problems` kept files."""
+    """What was erased, and what the search found afterwards. `pins` were dropped; `problems` kept files.
+
+    `elsewhere` are files with erased rows outside the table's folders, which are no files of the table any more.
+    """
 
     rows: int = 0
     dead_letters: int = 0
@@ -47,11 +50,12 @@ class Erased:
     files: int = 0
     pins: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
     left: tuple[Traces, ...] = ()
 
     @property
     def is_complete(self) -> bool:
-        return not any(each.found for each in self.left)
+        return not self.elsewhere and not any(each.found for each in self.left)
 
 
 @dataclass(slots=True)
@@ -161,26 +165,23 @@ class Erasure:
         return self._standing(own_rows(self.lake, self.spec))
 
     def _let_go(self) -> None:
-        """Expire what keeps traces, and delete the files that nothing has then.
-
-        Of dead letters always: no trace shows that a run which died has not deleted a letter with a binary payload.
-        """
+        """Expire what keeps traces, and delete the files that nothing has then, also those that a run has left."""
         for view, traces in zip(self._present(), self._searched(*self._tables()), strict=True):
             held = self._holders(view, traces)
             expiry = held.expiry()
-            is_rows, is_interrupted = view.identifier == self.spec.identifier, not all(e.kept_by for e in traces.found)
-            if is_rows and not expiry and not is_interrupted:
-                continue
             self.step("expire")
             now = expire(self.lake, view, expiry)
             self.step("delete")
-            files, problems = delete_expired_files(now)
+            deleted = delete_expired_files(now)
+            search = TraceSearch(self.sought, letters=view.identifier != self.spec.identifier)
+            elsewhere = tuple(each for each in deleted.elsewhere if search.is_in(now, each))
             self.done = replace(
                 self.done,
                 snapshots=self.done.snapshots + len(expiry.snapshots),
-                files=self.done.files + files,
+                files=self.done.files + deleted.files,
                 pins=(*self.done.pins, *held.pins),
-                problems=(*self.done.problems, *problems),
+                problems=(*self.done.problems, *deleted.problems),
+                elsewhere=(*self.done.elsewhere, *elsewhere),
             )
 
     def _check_pins(self, rows: TableView, letters: TableView | None, found: tuple[Traces, ...]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
@@ -65,11 +66,19 @@ class Holders:
             if carries_state(snapshot):
                 return
 
+    def _of_our_branches(self) -> Iterator[int]:
+        """Yield what a batch or a rebuild that is under way has committed, down to `main`."""
+        of_main = {snapshot.id for snapshot in self.view.ancestry(self.view.head)}
+        for name, head in self.view.branches.items():
+            if name.startswith(OUR_PREFIX):
+                yield from takewhile(lambda each: each not in of_main, (s.id for s in self.view.ancestry(head)))
+
     def expiry(self) -> Expiry:
         """Return the snapshots to expire and what to drop with them. The head, and what Frazil is using, stay."""
         drop = [name for name in self._refs if _is_pin(name) or name.startswith(DROPPED_AT_ONCE)]
         left = {**self.view.branches, **self.view.tags}
-        kept = {head for name, head in left.items() if name not in drop} | set(self._chain_of_head())
+        kept = {head for name, head in left.items() if name not in drop}
+        kept |= {*self._chain_of_head(), *self._of_our_branches()}
         gone = sorted(self.snapshots - kept, key=lambda each: self.view.snapshots[each].committed_at)
         return Expiry(tuple(gone), {}, tuple(sorted(drop)))
 
@@ -78,15 +87,24 @@ def _is_pin(name: str) -> bool:
     return name.startswith(EXPORT_TAG) or not name.startswith(OUR_PREFIX)
 
 
-def delete_expired_files(view: TableView) -> tuple[int, tuple[str, ...]]:
-    """Delete the files that only expired snapshots had; return their number, and why others could not be deleted.
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The number of files that were deleted. `problems` say why others were not; `elsewhere` are not the table's."""
+
+    files: int
+    problems: tuple[str, ...]
+    elsewhere: tuple[str, ...]
+
+
+def delete_expired_files(view: TableView) -> Deleted:
+    """Delete the files that only expired snapshots had, in the table's own folders.
 
     Which snapshots have expired is known from the earlier metadata files that the table still names, so this also
     completes what a process that died has begun. A file that no snapshot ever had is not deleted: a batch may be about
     to publish it. Data files go first, so that manifests still name those which are left if this ends early.
     """
     table: Table = view.current
-    needed, root = reachable(view), plain(view.location).rstrip("/") + "/"
+    needed, roots = reachable(view), _roots(view)
     properties = named_in_properties(view)
     data: set[str] = set()
     manifests: set[str] = set()
@@ -103,14 +121,21 @@ def delete_expired_files(view: TableView) -> tuple[int, tuple[str, ...]]:
                 data |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io, False)}
     deleted, problems = 0, list[str]()
     for files in (data, manifests, lists):
-        unneeded = sorted(each for each in files if plain(each) not in needed and plain(each).startswith(root))
+        unneeded = sorted(each for each in files if plain(each) not in needed and plain(each).startswith(roots))
         named = [each for each in unneeded if each.rpartition("/")[2] not in properties]
         cleaned = delete_files(table.io, named, [])
         deleted += cleaned.deleted
         problems += cleaned.problems
         if cleaned.left:
             break
-    return deleted, tuple(problems)
+    elsewhere = sorted(each for each in data if plain(each) not in needed and not plain(each).startswith(roots))
+    return Deleted(deleted, tuple(problems), tuple(each for each in elsewhere if table.io.new_input(each).exists()))
+
+
+def _roots(view: TableView) -> tuple[str, ...]:
+    """Return the folders of the table's files. Files elsewhere, such as imported ones, may belong to others."""
+    named = (view.properties.get(name) for name in ("write.data.path", "write.metadata.path"))
+    return tuple(plain(each).rstrip("/") + "/" for each in (view.location, *named) if each)
 
 
 def expire(lake: Lake, view: TableView, expiry: Expiry) -> TableView:

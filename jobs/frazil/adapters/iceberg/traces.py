@@ -65,6 +65,10 @@ class TraceSearch:
             not_decoded=tuple(each for each, (_, kind) in zip(addresses, found, strict=True) if not kind),
         )
 
+    def is_in(self, view: TableView, address: str) -> bool:
+        """Return whether a file, which the table may have no longer, has a trace. Raises CatalogError."""
+        return bool(self._in_file(view.current.io, view, address)[0])
+
     def _in_file(
         self, io: FileIO, view: TableView, address: str, *, lacking: Collection[str] = ()
     ) -> tuple[list[Trace], str]:
