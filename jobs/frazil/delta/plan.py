@@ -66,10 +66,9 @@ def _describes(log: DeltaLog, head: int, files: TableFiles, wanted: DeltaMetadat
 
 
 def _with_skipping(wanted: DeltaMetadata, files: TableFiles, log: DeltaLog | None) -> DeltaMetadata:
-    kept = None if log is None else log.metadata
-    if kept is not None and _difference(columns_of(kept.schema), columns_of(wanted.schema)):
-        kept = None
-    return replace(wanted, skipping=skipping_columns(files.data, wanted.schema, kept=kept))
+    if log is not None and _difference(columns_of(log.metadata.schema), columns_of(wanted.schema)):
+        log = None
+    return replace(wanted, skipping=skipping_columns(files.data, wanted.schema, log=log))
 
 
 def _no_place(view: TableView) -> str | None:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from frazil.delta.statistics import ScalarColumn, is_complete, is_odd, scalar_columns
-from frazil.model.delta import DeltaMetadata, TableFile
+from frazil.model.delta import DeltaLog, TableFile
 
 AT_MOST = 32
 """As many columns as Delta's readers use without the property: each one costs them time for each file."""
@@ -21,17 +21,19 @@ AT_MOST = 32
 _NAMES = re.compile(r"`(?:[^`]|``)*`(?:\.`(?:[^`]|``)*`)*")
 
 
-def skipping_columns(files: Collection[TableFile], delta_schema: str, *, kept: DeltaMetadata | None) -> str:
+def skipping_columns(files: Collection[TableFile], delta_schema: str, *, log: DeltaLog | None) -> str:
     """Return the property's value for a version with these files. Its names are quoted.
 
-    `kept` is the log's metadata, None if it has none or if all files are written anew. A column that it names stays.
-    Another one joins once every file has both its bounds and the count of its nulls: not while there are files from
-    before the column was added.
+    `log` is None if there is none or if all files are written anew. A column that it names stays. Another one joins
+    once every file has both its bounds and the count of its nulls: not while there are files from before the column was
+    added. A new file that is odd is none of these: it gets no bounds. One in the log may have one bound there, by an
+    earlier version of Frazil.
     """
-    known = () if kept is None else columns_skipped_by(kept.skipping or "", scalar_columns(kept.schema))
+    known = () if log is None else columns_skipped_by(log.metadata.skipping or "", scalar_columns(log.metadata.schema))
+    logged = frozenset() if log is None else frozenset(file.path for file in log.files)
     names, columns = {column.name for column in known}, scalar_columns(delta_schema)
     bounded = (column for column in columns if column.has_bounds)
-    chosen = (each for each in bounded if each.name in names or _is_in_every_file(each, files, columns))
+    chosen = (each for each in bounded if each.name in names or _is_in_every_file(each, files, columns, logged))
     quoted = [_quoted(column.name) for column in islice(chosen, AT_MOST)]
     return ",".join([*quoted, *_leaf_of_each_struct(json.loads(delta_schema)["fields"], ())])
 
@@ -42,8 +44,13 @@ def columns_skipped_by(skipping: str, columns: Sequence[ScalarColumn]) -> tuple[
     return tuple(column for column in columns if _quoted(column.name) in names)
 
 
-def _is_in_every_file(column: ScalarColumn, files: Collection[TableFile], columns: Sequence[ScalarColumn]) -> bool:
-    return all(is_complete(file, column) or is_odd(file, columns) for file in files)
+def _is_in_every_file(
+    column: ScalarColumn, files: Collection[TableFile], columns: Sequence[ScalarColumn], logged: Collection[str | None]
+) -> bool:
+    """Return whether the column may join. Bounds are converted last: it is asked again until no file lacks them."""
+    return all(
+        is_complete(each, column) or (each.path not in logged and is_odd(each, columns)) for each in files
+    ) and not any(is_odd(each, [column]) for each in files if each.path in logged)
 
 
 def _leaf_of_each_struct(fields: Sequence[Mapping[str, Any]], path: tuple[str, ...]) -> Iterator[str]:

@@ -110,6 +110,24 @@ def test_a_new_column_joins_once_no_file_from_before_it_is_left() -> None:
     assert (later.metadata.skipping, later.sets_skipping, later.version) == ("`n`,`m`", True, 9)
 
 
+@pytest.mark.parametrize("kind", ["int", "date"])
+def test_a_column_with_one_bound_in_a_log_without_the_list_is_left_out(kind: str) -> None:
+    """Earlier versions of Frazil wrote one bound, also where the other one cannot be parsed."""
+    columns = schema((1, "n", "int"), (2, "m", kind))
+    upper = {1: ONE_INT, 2: (2_932_897).to_bytes(4, "little")} if kind == "date" else {1: ONE_INT}
+    odd = whole("a", 1, 2, upper_bounds=upper)
+
+    plan = plan_log(
+        view("append", schema_json=columns),
+        TableFiles((odd,)),
+        log(1, "a", schema_json=columns, skipping=None),
+        shapes=Footers(columns),
+    )
+
+    assert isinstance(plan, ExtendLog)
+    assert plan.metadata.skipping == "`n`"
+
+
 def test_a_new_column_does_not_join_because_an_old_list_has_its_name() -> None:
     before = log(1, "a", schema_json=NARROW, skipping="`n`,`m`")
 
