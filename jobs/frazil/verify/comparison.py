@@ -17,6 +17,7 @@ from frazil.proof.group import group_progress, rows_elsewhere
 from frazil.proof.sources import progress_by_source
 from frazil.proof.tally import TopicPartition, offsets_of, sums_of
 from frazil.proof.verification import Discrepancy, FindingKind, first_named, listed_offsets
+from frazil.verify.history_ends import ends_late
 from frazil.verify.proven import ComparedTable
 from frazil.verify.unchecked import check_rows, notes
 from frazil.verify.window import Compared
@@ -98,7 +99,7 @@ def judge(
     for (table, schema_id), fields in sorted(result.lost.items(), key=lambda lost: (lost[0][0], id_order(lost[0][1]))):
         what = f"{table} has no column for {', '.join(fields)}"
         result.findings.append(Discrepancy(FindingKind.NO_COLUMN, _writer(schema_id), what))
-    _judge_early_ends(tables, result, proof)
+    _judge_ends(tables, result, proof)
     lost = sum(len(each.lost_keys) for each in result.compared.values())
     deleted_since = _may_lack_deletes(tables[0]) and lost <= _deletes_gone(tables, result)
     # the row that was removed is the first record of its key, which may be in another partition than the newest
@@ -133,20 +134,21 @@ def judge(
             _not_in_kafka(tables[0].spec, ledger.state, where, result, proven=proven, excused=excused)
 
 
-def _judge_early_ends(tables: Sequence[ComparedTable], result: Comparison, proof: TableProof) -> None:
-    """Judge the rows of a history that end before the next record of their key: deletes may be gone from Kafka."""
-    early = sum(len(found.ending_early) for found in result.compared.values())
-    if not early:
+def _judge_ends(tables: Sequence[ComparedTable], result: Comparison, proof: TableProof) -> None:
+    """Judge the rows of a history that do not end at the next record of their key: deletes may be gone from Kafka."""
+    otherwise = sum(len(found.ending_early) + len(found.ending_later) for found in result.compared.values())
+    if not otherwise:
         return
     gone = _deletes_gone(tables, result)
     removed = sum(proof.lost.values())
-    if early <= gone + removed:
+    if otherwise <= gone + removed:
         causes = [f"{plural(gone, 'delete')} that Kafka does not have any more"] * (gone > 0)
         causes += ["rows that other writers removed"] * (removed > 0)
-        what = f"{plural(early, 'row')} of a history may end at other records than Kafka has"
+        what = f"{plural(otherwise, 'row')} of a history may end at other records than Kafka has"
         result.notes.append(f"{what}: {' and '.join(causes)} explain the number")
         return
     for (topic, number), found in result.compared.items():
+        result.findings += [ends_late((topic, number), offset) for offset in first_named(found.ending_later)]
         if found.ending_early:
             offsets = first_named(found.ending_early)
             count = len(found.ending_early)

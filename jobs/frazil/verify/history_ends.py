@@ -1,7 +1,8 @@
 """Do the rows of a history end where the next record of their key is? For tables with `write: history` (decision 0036).
 
 The next record is a row of the table, or a delete, which only Kafka has. So the deletes that Kafka has are put between
-the rows of their keys. A row that ends earlier may have been ended by a delete that Kafka does not have any more.
+the rows of their keys. A row that ends earlier may have been ended by a delete that Kafka does not have any more. So
+may one that ends later, if offsets order the records: timestamps may decrease from one delete to the next.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pyroaring import BitMap64
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.ingest.decode import DecodedRecords
 from frazil.model.partition_numbers import PartitionNumbers
+from frazil.modes.order import Flags
 from frazil.modes.ordered_history import FIRST_OF_ITS_TIME
 from frazil.modes.validity import OPEN, VALID_TO
 from frazil.modes.wanted import Numbers, as_numbers
@@ -38,18 +40,26 @@ _OF_DELETES, _OF_ROWS = 5, 7
 
 @dataclass(frozen=True, slots=True)
 class ComparedEnds:
-    """The rows of a partition that end too late, and those that end early, by their offsets."""
+    """The rows of a partition that end too late, by their offsets, and those that another delete may have ended.
+
+    These end `early`, or `later` than at the delete that follows in Kafka.
+    """
 
     source: TopicPartition
     late: Numbers
     early: Numbers
+    later: Numbers
 
     def differences(self) -> Iterator[Discrepancy]:
         """Yield the rows that end too late."""
-        topic, partition = self.source
         for offset in self.late.tolist():
-            what = f"{VALID_TO} is after the next record of the key in Kafka"
-            yield Discrepancy(FindingKind.WRONG_INTERVAL, f"{topic}-{partition}@{offset}", what, (offset,))
+            yield ends_late(self.source, offset)
+
+
+def ends_late(source: TopicPartition, offset: int) -> Discrepancy:
+    """Return the finding that a row ends too late."""
+    what = f"{VALID_TO} is after the next record of the key in Kafka"
+    return Discrepancy(FindingKind.WRONG_INTERVAL, f"{source[0]}-{source[1]}@{offset}", what, (offset,))
 
 
 class HistoryEnds:
@@ -103,15 +113,21 @@ class HistoryEnds:
 
     def _compared(self, rows: Rows, deletes: Rows) -> Iterator[ComparedEnds]:
         _, _, _, end, partition, offset, _ = rows
-        expected = expected_ends(rows, _with_first(rows, deletes, self._first), by_time=self._by_time)
+        expected, by_delete = expected_ends(rows, _with_first(rows, deletes, self._first), by_time=self._by_time)
+        by_offset = self._first.has(partition, offset) if self._by_time else np.ones(len(offset), np.bool_)
+        is_late, may_be = end > expected, by_delete & by_offset & (end < OPEN)
+        kinds = (is_late & ~may_be, end < expected, is_late & may_be)
         for number, where in each_partition(partition):
-            here = np.arange(len(partition)) if where is None else np.flatnonzero(where)
-            late, early = here[end[here] > expected[here]], here[end[here] < expected[here]]
-            yield ComparedEnds(self._numbers.source(number), np.sort(offset[late]), np.sort(offset[early]))
+            here = np.ones(len(partition), np.bool_) if where is None else where
+            late, early, later = (np.sort(offset[here & kind]) for kind in kinds)
+            yield ComparedEnds(self._numbers.source(number), late, early, later)
 
 
-def expected_ends(rows: Rows, deletes: Rows, *, by_time: bool) -> Numbers:
-    """Return where each row ends if there are no other deletes: at the next record of its key, or `OPEN`."""
+def expected_ends(rows: Rows, deletes: Rows, *, by_time: bool) -> tuple[Numbers, Flags]:
+    """Return where each row ends if there are no other deletes, and whether it ends at a delete.
+
+    It ends at the next record of its key, or is `OPEN`.
+    """
     events = [np.concatenate(pair) for pair in zip(rows[[0, 1, 2, 4, 5]], deletes, strict=True)]
     first, second, time, partition, offset = events
     is_delete = np.repeat([0, 1], [rows.shape[1], deletes.shape[1]])
@@ -120,9 +136,11 @@ def expected_ends(rows: Rows, deletes: Rows, *, by_time: bool) -> Numbers:
     follows = (first[1:] == first[:-1]) & (second[1:] == second[:-1])
     ends = np.full(len(order), OPEN, np.int64)
     ends[:-1] = np.where(follows, np.maximum(time[1:], time[:-1]), OPEN)
-    of_each = np.empty(len(order), np.int64)
-    of_each[order] = ends
-    return of_each[: rows.shape[1]]
+    at_delete = np.zeros(len(order), np.bool_)
+    at_delete[:-1] = follows & (is_delete[order][1:] == 1)
+    of_each, by_delete = np.empty(len(order), np.int64), np.empty(len(order), np.bool_)
+    of_each[order], by_delete[order] = ends, at_delete
+    return of_each[: rows.shape[1]], by_delete[: rows.shape[1]]
 
 
 def _with_first(rows: Rows, deletes: Rows, first: OffsetsFirst) -> Rows:

@@ -50,6 +50,8 @@ class Compared:
     """Records that delete a key."""
     ending_early: BitMap64 = field(default_factory=BitMap64)
     """Rows of a history that end before the next record of their key in Kafka."""
+    ending_later: BitMap64 = field(default_factory=BitMap64)
+    """Rows that end after the delete that is the next record of their key in Kafka, where offsets order the records."""
 
     @property
     def not_in_kafka(self) -> BitMap64:
@@ -73,6 +75,7 @@ class Compared:
 
     def add_ends(self, ends: ComparedEnds) -> None:
         self.ending_early |= bitmap_of(ends.early)
+        self.ending_later |= bitmap_of(ends.later)
         for finding in ends.differences():
             self.differs(finding)
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from keys_with_schemas import KeysWithSchemas
 from rebuilt_tables import FIELDS, of_mode, rewind
-from test_verify_keyed import kafka, made, without
+from test_verify_keyed import kafka, made, with_values, without
 from values_of_tables import SPEC
 
 from frazil.materialize.rebuild import perform
@@ -145,6 +145,33 @@ def test_records_that_are_no_rows_explain_as_many_rows_of_deleted_keys(
 
     assert len(found) == (others < 2)
     assert all("of those that the table has read of it, only 1 is neither row nor delete" in what for what in found)
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["compacted", "whole"])
+def test_an_earlier_delete_with_a_later_time_explains_where_the_row_of_a_history_ends(
+    tmp_path: Path, gone: bool
+) -> None:
+    log = Changelog.at(tmp_path, write="history")
+    log.world.times |= {0: 1, 1: 8, 2: 3}
+    sent(log, ("a", 1), ("a", None), ("a", None))
+    if gone:
+        log.compact(tombstones=False)
+
+    verification = log.against_kafka()
+
+    assert verification.findings == ()
+    assert len([note for note in verification.notes if "may end at other records" in note]) == gone
+
+
+def test_a_row_of_a_history_that_ends_after_its_delete_is_named(tmp_path: Path) -> None:
+    log = Changelog.at(tmp_path, write="history")
+    log.world.times |= {0: 1, 1: 8, 2: 3}
+    sent(log, ("a", 1), ("a", None), ("a", None))
+    later = pa.scalar(9_000, pa.timestamp("us", "UTC")).as_py()
+    log.replace_rows(lambda rows: with_values(rows, "a", valid_to=later))
+
+    late = "orders-0@0: valid_to is after the next record of the key in Kafka"
+    assert kafka(log) == [(FindingKind.WRONG_INTERVAL, late)]
 
 
 RECORDS = st.tuples(SENT.map(lambda each: each[0]), st.integers(0, 9) | st.none() | st.just(BAD))
