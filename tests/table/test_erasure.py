@@ -303,7 +303,7 @@ def test_a_pause_of_an_operator_stays(lake: SmallLake) -> None:
 
 @pytest.mark.parametrize(
     ("change", "why"),
-    [({"write": "upsert"}, "write: upsert"), ({"formats": ("iceberg", "delta")}, "Delta log")],
+    [({"write": "history"}, "write: history"), ({"formats": ("iceberg", "delta")}, "Delta log")],
 )
 def test_a_table_that_cannot_be_erased_from_is_refused(lake: SmallLake, change: dict[str, object], why: str) -> None:
     head = lake.view.head

@@ -80,7 +80,7 @@ def forget(  # noqa: PLR0913, PLR0917 - one for each option
     ones too, bounds and partition values in manifests and in the Delta log, and the payloads of dead letters. With
     --confirm, rows and dead letters with the value are taken out of their files, the snapshots that have them expire at
     once, and their files are deleted. The table is paused meanwhile. The search at the end proves that nothing is left,
-    and the exit status is 1 if something is: run it again then. This release erases from tables with `write: append`.
+    and the exit status is 1 if something is: run it again then. Tables that this release cannot erase from are refused.
     """
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.adapters.iceberg.sought_value import sought_in  # noqa: PLC0415

@@ -41,8 +41,10 @@ def check_pins(pins: Mapping[str, list[str]], *, drop: bool) -> None:
 def _of_spec(spec: TableSpec) -> Iterator[str]:
     if spec.group is not None:
         yield "the table is one of a group (`routes` or `shapes`), whose tables share a state"
-    if spec.write != "append":
-        yield f"it has `write: {spec.write}`: the next record of a key would be compared with a row that is gone"
+    if spec.keeps_history:
+        yield "it has `write: history`, whose intervals of a key follow each other"
+    if spec.cdc != "none":
+        yield f"it has `cdc: {spec.cdc}`, whose events may take values from the row before them"
     if "delta" in spec.formats:
         yield "it has a Delta log, whose earlier versions keep the value in their statistics"
     if spec.outputs:

@@ -124,7 +124,7 @@ class RowErasure:
         stored = store(state, _receipt(plan, state, erased))
         change = BatchChange(done.files, done.figures, deletes=(ForgottenFiles(done.dropped),))
         try:
-            return stage_on_branch(
+            staged = stage_on_branch(
                 self.lake,
                 here.view,
                 base=here.view.head,
@@ -135,6 +135,7 @@ class RowErasure:
             )
         except BaseExpiredError as expired:
             raise OvertakenError("the head expired") from expired
+        return replace(staged, statistics=None if state.remembered is None else state.remembered.file)
 
 
 def places_of(here: Standing, erased: ErasedRows) -> Places:

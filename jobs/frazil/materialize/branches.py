@@ -82,7 +82,7 @@ def stage_on_branch(
         except CommitError as failed:
             reason: Exception = failed
         except CatalogError:
-            if _has_expired(lake, view, base):  # an erasure deletes files at once
+            if has_expired(lake, view.identifier, base):  # an erasure deletes files at once
                 raise BaseExpiredError from None
             raise
         fresh = lake.load(view.identifier)
@@ -93,8 +93,9 @@ def stage_on_branch(
     raise given_up(view.identifier, "stage", reason) from reason
 
 
-def _has_expired(lake: Lake, view: TableView, snapshot_id: int) -> bool:
-    fresh = lake.load(view.identifier)
+def has_expired(lake: Lake, table: str, snapshot_id: int) -> bool:
+    """Return whether a table has a snapshot no longer."""
+    fresh = lake.load(table)
     return fresh is not None and snapshot_id not in fresh.snapshots
 
 

@@ -8,13 +8,13 @@ from datetime import datetime
 from functools import partial
 
 from frazil.materialize.account import Ingested, next_state, receipt_of
-from frazil.materialize.branches import BaseExpiredError, Staged, stage_on_branch
+from frazil.materialize.branches import BaseExpiredError, Staged, has_expired, stage_on_branch
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.group.ledger import LedgerEntry
 from frazil.materialize.state import Standing
 from frazil.materialize.table_change import TableAccess, change_table
 from frazil.materialize.verdicts import new_base
-from frazil.model.errors import SourceChangedError, UnsupportedChangeError
+from frazil.model.errors import CatalogError, SourceChangedError, UnsupportedChangeError
 from frazil.model.ingested import WrittenFile
 from frazil.model.partition_numbers import PartitionNumbers
 from frazil.model.plan import BatchPlan
@@ -69,6 +69,10 @@ class ReadBatch:
         try:
             return self._stage_on(here)
         except BaseExpiredError:
+            return self._stage_on(new_base(self.lake, self.plan))
+        except CatalogError:  # an erasure deletes files at once
+            if here.view.head is None or not has_expired(self.lake, self.spec.identifier, here.view.head):
+                raise
             return self._stage_on(new_base(self.lake, self.plan))
 
     def _stage_on(self, here: Standing) -> Staged:

@@ -103,8 +103,7 @@ def judge(
     lost = sum(len(each.lost_keys) for each in result.compared.values())
     deleted_since = _may_lack_deletes(tables[0]) and lost <= _deletes_gone(tables, result)
     # the row that was removed is the first record of its key, which may be in another partition than the newest
-    first_stays = tables[0].spec.write == "deduplicate"
-    lost_anywhere = first_stays and proof.excuses_keys(lost)
+    lost_anywhere = tables[0].spec.write == "deduplicate" and proof.excuses_keys(lost)
     for where, found in result.compared.items():
         name = f"{where[0]}-{where[1]}"
         (skipped, elsewhere), forgotten = _not_shown(tables, ledger.state, where), _forgotten(tables, where)
@@ -124,7 +123,8 @@ def judge(
             )
         if found.lost_keys:
             removed = lost_anywhere or proof.excuses(where, len(found.lost_keys))
-            _lost_keys(name, found, result, removed=removed, deleted=deleted_since)
+            erased = proof.clean and len(found.lost_keys) <= _forgotten_keys(tables, where)
+            _lost_keys(name, found, result, removed=removed, deleted=deleted_since, erased=erased)
         if found.keys_elsewhere:
             keys = plural(found.keys_elsewhere, "key of records has", "keys of records have")
             why = "offsets of two partitions do not say which record of a key is newer"
@@ -188,6 +188,16 @@ def _forgotten(tables: Sequence[ComparedTable], where: TopicPartition) -> int:
     return sum(0 if each is None else each.forgotten for each in known)
 
 
+def _forgotten_keys(tables: Sequence[ComparedTable], where: TopicPartition) -> int:
+    """Return how many keys, whose newest record is in a partition, may have lost their row by being erased.
+
+    Of a key whose first record stays, the row may be in any partition.
+    """
+    first_stays = tables[0].spec.write == "deduplicate"
+    partitions = progress_by_source(tables[0].at.state) if first_stays else (where,)
+    return sum(_forgotten(tables, at) for at in partitions)
+
+
 def _deleted(found: Compared, expired: Expired, *, others: int) -> int:
     """Return how many missing records dead letters that were deleted because of their age explain.
 
@@ -217,13 +227,14 @@ def _missing(found: Compared) -> str:
     return f"missing: {missing} in Kafka (not a row, a dead letter or skipped): {offsets}"
 
 
-def _lost_keys(name: str, found: Compared, result: Comparison, *, removed: bool, deleted: bool) -> None:
+def _lost_keys(name: str, found: Compared, result: Comparison, *, removed: bool, deleted: bool, erased: bool) -> None:
     keys, offsets = plural(len(found.lost_keys), "key"), first_named(found.lost_keys)
     what = (
         f"missing: the row of {keys}, whose newest records in Kafka are {listed_offsets(offsets, len(found.lost_keys))}"
     )
-    if removed or deleted:
+    if removed or deleted or erased:
         why = "removals by other writers" if removed else "deletes that Kafka does not have any more"
+        why = "rows that `frazil forget` erased" if erased else why
         result.notes.append(f"{name}: {what}; {why} explain the number")
     else:
         result.findings.append(Discrepancy(FindingKind.LOST_KEY, name, what, offsets))
