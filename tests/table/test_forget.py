@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from frazil.adapters.delta.log import DeltaRsLogs
+from frazil.adapters.iceberg import traces
 from frazil.adapters.iceberg.orphans import list_objects
 from frazil.adapters.iceberg.sought_value import sought_in
 from frazil.adapters.iceberg.traces import FIELD_ID, TraceSearch
@@ -20,6 +21,7 @@ from frazil.materialize.readers.delta import announce_delta
 from frazil.materialize.state import standing
 from frazil.model.errors import CatalogError
 from frazil.model.expiry import Expiry
+from frazil.model.snapshot import TableView
 from frazil.model.traces import LETTER, ROW, STATISTIC, SoughtValue, Traces
 from frazil.verify.table import verify_table
 from tests.position_deletes import delete_rows
@@ -184,6 +186,18 @@ def test_a_file_that_cannot_be_read_ends_the_search(lake: SmallLake) -> None:
 
     with pytest.raises(CatalogError, match=r"cut\.parquet"):
         search(lake, "99")
+
+
+def test_a_file_that_is_deleted_meanwhile_has_no_trace(lake: SmallLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def listed(view: TableView) -> list[str]:
+        return [*addresses_of(view), str(folder(lake) / "data" / "expired.parquet")]
+
+    addresses_of = traces._addresses
+    monkeypatch.setattr(traces, "_addresses", listed)
+
+    found = search(lake, "nowhere")
+
+    assert (found.found, found.not_decoded, found.looked_through[traces.DELETED]) == ((), (), 1)
 
 
 def test_the_command_names_what_it_cannot_search(config: str, lake: SmallLake, capsys: Captured) -> None:

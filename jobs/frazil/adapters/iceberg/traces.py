@@ -33,6 +33,7 @@ BOUND_CHARACTERS = 16
 
 PARQUET, MANIFEST = "Parquet files", "manifests and manifest lists"
 METADATA, DELTA = "metadata files", "files of the Delta log"
+DELETED = "files that were deleted meanwhile"
 PAYLOADS = ("key", "value", "headers")
 """The columns of a dead letter that hold the record."""
 
@@ -78,10 +79,12 @@ class TraceSearch:
         """
         try:
             kind, count = self._counted(io, view, address, lacking)
+        except FileNotFoundError:
+            return [], DELETED
         except Exception as problem:
             raise CatalogError(
                 f"{view.identifier}: cannot look through {address}: {type(problem).__name__}: {problem}",
-                hint="if the file was deleted meanwhile, run the command again; otherwise run `frazil verify`",
+                hint="run `frazil verify`",
             ) from problem
         of_row = LETTER if self.letters else ROW
         return [Trace(address, of_row if kind == PARQUET else STATISTIC, count)] if count else [], kind
@@ -234,7 +237,10 @@ def holding_snapshots(table: Table, addresses: set[str]) -> Mapping[str, Sequenc
     holders: dict[str, list[int]] = {}
     live: dict[str, set[str]] = {}  # by manifest: most snapshots share most of theirs
     for snapshot in table.metadata.snapshots:
-        manifests = snapshot.manifests(table.io)
+        try:
+            manifests = snapshot.manifests(table.io)
+        except FileNotFoundError:
+            continue  # it has expired since the table was read
         for each in manifests:
             if each.manifest_path not in live:
                 entries = each.fetch_manifest_entry(table.io)
