@@ -284,6 +284,21 @@ def test_a_tag_of_others_keeps_all_as_it_is_unless_it_is_to_be_dropped(lake: Sma
     assert (done.pins, done.is_complete) == (("audit",), True)
 
 
+def test_a_tag_that_is_set_meanwhile_stays_and_is_listed(lake: SmallLake) -> None:
+    head = lake.view.head
+    assert head is not None
+    tagged = erasure(lake, "99")
+    tagged.step = lambda name: (
+        lake.table.manage_snapshots().create_tag(head, "audit").commit() if name == "rows" else None
+    )
+
+    done = tagged.perform()
+
+    assert (done.is_complete, done.pins, lake.view.tags["audit"]) == (False, (), head)
+    assert all("tag audit" in each.kept_by for each in done.left[0].found)
+    assert findings(lake) == []
+
+
 def test_the_table_says_who_erased_how_much_and_not_which_value(lake: SmallLake) -> None:
     erase(lake, "99")
 

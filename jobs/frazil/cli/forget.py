@@ -142,7 +142,7 @@ def _what_to_do(done: Erased) -> str:
             "dead letters with the text in a longer word may be another person's: `frazil dead-letters` shows them, and"
             " --all-letters erases them"
         )
-    return "run it again: another process has committed meanwhile"
+    return "run it again: another process has committed, or set a branch or tag, meanwhile"
 
 
 def _outcome(spec: TableSpec, done: Erased) -> Iterator[str]:

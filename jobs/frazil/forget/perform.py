@@ -117,6 +117,7 @@ class Erasure:
     def _took_out(self) -> bool:
         """Return whether all is taken out; otherwise another process committed first."""
         here = self._settled()
+        check_can_erase(self.spec, here)  # again, now that no batch comes in between
         rows, letters = here.view, own_dead_letters(self.lake, self.spec)
         in_rows, *in_letters = self._searched(rows, letters)
         erasure = self._of_rows()
@@ -168,7 +169,8 @@ class Erasure:
         """Expire what keeps traces, and delete the files that nothing has then, also those that a run has left."""
         for view, traces in zip(self._present(), self._searched(*self._tables()), strict=True):
             held = self._holders(view, traces)
-            expiry = held.expiry()
+            pins = held.pins if self.drop_pins else []
+            expiry = held.expiry(pins)
             self.step("expire")
             now = expire(self.lake, view, expiry)
             self.step("delete")
@@ -179,7 +181,7 @@ class Erasure:
                 self.done,
                 snapshots=self.done.snapshots + len(expiry.snapshots),
                 files=self.done.files + deleted.files,
-                pins=(*self.done.pins, *held.pins),
+                pins=(*self.done.pins, *pins),
                 problems=(*self.done.problems, *deleted.problems),
                 elsewhere=(*self.done.elsewhere, *elsewhere),
             )

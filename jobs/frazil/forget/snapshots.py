@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -50,7 +50,7 @@ class Holders:
 
     @property
     def pins(self) -> list[str]:
-        """The branches and tags of others, and pins of exports, on a snapshot with traces or on one after it."""
+        """The branches and tags of others, and pins of exports, on a snapshot with traces."""
         return sorted(name for name in self._refs if _is_pin(name))
 
     @property
@@ -73,9 +73,12 @@ class Holders:
             if name.startswith(OUR_PREFIX):
                 yield from takewhile(lambda each: each not in of_main, (s.id for s in self.view.ancestry(head)))
 
-    def expiry(self) -> Expiry:
-        """Return the snapshots to expire and what to drop with them. The head, and what Frazil is using, stay."""
-        drop = [name for name in self._refs if _is_pin(name) or name.startswith(DROPPED_AT_ONCE)]
+    def expiry(self, pins: Sequence[str]) -> Expiry:
+        """Return the snapshots to expire, and what to drop with them: these `pins`, and tags of Frazil.
+
+        The head stays, and so do other pins and what Frazil is using.
+        """
+        drop = [name for name in self._refs if name in pins or name.startswith(DROPPED_AT_ONCE)]
         left = {**self.view.branches, **self.view.tags}
         kept = {head for name, head in left.items() if name not in drop}
         kept |= {*self._chain_of_head(), *self._of_our_branches()}
