@@ -100,6 +100,36 @@ def test_an_incompatible_change_of_the_identity_always_pauses(world: World, on_i
     assert rows(world, spec, "kafka_offset") == [(0,)]
 
 
+@pytest.mark.parametrize("on_incompatible", ["pause", "dead_letter", "new_column"])
+@pytest.mark.parametrize("partitioned", ["region", "bucket(4, region)"])
+def test_an_incompatible_change_of_a_partition_column_always_pauses(
+    world: World, partitioned: str, on_incompatible: Any
+) -> None:
+    spec = replace(BY_ID, on_incompatible_schema=on_incompatible, partition_by=(partitioned,))
+    write(world, record(a_field("id"), a_field("region", "long")), {"id": 1, "region": 1})
+    drained(world, spec)
+    write(world, record(a_field("id"), a_field("region", "string")), {"id": 2, "region": "1"})
+
+    with pytest.raises(IncompatibleSchemaError, match="region") as caught:
+        drained(world, spec)
+    assert "id, region: which record is the row of its key, or its partition, depends on it" in str(caught.value.hint)
+    view = world.lake.load(spec.identifier)
+    assert view is not None
+    assert pause_of(view.properties) is not None
+    assert rows(world, spec, "kafka_offset") == [(0,)]
+
+
+def test_an_append_table_may_make_dead_letters_of_another_partition_type(world: World) -> None:
+    spec = replace(SPEC, on_incompatible_schema="dead_letter", partition_by=("region",))
+    write(world, record(a_field("region", "long")), {"region": 1})
+    drained(world, spec)
+    write(world, record(a_field("region", "string")), {"region": "1"})
+    drained(world, spec)
+
+    assert rows(world, spec, "kafka_offset") == [(0,)]
+    assert verify_table(world.lake, spec).counts.dead_letters == 1
+
+
 def test_a_float_is_no_identity(world: World) -> None:
     write(world, record(a_field("id", "double")), {"id": 1.0})
 

@@ -12,6 +12,7 @@ from frazil.materialize.layout import (
     name_clashes,
     newly_unreadable,
     order_findings,
+    partition_columns,
 )
 from frazil.materialize.schema.columns_of import given_columns, key_columns, record_columns
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
@@ -64,8 +65,9 @@ class RequiredColumns:
     def _pausing(self, spec: TableSpec, what: str, findings: tuple[SchemaFinding, ...]) -> IncompatibleSchemaError:
         """Return the error of a schema whose records no setting makes dead letters: each could be a row."""
         hint = (
-            f"{', '.join(_deciding(spec))}: which record is the row of its key depends on it: register a schema with"
-            f" its former type, or materialize into another `table`; then `frazil resume {spec.identifier}`"
+            f"{', '.join(_deciding(spec))}: which record is the row of its key, or its partition, depends on it:"
+            " register a schema with its former type, or materialize into another `table`; then"
+            f" `frazil resume {spec.identifier}`"
         )
         return IncompatibleSchemaError(
             what, hint=hint, schema_id=self.schema_id, of_key=self.of_key, findings=findings, always_pauses=True
@@ -73,8 +75,12 @@ class RequiredColumns:
 
 
 def _deciding(spec: TableSpec) -> tuple[str, ...]:
-    """Return the columns of the value that say which record is the row of its identity."""
-    return (*spec.identity, *spec.order)
+    """Return the columns that say which record is the row of its identity, and in which partition it is.
+
+    An append table has no identities: what its records say of partitions concerns no row but their own.
+    """
+    partitions = sorted(partition_columns(spec)) if spec.follows_keys else ()
+    return tuple(dict.fromkeys((*spec.identity, *spec.order, *partitions)))
 
 
 def _decide(spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> bool:
