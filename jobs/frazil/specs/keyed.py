@@ -65,6 +65,12 @@ def _identity_problems(values: Values, metadata: MetadataColumns) -> Iterator[Pr
     if identity and write == "upsert" and order_by_of(values, metadata) is None:
         what = "with write: upsert, offsets are in order for one key only: they do not order the records of an identity"
         yield _problem(values.place_of(keys.IDENTITY), what, f"add order_by: {metadata.prefix}timestamp, or a column")
+    elif identity and write == "upsert" and values[keys.CDC] == "none" and not values.is_given(keys.ON_TOMBSTONE):
+        of_key = all(path.partition(".")[0] == f"{metadata.prefix}key" for path in identity)
+        what = "a record without a value deletes no row: only the whole key can say which one"
+        what = what if of_key else "a record without a value has no identity, so it cannot say which row it deletes"
+        hint = "remove identity, so that the key is it, or say what such records are with on_tombstone: dead_letter or"
+        yield _problem(values.place_of(keys.IDENTITY), what, f"{hint} skip")
     if identity and (write == "history" or values[keys.CDC] != "none"):
         what = "a change event changes or deletes the row of its key"
         what = "with write: history, the key says which records are the same thing" if write == "history" else what

@@ -184,7 +184,7 @@ ON_TOMBSTONE = Key(
     "What happens to a record without a value.",
     Derived(
         "row; with write: upsert, it deletes the row of its key; with write: history, it ends its interval; dead_letter"
-        " with identity"
+        " with identity, which write: upsert asks to be written"
     ),
 )
 ON_SCHEMA = Key(

@@ -320,6 +320,16 @@ CONTRADICTIONS = {
         " records of an identity",
         "add order_by: kafka_timestamp, or a column",
     ),
+    "identity that tombstones lack": (
+        "topic: a\nwrite: upsert\nidentity: [id]\norder_by: kafka_timestamp",
+        "tables/a.yaml:3:11: identity: a record without a value has no identity, so it cannot say which row it deletes",
+        "remove identity, so that the key is it, or say what such records are with on_tombstone: dead_letter or skip",
+    ),
+    "identity in the key that tombstones do not use": (
+        "topic: a\nkey: avro\nwrite: upsert\nidentity: [kafka_key.id]\norder_by: kafka_timestamp",
+        "tables/a.yaml:4:11: identity: a record without a value deletes no row: only the whole key can say which one",
+        "remove identity, so that the key is it, or say what such records are with on_tombstone: dead_letter or skip",
+    ),
     "identity of a column that is not kept": (
         "topic: a\nwrite: deduplicate\nidentity: [id, kafka_headers]",
         "tables/a.yaml:3:11: identity: the column kafka_headers is not kept",

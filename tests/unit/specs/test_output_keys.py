@@ -36,7 +36,7 @@ KEYED = "topic: orders\nwrite: upsert\norder_by: kafka_timestamp"
 
 
 def test_the_key_of_an_upsert_is_its_identity(tmp_path: Path) -> None:
-    (table,) = group_specs(tmp_path, f"{KEYED}\nidentity: [user, day]\n{TO_CLEAN}")
+    (table,) = group_specs(tmp_path, f"{KEYED}\nidentity: [user, day]\non_tombstone: skip\n{TO_CLEAN}")
 
     assert table.outputs[0].key == ("user", "day")
 
