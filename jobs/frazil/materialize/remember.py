@@ -21,7 +21,12 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def note_on_deletes(spec: TableSpec) -> str | None:
-    """Return the limit of a table that remembers deletes, or None for any other table."""
+    """Return the limit of what a table remembers where rows are deleted, or None for a table without one."""
+    if spec.write == "deduplicate":
+        return (
+            "an identity is known as long as its row is there: after retention, an erasure or another engine has"
+            " deleted the row, a later record of the identity becomes a row again"
+        )
     if not spec.remembers_deletes:
         return None
     days = f"{spec.delete_memory / timedelta(days=1):g} days"

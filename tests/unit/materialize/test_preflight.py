@@ -134,6 +134,19 @@ SPARK_READS = spec(readers=("duckdb", "spark"))
 OPENS = a_field("opens", {"type": "int", "logicalType": "time-millis"})
 
 
+def test_a_check_says_when_a_table_without_duplicates_forgets(world: World) -> None:
+    said: list[str] = []
+    first = replace(SPEC, write="deduplicate")
+
+    assert (
+        problems((SPEC, first), lake=world.lake, topics=world.topics, registry=world.registry, remark=said.append) == ()
+    )
+    assert [line for line in said if "becomes a row again" in line] == [
+        f"{first.identifier}: an identity is known as long as its row is there: after retention, an erasure or another"
+        " engine has deleted the row, a later record of the identity becomes a row again"
+    ]
+
+
 def test_a_time_of_day_is_refused_where_spark_must_read(world: World) -> None:
     world.registry.register("orders-value", record(OPENS))
 
