@@ -1,4 +1,4 @@
-"""What operators did to a table, kept in its properties: who paused, resumed or rewound it, when and why."""
+"""What operators did to a table, kept in its properties: who paused, resumed, rewound or erased, when and why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEPT = 20
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation: `pause`, `resume`, `rewind` or `rebuild`. `why` may be empty."""
+    """One operation: `pause`, `resume`, `rewind`, `rebuild` or `forget`. `why` may be empty."""
 
     what: str
     by: str
