@@ -107,7 +107,7 @@ def row(n: int) -> dict[str, Any]:
         "raw": bytes([n % 256, 0]),
         "legs": None if n % 3 == 0 else [{"leg": "l", "n": n}, None],
         "tags": [("k", n)],
-        "party": None if n % 2 else {"name": f"p{n}", "city": f"c{n}"},
+        "party": None if n % 2 else {"name": f"p{n}", "city": f"c{n}", "limit": n},
         "venue": f"v{n}",
         "number": n,
     }

@@ -27,7 +27,7 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.table import FileScanTask, Table
-from pyiceberg.types import ListType, MapType
+from pyiceberg.types import DecimalType, IcebergType, ListType, MapType, NestedField, StructType
 
 from frazil.adapters.iceberg.lacking_nulls import LackedNulls
 from frazil.adapters.iceberg.parquet_slices import SLICE_BYTES, opened_for_dictionaries, slices
@@ -41,6 +41,9 @@ LEAST_BUFFER_BYTES = 64 << 10
 
 WHOLE_BYTES = 1 << 20
 """A file up to this size is read in one request, instead of one or two for each column."""
+
+MOST_DIGITS = 38
+"""The greatest precision of a decimal (Iceberg specification, "Primitive Types")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,24 @@ def plain_ids(projection: Schema) -> set[int]:
 def _condition(table: Table, schema: Schema, wanted: Range, missing: dict[int, Any]) -> Any:
     bound = bind(table.schema(), wanted.condition, case_sensitive=True)
     in_file = translate_column_names(bound, schema, case_sensitive=True, projected_field_values=missing)
-    return expression_to_pyarrow(bind(schema, in_file, case_sensitive=True), schema)
+    widest = Schema(*map(_widest, schema.fields))
+    return expression_to_pyarrow(bind(widest, in_file, case_sensitive=True), widest)
+
+
+def _widest(field: NestedField) -> NestedField:
+    """Return the field with as many digits as a decimal can have.
+
+    The library makes values of a condition with the type of the file's column, in which those of a column that was
+    widened later may have no place. Arrow compares decimals of different precisions.
+    """
+    match field.field_type:
+        case DecimalType(scale=scale):
+            wider: IcebergType = DecimalType(MOST_DIGITS, scale)
+        case StructType(fields=fields):
+            wider = StructType(*map(_widest, fields))
+        case other:
+            wider = other
+    return field.model_copy(update={"field_type": wider})
 
 
 def _groups(parquet: pq.ParquetFile, column: str | None, wanted: Range) -> Iterator[tuple[int, int]]:
