@@ -13,11 +13,12 @@ from uuid import UUID
 
 import fastavro
 import pytest
+from printed_columns import assert_printed
 
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.open import open_decoder
 from frazil.formats.avro.schema import parse_schema
-from frazil.formats.avro.verdicts import VERDICTS
+from frazil.formats.avro.verdicts import VERDICTS, Verdict
 from frazil.formats.native import Engine, native_available
 from frazil.model.errors import MissingToolError
 from frazil.records import binary
@@ -220,6 +221,19 @@ def test_a_type_becomes_the_column_of_its_verdict(name: str) -> None:
     assert mapped.findings == ()
     expected = {n: given[2] for n, given in golden.fields.items() if n not in golden.without}
     assert {each.name: str(each.type) for each in mapped.columns} == expected
+
+
+@pytest.mark.parametrize("verdict", VERDICTS, ids=[each.avro for each in VERDICTS])
+def test_the_page_prints_the_columns_that_the_golden_values_have(verdict: Verdict) -> None:
+    golden = GOLDEN[verdict.avro]
+    if golden.refused:
+        assert verdict.column == "refused"
+        return
+    found = {given[2] for name, given in golden.fields.items() if name not in golden.without and given[2]}
+    if verdict.column == "the same":
+        assert found == set(verdict.avro.split(", "))
+    assert (verdict.column == "none") is bool(golden.without)
+    assert_printed(verdict.more.rpartition(", ")[2] if golden.without else verdict.column, found)
 
 
 @pytest.mark.parametrize("engine", ["native", "fallback"])

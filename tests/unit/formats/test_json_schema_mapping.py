@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from json_samples import Json, fields
+from printed_columns import assert_printed
 
 from frazil.formats.json_schema.schema import Expanded, expand
 from frazil.formats.json_schema.verdicts import DEFINITIONS, VERDICTS, Verdict
@@ -47,6 +48,7 @@ def test_each_kind_of_schema_becomes_the_column_of_its_verdict(verdict: Verdict)
     found = [type_of(schema, definitions=DEFINITIONS) for schema, _ in verdict.examples]
 
     assert [(each or "") for each in found] == [column for _, column in verdict.examples]
+    assert_printed(verdict.column, filter(None, found))
 
 
 @pytest.mark.parametrize(

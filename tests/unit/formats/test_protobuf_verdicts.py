@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from google.protobuf.message_factory import GetMessageClass
+from printed_columns import assert_printed
 from protobuf_samples import message, payload, proto3, rows, text_of
 
 from frazil.formats.native import Engine
 from frazil.formats.protobuf.mapping import map_schema
 from frazil.formats.protobuf.open import open_decoder
 from frazil.formats.protobuf.schema import parse_schema
-from frazil.formats.protobuf.verdicts import REFUSED, VERDICTS
+from frazil.formats.protobuf.verdicts import REFUSED, VERDICTS, Verdict
 from frazil.model.errors import IncompatibleSchemaError, MissingToolError
 from frazil.records import binary
 
@@ -269,6 +270,17 @@ def test_each_verdict_has_a_golden_value() -> None:
     assert [name for name, golden in GOLDEN.items() if golden.refused] == [
         each.protobuf for each in VERDICTS if each.column == REFUSED
     ]
+
+
+@pytest.mark.parametrize("verdict", VERDICTS, ids=[each.protobuf for each in VERDICTS])
+def test_the_page_prints_the_columns_that_the_golden_values_have(verdict: Verdict) -> None:
+    golden = GOLDEN[verdict.protobuf]
+    if verdict.column == "none":
+        return
+    beside = [golden.columns[name][0] for name in ("n", "m") if "inside" in verdict.protobuf]
+    assert_printed(verdict.column, (column for column, _ in golden.columns.values()), beside=beside)
+    if verdict.column == "that of its type":
+        assert ("null if absent" in verdict.more) is (None in {value for _, value in golden.columns.values()})
 
 
 @pytest.mark.parametrize("name", [name for name, golden in GOLDEN.items() if not golden.refused])

@@ -43,7 +43,7 @@ VERDICTS: tuple[Verdict, ...] = (
     Verdict("map", "map&lt;string, V&gt;"),
     Verdict(
         "array of records `MapEntry` of Kafka Connect, with a key and a value",
-        "list&lt;struct&lt;key, value&gt;&gt;",
+        "list&lt;struct&lt;key: K, value: V&gt;&gt;",
         "as it was written, with repeated keys",
     ),
     Verdict("record", "struct"),

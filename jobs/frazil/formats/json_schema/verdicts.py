@@ -188,9 +188,12 @@ VERDICTS: tuple[Verdict, ...] = (
     Verdict(
         "`$ref`, in the schema or to a reference of the registry",
         "what it refers to; a type inside itself is columns for three levels, then JSON text",
-        (({"$ref": "#/definitions/A"}, "struct<a: long>"),),
+        (
+            ({"$ref": "#/definitions/A"}, "struct<a: long>"),
+            ({"$ref": "#/definitions/T"}, "struct<t: struct<t: struct<t: string>>>"),
+        ),
     ),
 )
 
-DEFINITIONS: Mapping[str, Json] = {"A": _A}
+DEFINITIONS: Mapping[str, Json] = {"A": _A, "T": _of("object", properties={"t": {"$ref": "#/definitions/T"}})}
 """The definitions that the examples refer to."""

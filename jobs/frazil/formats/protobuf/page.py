@@ -15,6 +15,8 @@ index in two ways.
 
 A known field with another wire type than the schema says is a dead letter (`bad_tag`), although Protobuf would skip it:
 its value would be lost.
+
+Every column is optional, whatever the schema says: rows from before a column was added have null in it.
 """
 
 PAGE = VerdictPage(

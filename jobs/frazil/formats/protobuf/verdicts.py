@@ -33,9 +33,17 @@ VERDICTS: tuple[Verdict, ...] = (
     Verdict("repeated", "list", "empty if absent, as Protobuf does not distinguish the two"),
     Verdict("map", "map", "keys have the columns of their types; empty if absent; the last value of a key counts"),
     Verdict("oneof", "one column per field", "all but the last one that was written are null"),
-    Verdict("scalar of proto3", "not null", "an absent field has the default value of its type, as Protobuf specifies"),
-    Verdict("`optional` of proto3", "null if absent"),
-    Verdict("`optional` and `required` of proto2", "null if absent", "`default` is not applied: it may change later"),
+    Verdict(
+        "scalar of proto3",
+        "that of its type",
+        "never null in new rows: an absent field has the default value of its type, as Protobuf specifies",
+    ),
+    Verdict("`optional` of proto3", "that of its type", "null if absent"),
+    Verdict(
+        "`optional` and `required` of proto2",
+        "that of its type",
+        "null if absent; `default` is not applied: it may change later",
+    ),
     Verdict("google.protobuf.Int32Value and the other wrappers", "the scalar's", "null if absent"),
     Verdict("google.protobuf.Timestamp", "timestamptz", "microseconds; nanoseconds are truncated, and counted"),
     Verdict(
