@@ -17,11 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from policed_tables import DROP, HASH, REDACT, masked, truncate
+from pyiceberg.table.puffin import PuffinFile
 from test_policies import ANNA, PERSON
 from values_of_tables import NOW, spec
 from whole_batches import World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.iceberg.puffin import write_blob
 from frazil.cli.clients import delta_logs_of
 from frazil.cli.dead_letters import _lines as letter_lines
 from frazil.cli.logs import EventFormatter
@@ -102,6 +104,9 @@ def _leaks_of(path: Path) -> Iterator[str]:
         with path.open("rb") as file:
             reader = cast(Any, fastavro.reader(file))
             texts += [str(list(reader)), *map(_opened, reader.metadata.values())]
+    if kind == ".puffin":
+        puffin = PuffinFile(content)
+        texts += [puffin.get_blob_payload(blob).decode("latin-1") for blob in puffin.footer.blobs]
     if any(MARK in text for text in texts):
         yield kind
 
@@ -241,6 +246,30 @@ def test_without_policies_the_search_finds_the_values_everywhere(run: Run, caplo
     carried_out(run, spec(formats=("iceberg", "delta")), caplog)
 
     assert run.leaks() >= {".parquet of rows", ".parquet of dead letters", ".avro", ".json", "said"}
+
+
+def test_the_files_of_remembered_deletes_have_no_masked_value(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    """Only tables with keys and an order have such files. The rows and the deletes have the marked key."""
+    kept = MetadataColumns(keep=("partition", "offset", "timestamp", "key", "schema_id"))
+    table = masked(POLICIES, metadata=kept, write="upsert", on_tombstone="delete", order_by="kafka_timestamp")
+    for value in (GOOD, None, GOOD):
+        run.world.values.append(cast(bytes, value))
+        assert isinstance(run.world.table(table).batch(), Published)
+    run.said += map(EventFormatter().format, caplog.records)
+
+    assert run.leaks() == set()
+    assert list(run.warehouse.rglob("*.puffin"))
+
+
+def test_the_search_opens_the_files_of_remembered_deletes(run: Run) -> None:
+    run.world.values = [GOOD]
+    run.world.table(masked(POLICIES)).batch()
+    loaded = run.world.lake.catalog.load_table("lake.orders")
+
+    written = write_blob(loaded.io, loaded.metadata, f"{[*range(999)]} {MARK}".encode())
+
+    assert MARK.encode() not in Path(written.path.removeprefix("file://")).read_bytes()
+    assert run.leaks() == {".puffin"}
 
 
 @pytest.mark.parametrize(
