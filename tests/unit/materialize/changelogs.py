@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -35,6 +35,10 @@ Sent = tuple[str | None, int | None]
 SENT = st.tuples(st.sampled_from("abcde") | st.none(), st.integers(0, 9) | st.none())
 
 
+def in_json(value: Mapping[str, object]) -> bytes:
+    return json.dumps(value).encode()
+
+
 @dataclass
 class Changelog:
     """A topic of one partition, its table, and what the table should have."""
@@ -44,6 +48,7 @@ class Changelog:
     state: dict[str, int] = field(default_factory=dict)
     """The offset of the newest record of each key that was not deleted."""
     counts: Counts = field(default_factory=Counts)
+    payload: Callable[[Mapping[str, object]], bytes] = in_json
 
     @classmethod
     def at(cls, folder: Path, **changes: object) -> Changelog:
@@ -53,7 +58,7 @@ class Changelog:
     def send(self, *records: Sent) -> None:
         for key, value in records:
             offset = len(self.world.values)
-            self.world.values.append(None if value is None else json.dumps({"n": value}).encode())  # type: ignore[arg-type]
+            self.world.values.append(None if value is None else self.payload({"n": value}))  # type: ignore[arg-type]
             if key is None:
                 self.counts += Counts(read=1, dead_letters=1)
                 continue

@@ -52,7 +52,7 @@ class Duplicates(Changelog):
     def put(self, value: Mapping[str, object] | None, *, stamp: int = 1, partition: int = 0) -> Place:
         """Write a record that the model does not know."""
         there = self.partitions.records[partition]
-        there.append((b"k", None if value is None else json.dumps(value).encode(), stamp))
+        there.append((b"k", None if value is None else self.payload(value), stamp))
         return stamp, partition, len(there) - 1
 
     def send_events(self, *events: Event) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -71,11 +70,17 @@ class OrderedChangelog(Changelog):
         assert isinstance(self.world, Partitions)
         return self.world
 
+    def send_late(self, key: str, payload: bytes, stamp: int, partition: int) -> tuple[str, bool, Order]:
+        """Write a record that becomes a dead letter. Returns what it is once that is replayed."""
+        there = self.partitions.records[partition]
+        there.append((key.encode(), payload, stamp))
+        return key, False, (stamp, partition, len(there) - 1)
+
     def send_at(self, *records: Stamped) -> None:
         for key, value, stamp, partition in records:
             there = self.partitions.records[partition]
             self.pending.append((key, value is None, (stamp, partition, len(there))))
-            there.append((key.encode(), None if value is None else json.dumps({"n": value}).encode(), stamp))
+            there.append((key.encode(), None if value is None else self.payload({"n": value}), stamp))
 
     def catch_up(self) -> None:
         super().catch_up()
