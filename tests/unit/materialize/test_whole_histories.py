@@ -13,6 +13,8 @@ import pytest
 from changelogs import Changelog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyiceberg.expressions import EqualTo
+from writer_schemas import WriterSchemas
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.model.errors import IncompatibleSchemaError
@@ -165,6 +167,43 @@ def test_rows_are_written_anew_for_the_head_that_another_driver_has_left(history
     history.world.lake = IcebergLake(settings_)
     assert overtaken
     assert history.stored() == history.versions
+
+
+def test_rows_written_anew_take_the_columns_of_a_wider_schema(tmp_path: Path) -> None:
+    history = History.at(tmp_path, value="avro")
+    schemas = WriterSchemas(history.world.registry)
+    history.payload = schemas.payload
+    history.sent_at(("a", 1, 10), ("b", 1, 11))
+    history.catch_up()
+    schemas.widen()
+    history.sent_at(("a", 2**40, 20))
+    history.catch_up()
+
+    history.check()
+    columns = ["kafka_offset", "n", "more_0", "is_current"]
+    rows = [
+        row for part in history.world.lake.read(history.view, columns=columns, equal={}) for row in part.to_pylist()
+    ]
+    assert sorted(tuple(row[name] for name in columns) for row in rows) == [
+        (0, 1, None, False),
+        (1, 1, None, True),
+        (2, 2**40, "0 of 1", True),
+    ]
+    assert history.against_kafka().findings == ()
+
+
+@pytest.mark.parametrize("deleted", [0, 1])
+def test_a_version_that_another_engine_deletes_changes_no_other_one(history: History, deleted: int) -> None:
+    history.sent_at(("a", 1, 10), ("a", 2, 20), ("b", 1, 11))
+    history.catch_up()
+    history.world.lake.catalog.load_table(history.spec.identifier).delete(EqualTo("kafka_offset", deleted))
+    history.sent_at(("a", 3, 30), ("b", None, 40))
+    history.catch_up()
+
+    left = [(0, 10, 20), (1, 20, 30)][1 - deleted]
+    assert history.stored() == {"a": [left, (3, 30, None)], "b": [(2, 11, 40)]}
+    assert history.verify().findings == ()
+    assert history.against_kafka().findings == ()
 
 
 Change = Callable[[pa.Table], pa.Table]
