@@ -17,6 +17,7 @@ from whole_batches import World, drained
 
 from frazil.formats.connect_json import embedded
 from frazil.materialize.pause.pausing import pause_of
+from frazil.materialize.state import standing
 from frazil.model.change_events import ChangeEvents
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import IncompatibleSchemaError, PausedError, SpecError, UnsupportedChangeError
@@ -108,6 +109,8 @@ def test_other_records_of_a_connector_are_skipped_and_counted(stream: ChangeStre
     assert stream.rows("id") == [(1,)]
     verification = stream.verified()
     assert verification.counts == Counts(read=5, rows=1, skipped=4)
+    reasons = standing(stream.view, pipeline=stream.spec.pipeline).state.skipped_by_reason
+    assert dict(reasons) == {"heartbeat": 1, "message": 1, "schema_change": 1, "transaction": 1}
 
 
 @pytest.mark.parametrize("is_first", [True, False])

@@ -166,6 +166,17 @@ def test_a_staged_summary_that_is_not_what_the_tasks_returned_stops_the_pipeline
         last_look(view(BASE, staged, head=1, branches=BRANCH), PLAN, staged_with(rows))
 
 
+@pytest.mark.parametrize(("added", "removed"), [(4, 1), (2, 1), (3, 2), (3, 0)])
+def test_a_staged_summary_with_other_position_deletes_stops_the_pipeline(added: int, removed: int) -> None:
+    figures = {"added-records": 2, "added-position-deletes": 3, "removed-position-deletes": 1}
+    given = {"added_position_deletes": added, "removed_position_deletes": removed}
+    staged = snapshot(2, 1, carries=AFTER, added_records=2, **given)
+
+    found = f"{added} added-position-deletes, {removed} removed-position-deletes"
+    with pytest.raises(CountMismatchError, match=f"staged with 2 added-records, {found}, expected 2 added-records, 3 "):
+        last_look(view(BASE, staged, head=1, branches=BRANCH), PLAN, replace(ATTEMPT, figures=figures))
+
+
 def test_a_staged_summary_that_agrees_is_published_and_nothing_is_dropped() -> None:
     lake = LakeThatNotes()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,10 +23,12 @@ from frazil.materialize.maintenance.request import new_request
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.rewrite_files import Rewriting
 from frazil.model.errors import GroupApartError, MaintenanceError, PausedError, SourceChangedError, SpecChangeError
+from frazil.model.plan import OffsetRange
 from frazil.model.progress import Counts
 from frazil.model.routes import Group, Route
 from frazil.model.summary import BATCH_ID, EPOCH
 from frazil.proof.verification import FindingKind
+from frazil.records import Records
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.sampling import examples, sampled
 
@@ -86,6 +89,23 @@ def test_each_shape_accounts_for_every_record(shapes: Shapes) -> None:
     assert {table: each.read for table, each in counts.items()} == dict.fromkeys(TABLES, taken)
     assert counts["history"] == Counts(taken, taken - 2, deletes=2)
     assert shapes.verified()[-1].counts == group.total()
+
+
+def test_the_topic_is_read_once_for_all_shapes(shapes: Shapes, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[tuple[int, int]] = []
+    chunks = shapes.world._chunks
+
+    def counted(wanted: OffsetRange) -> Iterator[Records]:
+        read.extend((wanted.partition, offset) for offset in range(wanted.start, wanted.end))
+        return chunks(wanted)
+
+    monkeypatch.setattr(shapes.world, "_chunks", counted)
+    for records in (SOME, LATE):
+        shapes.send(*records)
+        shapes.catch_up()
+
+    shapes.check()
+    assert sorted(read) == [(number, n) for number, there in shapes.world.records.items() for n in range(len(there))]
 
 
 def test_a_record_that_one_shape_refuses_is_in_none(shapes: Shapes) -> None:

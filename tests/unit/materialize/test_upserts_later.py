@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from changelogs import UPSERT, Changelog
@@ -59,9 +60,18 @@ def test_a_key_that_becomes_wider_is_the_same_key(world: World) -> None:
     assert rows(world, spec, "value") == [("new",)]
 
 
-def test_a_hashed_key_finds_its_row(world: World) -> None:
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [
+        ("upsert", {("a", "new", None)}),
+        ("deduplicate", {("a", "old", None), ("b", "old", None)}),
+        ("history", {("a", "old", False), ("a", "new", True), ("b", "old", False), ("b", "new", False)}),
+    ],
+)
+def test_a_hashed_key_finds_its_row(world: World, write: Any, expected: set[tuple[str, str, bool | None]]) -> None:
     policies = Policies((("kafka_key", Policy("hash")),), hash_key=HASH_KEY.id)
-    spec = policed(replace(UPSERT, value="string"), policies, hash_key=HASH_KEY, dead_letter_key=LETTER_KEY)
+    plain = replace(UPSERT, value="string", write=write, on_tombstone="skip" if write == "deduplicate" else "delete")
+    spec = policed(plain, policies, hash_key=HASH_KEY, dead_letter_key=LETTER_KEY)
     for value in (b"old", b"new"):
         sent(world, b"a", value)
         sent(world, b"b", value)
@@ -69,8 +79,14 @@ def test_a_hashed_key_finds_its_row(world: World) -> None:
     sent(world, b"b", None)
     drained(world, spec)
 
-    ((key, value),) = rows(world, spec, "kafka_key", "value")
-    assert (value, key == "a", len(str(key))) == ("new", False, 32)
+    current = ("is_current",) if write == "history" else ()
+    found = rows(world, spec, "kafka_offset", "kafka_key", "value", *current)
+    plain_keys = {world.keys[int(str(offset))].decode() for offset, *_ in found}
+    hashed = {key for _, key, *_ in found}
+    assert (len(hashed), hashed & plain_keys, {len(str(key)) for key in hashed}) == (len(plain_keys), set(), {32})
+    assert {
+        (world.keys[int(str(offset))].decode(), value, *(more or (None,))) for offset, _, value, *more in found
+    } == expected
 
 
 def test_values_get_columns_while_their_keys_stay(world: World) -> None:
