@@ -1,4 +1,7 @@
-"""As `test_killed`, with the real Spark: fewer moments, since each start costs seconds."""
+"""As `test_killed`, with the real Spark: fewer moments, since each start costs seconds.
+
+The last driver, of which only a worker dies, has a table that follows keys beside the other one.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from frazil.local.supervisor import LocalServices
 from tests.faults.spark_driver import IN_A_TASK
-from tests.faults.world import World, assert_exactly_once, kafka_side
+from tests.faults.test_histories import History
+from tests.faults.world import World, assert_exactly_once, kafka_side, new_world, with_trigger
 from tests.sampling import sampled
 
 TRIAL_SECONDS = 300
@@ -41,20 +46,27 @@ def groups() -> Iterator[list[int]]:
             os.killpg(group, signal.SIGKILL)
 
 
-def test_killed_under_spark_each_record_is_there_once(local_world: World, tmp_path: Path, groups: list[int]) -> None:
+def test_killed_under_spark_each_record_is_there_once(
+    local_world: World, services: LocalServices, tmp_path: Path, groups: list[int]
+) -> None:
+    history = History.of(with_trigger(new_world(services, local_world.setting.catalog), rows=6))
+    history.change(18)
     for who, moment, end in TRIALS:
         local_world.produce(12)
-        assert run_driver(local_world, tmp_path, who, moment, groups) == end, (tmp_path / "driver.log").read_text()
+        worlds = [local_world] if end == KILLED else [local_world, history.world]
+        assert run_driver(worlds, tmp_path, who, moment, groups) == end, (tmp_path / "driver.log").read_text()
 
+    assert set((tmp_path / "tasks").read_text().split()) == {"run", "find", "update", "rewrite"}
+    history.check()
     assert (tmp_path / "worker died").exists()
     assert written_files(local_world) > visible_files(local_world), "no task has left files behind"
     assert_exactly_once(local_world, kafka_side(local_world))
 
 
-def run_driver(world: World, folder: Path, who: str, moment: str, groups: list[int]) -> int:
+def run_driver(worlds: Sequence[World], folder: Path, who: str, moment: str, groups: list[int]) -> int:
     """How it ended."""
-    setting = world.setting.save(folder / "setting")
-    command = [sys.executable, "-m", "tests.faults.spark_driver", str(setting), str(folder), who, moment]
+    paths = ",".join(str(world.setting.save(folder / world.topic)) for world in worlds)
+    command = [sys.executable, "-m", "tests.faults.spark_driver", paths, str(folder), who, moment]
     with (
         (folder / "driver.log").open("wb") as log,
         subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True) as driver,
