@@ -170,7 +170,9 @@ def _print(spec: TableSpec, result: ReplayResult, *, as_json: bool) -> None:
 
 
 def _print_text(spec: TableSpec, result: ReplayResult) -> None:
+    from frazil.cli.config_name import with_config_name  # noqa: PLC0415
     from frazil.dead_letters import why_deleted  # noqa: PLC0415
+    from frazil.materialize.replay.advice import advice  # noqa: PLC0415
     from frazil.materialize.replay.request import replayed_text, stayed_text  # noqa: PLC0415
 
     if result.error is not None and not result.replayed:
@@ -185,4 +187,6 @@ def _print_text(spec: TableSpec, result: ReplayResult) -> None:
     if result.stayed:
         lines.append(f"  {stayed_text(result)}")
         lines += [f"    {reason}: {example}" for reason, example in sorted(result.examples.items())]
+    todo = advice(result, spec.identifier)
+    lines += [f"  hint: {with_config_name(todo)}"] if todo else []
     print_lines(lines, sys.stdout)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from frazil.cli.config_name import with_config_name
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, Tables, example, settings_from
 from frazil.cli.screen import print_lines
 from frazil.model.spelling import plural
@@ -143,7 +144,7 @@ def lines(verification: Verification) -> Iterator[str]:
     for check in verification.checks:
         yield f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.says if check.passed else _failed(check)}"
         yield from (f"         {finding.kind}: {finding}" for finding in check.findings)
-        yield from (f"         note: {note}" for note in check.notes)
+        yield from (f"         note: {with_config_name(note)}" for note in check.notes)
     if verification.chain is not None:
         from frazil.cli.chain_lines import chain_lines  # noqa: PLC0415 - arithmetic of the proof takes time to load
 

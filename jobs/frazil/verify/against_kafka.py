@@ -369,7 +369,8 @@ def _letter_notes(name: str, letters: LetterComparison, spec: TableSpec) -> Iter
     if letters.decodable:
         records = "record" if letters.decodable == 1 else "records"
         what = f"the {records} of {plural(letters.decodable, 'dead letter')} can be decoded now"
-        yield f"{name}: {what}: `frazil dead-letters replay` turns such letters into rows"
+        rest = f"; `frazil rebuild {spec.identifier}` applies those that it leaves" if spec.follows_keys else ""
+        yield f"{name}: {what}: `frazil dead-letters replay` turns such letters into rows{rest}"
 
 
 def _parts(chunk: Records, nulls: int) -> Iterator[Records]:

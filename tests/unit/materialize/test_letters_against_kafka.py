@@ -110,6 +110,16 @@ def test_letters_whose_schema_is_registered_later_can_be_decoded_now(world: Worl
     )
 
 
+def test_of_a_table_that_follows_keys_some_need_a_rebuild(world: World) -> None:
+    world.keys[0] = b"k"
+    wanted = published(world, letters(write="upsert"), framed(2, LONG, {"n": 1}))
+    world.registry.register("orders-value", LONG)
+
+    (note,) = verified(world, wanted).notes
+
+    assert note.endswith("turns such letters into rows; `frazil rebuild lake.orders` applies those that it leaves")
+
+
 def test_a_letter_of_a_schema_that_is_registered_later_is_still_compared(world: World) -> None:
     wanted = published(world, letters(), framed(2, TEXT, {"n": 1, "text": "abcd"})[:-1])
     world.registry.register("orders-value", json.dumps({**json.loads(TEXT), "doc": "new"}))
