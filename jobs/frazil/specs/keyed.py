@@ -32,6 +32,14 @@ def identity_of(values: Values, metadata: MetadataColumns) -> tuple[str, ...]:
     return () if paths == (f"{metadata.prefix}key",) else paths
 
 
+def _how_to_keep_the_key(values: Values, metadata: MetadataColumns) -> str:
+    """Return a hint. With policies, a key is left out unless it has one itself, whatever metadata.keep says."""
+    if policies_of(values) and values[keys.KEY] != "none" and not values[keys.METADATA].is_given(keys.KEEP):
+        name = f"{metadata.prefix}key"
+        return f"add {name}: {{mask: hash}} or {name}: {{mask: none}} to columns: with policies, a key needs one, too"
+    return "set `key` to its format, and add key to metadata.keep"
+
+
 def keyed_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
     """Yield what a table that follows keys cannot have."""
     write = values[keys.WRITE]
@@ -47,7 +55,7 @@ def keyed_problems(values: Values, metadata: MetadataColumns) -> Iterator[Proble
     yield from _tombstone_problems(values, metadata)
     if not identity_of(values, metadata) and "key" not in metadata.keep:
         what = f"{says}, the key is the identity of a row, and the table keeps no key"
-        yield _problem(values.place_of(keys.WRITE), what, "set `key` to its format, and add key to metadata.keep")
+        yield _problem(values.place_of(keys.WRITE), what, _how_to_keep_the_key(values, metadata))
     if len(values.get(keys.TOPICS) or ()) > 1 and write != "deduplicate" and order_by_of(values, metadata) is None:
         what = f"{says}, the offset says which record of a key is the newest, and offsets of several topics do not"
         hint = f"add order_by: {metadata.prefix}timestamp, or a column, or write one spec per topic"

@@ -72,6 +72,11 @@ def test_the_key_of_records_is_left_out_unless_it_has_a_policy(load: Load) -> No
         ("columns: {a-b: {mask: hash}}", "expected a column", "dots between them"),
         ("columns: {kafka_offset: {mask: hash}}", "kafka_offset is a metadata column", "metadata.keep"),
         ("columns: {kafka_headers: {mask: redact}}", "headers are kept as they are or not at all", "mask: none"),
+        (
+            "columns: {a: {mask: hash}}\nwrite: upsert",
+            "the key is the identity of a row, and the table keeps no key",
+            "add kafka_key: {mask: hash} or kafka_key: {mask: none} to columns",
+        ),
         ("columns: {kafka_key: {drop: true}}", "kafka_key cannot be dropped by a policy", "remove the policy"),
         (
             "columns: {a: {mask: hash}}\nmetadata: {keep: [value]}",
