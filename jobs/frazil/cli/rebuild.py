@@ -15,7 +15,7 @@ import typer
 from frazil.cli.materialize import SparkEnvironment, SparkMaster, cluster_on
 from frazil.cli.options import DEFAULT_CONFIG, Config, example, settings_from
 from frazil.cli.screen import print_lines
-from frazil.model.errors import SettingError
+from frazil.model.errors import Misuse, SettingError
 
 if TYPE_CHECKING:
     from frazil.materialize.rebuild.perform import Rebuild, RebuildProgress
@@ -103,6 +103,13 @@ def rewind(
     _perform(found, "rewind", f"to {to}{f': {why}' if why else ''}")
 
 
+def _unreadable(text: str) -> SettingError:
+    return SettingError(
+        f"--to: expected `earliest`, a time with a zone, or offsets, found {text}",
+        hint="write a time as 2026-01-31T00:00:00Z, and offsets as orders-0@1234,orders-1@990",
+    )
+
+
 def _target(text: str) -> Target:
     """Return where to rewind to. Raises SettingError."""
     from frazil.dead_letters import record_named  # noqa: PLC0415
@@ -112,18 +119,18 @@ def _target(text: str) -> Target:
         return ToEarliest()
     if "@" in text:
         offsets: dict[str, dict[int, int]] = {}
-        for topic, partition, offset in map(record_named, text.split(",")):
-            offsets.setdefault(topic, {})[partition] = offset
+        try:
+            for topic, partition, offset in map(record_named, text.split(",")):
+                offsets.setdefault(topic, {})[partition] = offset
+        except Misuse as error:
+            raise _unreadable(text) from error
         return ToOffsets(offsets)
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
         at = None
     if at is None or at.tzinfo is None:
-        raise SettingError(
-            f"--to: expected `earliest`, a time with a zone, or offsets, found {text}",
-            hint="write a time as 2026-01-31T00:00:00Z, and offsets as orders-0@1234,orders-1@990",
-        )
+        raise _unreadable(text)
     return ToTimestamp(at)
 
 
