@@ -36,7 +36,8 @@ def with_stored_columns(orders: Orders, batches: Sequence[Sequence[tuple[int, in
     """Write rows whose columns are stored ones but for `next`, which is 0, 1, …. Return what the table has then."""
     view = orders.view()
     files = sorted(orders.lake.stored_files(view), key=lambda file: file.rows)
-    stored = TableFiles(write_target(view), orders.lake.storage, [files[:1], files[1:]], arrow_schema(COLUMNS))
+    schema = arrow_schema([*reversed(COLUMNS)])  # a query has its own order
+    stored = TableFiles(write_target(view), orders.lake.storage, [files[:1], files[1:]], schema)
     target = orders.view(MADE)
     work = WithStoredColumns(
         FilesOf(write_target(target), orders.lake.storage, "t", 1 << 20),

@@ -98,6 +98,7 @@ EVERY_TYPE = (
 DIVIDED = (
     "SELECT id, symbol AS a, symbol AS b, n + 1 AS symbol FROM orders WHERE id % 3 = 0 OR symbol IS NULL",
     "SELECT more, id FROM (SELECT *, n * 2 AS more FROM orders) AS inside WHERE more > 4",
+    "SELECT n, symbol, id, id + n AS more FROM orders WHERE id > 5",
     "SELECT id, upper(symbol) AS big FROM orders WHERE n < 0",
 )
 
@@ -123,9 +124,9 @@ def test_rows_are_those_of_a_query_that_sees_all_columns(
             found.append(by_id(orders.rows_of(f"lake.{way}{number}")))
         monkeypatch.setattr("frazil.transforms.in_spark.division", lambda plan, followed: None)
 
-    assert ways == [WithStoredColumns] * 3 + [FilesOf] * 3
-    assert found[:3] == found[3:]
-    assert [len(rows) for rows in found[:3]] == [16, 16, 0]
+    assert ways == [WithStoredColumns] * 4 + [FilesOf] * 4
+    assert found[:4] == found[4:]
+    assert [len(rows) for rows in found[:4]] == [16, 16, 34, 0]
 
 
 def test_each_type_of_a_table_comes_back_as_it_was(orders: Orders, session: SqlSession) -> None:

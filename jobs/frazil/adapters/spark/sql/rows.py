@@ -224,8 +224,8 @@ def as_row(result: object) -> pa.RecordBatch:
 
 
 def as_spark_has_it(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows of a table in the types in which Spark takes them."""
-    arrays = [_fitted(column, field.type) for column, field in zip(rows.columns, schema, strict=True)]
+    """Return rows of a table in the columns and types in which Spark takes them. A table has its own order of them."""
+    arrays = [_fitted(rows.column(field.name), field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
