@@ -22,6 +22,7 @@ from frazil.model.errors import (
 from frazil.model.progress import ForeignChanges
 
 SCHEMA = record_of(("n", "long"))
+BY_N = "identity: [n]\norder_by: kafka_timestamp\non_tombstone: skip"
 
 
 def numbers(place: Place, topic: str, *given: int) -> list[bytes]:
@@ -32,6 +33,7 @@ def test_a_table_that_fails_holds_up_no_other(place: Place) -> None:
     good, poisoned, unsafe = (place.topic(suffix) for suffix in ("a", "b", "c"))
     for topic in (good, poisoned, unsafe):
         place.send(topic, *numbers(place, topic, *range(10)))
+    place.send(good, *numbers(place, good, 0, 1))
     place.send(poisoned, *[b"bad"] * 10)
     place.register(f"{unsafe}-value", record_of(("n", "string")))
     tables = [
@@ -40,6 +42,7 @@ def test_a_table_that_fails_holds_up_no_other(place: Place) -> None:
         f"topic: {poisoned}\nbad_record_limit: {{share: 1%, at_least: 1}}",
         f"topic: {unsafe}",
         f"topic: {good}\ntable: again\ntrigger: {{rows: 3}}",
+        f"topic: {good}\ntable: newest\ntrigger: {{rows: 6}}\nwrite: upsert\n{BY_N}",
     ]
     runs = place.runs(*tables)
 
@@ -47,9 +50,13 @@ def test_a_table_that_fails_holds_up_no_other(place: Place) -> None:
 
     assert [type(report.failure) for report in reports] == [
         type(None), TopicMissingError, BadRecordLimitError, IncompatibleSchemaError, type(None),
+        type(None),
     ]  # fmt: skip
-    assert [(report.batches, report.rows) for report in reports] == [(1, 10), (0, 0), (0, 0), (0, 0), (4, 10)]
-    assert [row["n"] for row in Table(runs[4]).rows()] == list(range(10))
+    assert [(report.batches, report.rows) for report in reports] == [
+        (1, 12), (0, 0), (0, 0), (0, 0), (4, 12), (2, 12),
+    ]  # fmt: skip
+    assert [row["n"] for row in Table(runs[4]).rows()] == [*range(10), 0, 1]
+    assert sorted(row["n"] for row in Table(runs[5]).rows()) == list(range(10))
 
 
 class _Impatient(Stopping):
