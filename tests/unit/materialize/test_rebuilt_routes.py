@@ -64,6 +64,7 @@ def test_all_tables_are_made_again_from_one_reading(world: GroupWorld) -> None:
     assert seen and seen == [[at.view.head for at in before.values()]] * len(seen)
     assert [world.stands(table).view.uuid for table in before] == [at.view.uuid for at in before.values()]
     assert receipts[0].group == Counts(len(SENT), 6, dead_letters=2)
+    assert [each.gaps for receipt in receipts for each in receipt.ranges] == [0, 0]
     assert [(each.table, each.counts.rows) for each in receipts] == [("lake.orders", 3), ("lake.refunds", 3)]
     assert {each.epoch for each in receipts} == {before["orders"].state.epoch + 1}
     world.send(*SENT)
@@ -214,7 +215,7 @@ def test_the_last_records_are_read_again(world: GroupWorld, target: ToEarliest |
 
     check_rebuilt(world)
     start = 0 if isinstance(target, ToEarliest) else 6
-    assert {(each.start, each.end) for receipt in receipts for each in receipt.ranges} == {(start, len(SENT))}
+    assert {(r.start, r.end, r.gaps) for receipt in receipts for r in receipt.ranges} == {(start, len(SENT), 0)}
     world.send(*SENT)
     world.catch_up()
     check_rebuilt(world)

@@ -41,7 +41,7 @@ from frazil.materialize.rebuild.continued import continues
 from frazil.materialize.rebuild.former_order import former_order, record, waits
 from frazil.materialize.rebuild.group_checks import check_removed, check_tables
 from frazil.materialize.rebuild.rebuilt_properties import DECIDED
-from frazil.materialize.rebuild.rebuilt_state import ends_of, offsets_in, total_offsets
+from frazil.materialize.rebuild.rebuilt_state import ends_of, offsets_in, read_by_group, total_offsets
 from frazil.materialize.rebuild.replaced import check_replaced, receipts_of, was_interrupted
 from frazil.materialize.rebuild.replacement import Replacement, read_so_far
 from frazil.materialize.rebuild.rewind import Target, bases_of, check_expired
@@ -366,12 +366,9 @@ class Rebuild:
         Of a group, the ledger decides. The others are ready before it is replaced, and take what is ready after that.
         """
         batch_id = self.clients.new_id()
-        first, *others = (
-            Replacement(
-                spec, here[spec.identifier], built[spec.identifier], self._base_state(spec), self.writer, batch_id
-            )
-            for spec in self._specs
-        )
+        together = read_by_group(self.spec, built[self.spec.identifier].state, self._base_state(self.spec))
+        at = ((spec, here[spec.identifier], built[spec.identifier], self._base_state(spec)) for spec in self._specs)
+        first, *others = (Replacement(*each, self.writer, batch_id, together) for each in at)
         lake, letters, after = self.clients.lake, self.spec.dead_letters_identifier, first.after
         since, files = 0 if first.base is None else first.base.epoch, self._letter_files()
         prepare_rebuilt(lake, letters, plan=first.plan, after=after, since=since, writer=self.writer, files=files)

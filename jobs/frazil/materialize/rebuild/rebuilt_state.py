@@ -86,10 +86,38 @@ def plan_of(table: TableState, after: TableState, *, identifier: str, uuid: str,
     return BatchPlan(identifier, after.batch_id, head, table, (), WriterSchemas({}, {}), (), table_uuid=uuid)
 
 
-def receipt_of(identifier: str, after: TableState, base: TableState | None, head: Snapshot) -> Receipt:
-    """Return the receipt of all offsets that were read; `head` is the last snapshot of what was built."""
+Reads = Mapping[str, Mapping[int, int]]
+"""How many records were read, by topic and partition."""
+
+
+def read_by_group(spec: TableSpec, built: TableState, base: TableState | None) -> Reads | None:
+    """Return how many records all tables of a ledger's group read, or None if the table is in none."""
+    if spec.group is None:
+        return None
+    group, before = built.group, None if base is None else base.group
+    partitions = {} if group is None else group.partitions
+    known = {} if before is None else before.partitions
+    return {
+        topic: {n: (p.counts - known.get(topic, {}).get(n, GroupPartition()).counts).read for n, p in of_topic.items()}
+        for topic, of_topic in partitions.items()
+    }
+
+
+def receipt_of(
+    identifier: str, after: TableState, base: TableState | None, head: Snapshot, together: Reads | None
+) -> Receipt:
+    """Return the receipt of all offsets that were read; `head` is the last snapshot of what was built.
+
+    A table of a group takes a share of the records that were read `together`: the others are no gaps.
+    """
     ranges = tuple(
-        _range(s.topic, n, p, _partitions_of(base, s.topic).get(n))
+        _range(
+            s.topic,
+            n,
+            p,
+            _partitions_of(base, s.topic).get(n),
+            None if together is None else together.get(s.topic, {}).get(n, 0),
+        )
         for s in after.sources
         for n, p in sorted(s.partitions.items())
     )
@@ -119,9 +147,12 @@ def _of_group(after: TableState, base: TableState | None) -> Counts | None:
     return after.group.total() if before is None else after.group.total() - before.total()
 
 
-def _range(topic: str, number: int, at: PartitionProgress, before: PartitionProgress | None) -> RangeReceipt:
+def _range(
+    topic: str, number: int, at: PartitionProgress, before: PartitionProgress | None, together: int | None
+) -> RangeReceipt:
     counts = at.counts if before is None else at.counts - before.counts
-    return RangeReceipt(topic, number, at.start, at.next, counts, at.next - at.start - counts.read)
+    read = counts.read if together is None else together
+    return RangeReceipt(topic, number, at.start, at.next, counts, at.next - at.start - read)
 
 
 def offsets_in(state: TableState) -> int:

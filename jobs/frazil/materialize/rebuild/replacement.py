@@ -15,7 +15,7 @@ from frazil.materialize.changed_spec.applied_spec import (
 from frazil.materialize.epoch_tags import epoch_tag, has_epoch_tags
 from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY
 from frazil.materialize.rebuild.rebuilt_properties import LEFT_BEHIND
-from frazil.materialize.rebuild.rebuilt_state import plan_of, receipt_of, state_after, with_group
+from frazil.materialize.rebuild.rebuilt_state import Reads, plan_of, receipt_of, state_after, with_group
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, generation_property
 from frazil.model.plan import BatchPlan
 from frazil.model.progress import TableState
@@ -41,6 +41,7 @@ class Replacement:
     base: TableState | None
     writer: str
     batch_id: str
+    together: Reads | None
 
     @property
     def after(self) -> TableState:
@@ -56,7 +57,7 @@ class Replacement:
     @property
     def receipt(self) -> Receipt:
         snapshots = self.built.view.snapshots
-        return receipt_of(self.spec.identifier, self.after, self.base, snapshots[self._head])
+        return receipt_of(self.spec.identifier, self.after, self.base, snapshots[self._head], self.together)
 
     @property
     def _head(self) -> int:
