@@ -140,11 +140,15 @@ class NotYet:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few words. `ignore_case`: any case is accepted, as in librdkafka; the word is passed on unchanged."""
+    """One of a few words. `ignore_case`: any case is accepted, as in librdkafka; the word is passed on unchanged.
+
+    `elsewhere` has words that other tools use, with what to write here.
+    """
 
     words: tuple[str, ...]
     not_yet: tuple[NotYet, ...] = ()
     ignore_case: bool = False
+    elsewhere: tuple[tuple[str, str], ...] = ()
 
     @property
     def label(self) -> str:
@@ -170,6 +174,9 @@ class Choice:
         return text.lower() in {word.lower() for word in self.words}
 
     def _suggest(self, text: str, possible: str) -> str:
+        for word, instead in self.elsewhere:
+            if text.lower() == word:
+                return instead
         planned = {each.name: each for each in self.not_yet}
         likely = did_you_mean(text, (*self.words, *planned))
         if likely in planned:

@@ -94,7 +94,7 @@ WIRE_FORMAT = Key(
 )
 WRITE = Key(
     "write",
-    Choice(get_args(WriteMode)),
+    Choice(get_args(WriteMode), elsewhere=(("merge", "use upsert"), ("scd2", "use history"))),
     "How records change the table: with append, every record becomes a row; with upsert, the newest record of each key"
     " is its row, and a record without a value deletes it; with deduplicate, the first record of each identity is its"
     " row for ever; with history, every record becomes a row with the interval in which it was valid.",
@@ -180,7 +180,12 @@ LIMIT = Key(
 )
 ON_TOMBSTONE = Key(
     "on_tombstone",
-    Choice(("row", "skip", "dead_letter")),
+    Choice(
+        ("row", "skip", "dead_letter"),
+        elsewhere=(
+            ("delete", "leave it out: with write: upsert, a record without a value deletes the row of its key"),
+        ),
+    ),
     "What happens to a record without a value.",
     Derived(
         "row; with write: upsert, it deletes the row of its key; with write: history, it ends its interval; dead_letter"
