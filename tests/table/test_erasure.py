@@ -23,6 +23,7 @@ from frazil.materialize.pause.pausing import pause_of
 from frazil.materialize.state import standing
 from frazil.model.errors import ErasureError
 from frazil.model.expired_letters import expired_letters
+from frazil.model.join_history import tag_of
 from frazil.model.spec import TableSpec
 from frazil.proof.verification import FindingKind
 from frazil.verify.ranges import BY_FORGET, read_chain
@@ -335,6 +336,15 @@ def test_a_table_that_a_transformation_follows_is_refused(lake: SmallLake) -> No
     lake.table.manage_snapshots().create_tag(head, "frazil_transform_daily").commit()
 
     with pytest.raises(ErasureError, match=r"transformations follow it.*daily"):
+        erasure(lake, "99").perform()
+
+
+def test_a_table_that_a_transformation_joins_is_refused(lake: SmallLake) -> None:
+    head = lake.view.head
+    assert head is not None
+    lake.table.manage_snapshots().create_tag(head, tag_of("daily", head)).commit()
+
+    with pytest.raises(ErasureError, match="transformations join it"):
         erasure(lake, "99").perform()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from frazil.materialize.state import Standing
 from frazil.model.errors import ErasureError
+from frazil.model.join_history import JOINED_TAG
 from frazil.model.outputs import OUTPUT_TAG
 from frazil.model.snapshot import REBUILD_PREFIX, TableView
 from frazil.model.spec import TableSpec
@@ -61,6 +62,8 @@ def _of_table(view: TableView) -> Iterator[str]:
     followers = sorted(name.removeprefix(TRANSFORM_TAG) for name in view.tags if name.startswith(TRANSFORM_TAG))
     if followers:
         yield f"transformations follow it, whose tables have rows of its rows: {', '.join(followers)}"
+    if any(name.startswith(JOINED_TAG) for name in view.tags):
+        yield "transformations join it, whose tables have rows of its rows, and whose rebuilds need its snapshots"
     if any(name.startswith(REBUILD_PREFIX) for name in (*view.branches, *view.tags)):
         yield "a rebuild of it has begun: finish it, or drop its branches"
     if view.properties.get("gc.enabled") == "false":
