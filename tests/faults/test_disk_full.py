@@ -14,9 +14,14 @@ import pytest
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import CatalogError
 from tests.faults.moments import Moment, at
-from tests.faults.world import World, assert_exactly_once
+from tests.faults.world import MODES, World, assert_exactly_once, with_mode
 
 ROOM_BYTES = 200
+
+
+@pytest.fixture(params=MODES)
+def local_world(local_world: World, request: pytest.FixtureRequest) -> World:
+    return with_mode(local_world, request.param)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from frazil.ports import SchemaRegistry
 from frazil.records import OptionalFields, Records
 from tests.faults.moments import Act, Moment, at
 from tests.faults.world import (
+    MODES,
     SCHEMA,
     World,
     assert_exactly_once,
@@ -35,6 +36,7 @@ from tests.faults.world import (
     new_world,
     register,
     registry_of,
+    with_mode,
     with_trigger,
 )
 
@@ -97,9 +99,10 @@ def reading_little_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "CHUNK", 5)
 
 
-@pytest.fixture
-def world(own: Own, tmp_path: Path) -> World:
-    return with_trigger(new_world(own.services, jdbc_catalog(tmp_path / "warehouse")), rows=FEW)
+@pytest.fixture(params=MODES)
+def world(request: pytest.FixtureRequest, own: Own, tmp_path: Path) -> World:
+    made = new_world(own.services, jdbc_catalog(tmp_path / "warehouse"))
+    return with_mode(with_trigger(made, rows=FEW), request.param)
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from frazil.model.ingested import Deletion, WrittenFile
 from frazil.model.snapshot import TableView
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.faults.test_killed import BATCH, CREATING, add_column
-from tests.faults.world import World, assert_exactly_once
+from tests.faults.world import MODES, World, assert_exactly_once, with_mode
 from tests.sampling import CATALOGS, sampled
 
 FATES = ["landed", "never lands", "lands before the next commit", "lands after the run"]
@@ -32,6 +32,16 @@ UNANSWERED_AT_FIRST = sampled(
     product(CATALOGS, CREATING, ["landed", "never lands"]),
     keep=lambda case: case[0] == "jdbc" or case[1:] == ("rows create", "landed"),
 )
+
+
+@pytest.fixture(params=MODES)
+def world(world: World, request: pytest.FixtureRequest) -> World:
+    return with_mode(world, request.param)
+
+
+@pytest.fixture(params=MODES)
+def local_world(local_world: World, request: pytest.FixtureRequest) -> World:
+    return with_mode(local_world, request.param)
 
 
 @dataclass(slots=True)

@@ -39,10 +39,12 @@ from frazil.model.spec import (
     BadRecordLimit,
     Maintain,
     MetadataColumns,
+    OnTombstone,
     StartEarliest,
     SubjectSettings,
     TableSpec,
     Trigger,
+    WriteMode,
 )
 from frazil.outputs.ports import OutputClients
 from frazil.ports import DeltaLogs, Lake, SchemaRegistry, TaskRunner, Topics
@@ -51,11 +53,13 @@ from frazil.verify.ranges import with_chain
 from frazil.verify.table import verify_table
 from tests.fakes.in_process import InProcessRunner
 from tests.made_topics import make_topic
+from tests.sampling import sampled
 
 WAIT_SECONDS = 120.0
 _QUIET = {"log_level": "0"}
 SCHEMA = {"type": "record", "name": "Numbered", "fields": [{"name": "n", "type": "long"}]}
 AWS_REGION = "us-east-1"
+MODES: list[WriteMode] = sampled(("append", "upsert"), keep="append".__eq__)
 BATCHES = 60
 """More than any world needs: a run that does not come to an end is a failure, not a wait."""
 
@@ -313,6 +317,13 @@ def new_world(services: LocalServices, catalog: CatalogSettings, *, partitions: 
 def with_trigger(world: World, *, rows: int) -> World:
     trigger = replace(world.spec.trigger, rows=rows)
     return replace(world, setting=replace(world.setting, spec=replace(world.spec, trigger=trigger)))
+
+
+def with_mode(world: World, write: WriteMode) -> World:
+    """Return the world with a table of this mode. Each record has a key of its own, so each has the same rows."""
+    tombstones: OnTombstone = "row" if write == "append" else "delete"
+    spec = replace(world.spec, write=write, on_tombstone=tombstones)
+    return replace(world, setting=replace(world.setting, spec=spec))
 
 
 def jdbc_catalog(folder: Path) -> CatalogSettings:
