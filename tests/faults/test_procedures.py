@@ -12,10 +12,20 @@ from frazil.adapters.iceberg.lake import CATALOG_NAME
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.outcome import Again, Published
 from frazil.model.settings import CatalogSettings
+from frazil.model.spec import WriteMode
 from tests.faults.moments import BOUNDARIES, Moment, at
 from tests.faults.procedures import Procedures, procedures
 from tests.faults.rest import rest_catalog
-from tests.faults.world import World, assert_exactly_once, glue_catalog, jdbc_catalog, new_world, with_trigger
+from tests.faults.world import (
+    MODES,
+    World,
+    assert_exactly_once,
+    glue_catalog,
+    jdbc_catalog,
+    new_world,
+    with_mode,
+    with_trigger,
+)
 from tests.sampling import LONG, sampled
 
 NAMES = (CATALOG_NAME, "on_glue", *(("on_rest",) if LONG else ()))
@@ -42,8 +52,8 @@ class Maintained:
     name: str
     catalog: CatalogSettings
 
-    def world(self) -> World:
-        return with_trigger(new_world(self.services, self.catalog), rows=6)
+    def world(self, write: WriteMode = "append") -> World:
+        return with_mode(with_trigger(new_world(self.services, self.catalog), rows=6), write)
 
     def compact_and_expire(self, *tables: str) -> None:
         for table in tables:
@@ -72,8 +82,11 @@ def maintained(
     return Maintained(services, spark, request.param, catalogs[request.param])
 
 
-def test_compaction_and_expiry_with_the_youngest_cutoff_between_any_two_steps(maintained: Maintained) -> None:
-    world = maintained.world()
+@pytest.mark.parametrize("write", MODES)
+def test_compaction_and_expiry_with_the_youngest_cutoff_between_any_two_steps(
+    maintained: Maintained, write: WriteMode
+) -> None:
+    world = maintained.world(write)
     spec = world.spec
     world.produce(4)
     world.catch_up()
@@ -88,9 +101,12 @@ def test_compaction_and_expiry_with_the_youngest_cutoff_between_any_two_steps(ma
     assert_exactly_once(world)
 
 
+@pytest.mark.parametrize("write", MODES)
 @pytest.mark.parametrize(("maintained", "moment"), ROLLED_BACK, indirect=["maintained"])
-def test_rollback_to_snapshot_takes_the_offsets_with_it(maintained: Maintained, moment: Moment) -> None:
-    world = maintained.world()
+def test_rollback_to_snapshot_takes_the_offsets_with_it(
+    maintained: Maintained, moment: Moment, write: WriteMode
+) -> None:
+    world = maintained.world(write)
     world.produce(12)
     world.catch_up()
 
