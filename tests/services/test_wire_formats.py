@@ -42,6 +42,7 @@ from frazil.verify.table import verify_table
 from tests.fakes.guid_registry import guid_front, guid_of
 
 ORDER = record_of(("n", "long"), name="shop.Order")
+KEY = record_of(("shop", "string"), name="shop.Key")
 WIDER = record_of(("n", "long"), ("why", ["null", "string"]), name="shop.Order")
 HEADER = "__value_schema_id"
 
@@ -126,6 +127,31 @@ def test_records_with_a_guid_in_a_header_become_rows(place: Place, registry_url:
         IcebergLake(table.catalog), table.spec, limit=5, chosen=Chosen(schema_id=schema_id_of(unknown))
     )
     assert [letter.offset for letter in listed.newest] == [4]
+
+
+def test_a_key_has_the_guid_of_its_schema_in_a_header(
+    place: Place, registry_url: str, registry: SchemaRegistry
+) -> None:
+    topic, headers, context = place.topic(), list[tuple[str, bytes | None]](), SerializationContext
+    how = {"schema.id.serializer": header_schema_id_serializer}
+    with SchemaRegistryClient({"url": registry_url}) as client:
+        key, value = (
+            AvroSerializer(client, json.dumps(schema), conf=how)(record, context(topic, part, headers))
+            for part, schema, record in (
+                (MessageField.KEY, KEY, {"shop": "s"}),
+                (MessageField.VALUE, ORDER, {"n": 1}),
+            )
+        )
+    place.send(topic, value, key=key, headers=headers)
+    place.send(topic, value, key=key, headers=[each for each in headers if each[0] != "__key_schema_id"])
+
+    table = materialize(place, registry_url, registry, f"topic: {topic}\nkey: avro\nwire_format: confluent_headers")
+
+    assert table.rows("n", "kafka_key") == [{"n": 1, "kafka_key": {"shop": "s"}}]
+    assert len(table.state.key_schema_ids) == 1
+    assert not set(table.state.key_schema_ids) & set(table.state.schema_ids)
+    assert table.dead_letters("offset", "reason", "path") == [{"offset": 1, "reason": "bad_key", "path": "kafka_key"}]
+    assert verify(table).findings == ()
 
 
 def test_a_later_process_continues_with_the_guids_in_the_state(
@@ -241,6 +267,27 @@ def test_records_of_glue_become_rows(glue_place: GluePlace) -> None:
         {"reason": "bad_compression", "schema_id": None, "schema_uuid": str(one)},
     ]
     assert set(table.state.schema_ids) == {one, two}
+    assert verify(table).findings == ()
+
+
+def test_json_and_keys_of_glue_become_rows(glue_place: GluePlace) -> None:
+    place, topic = glue_place, glue_place.topic()
+    value = place.version(topic, json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}}), "JSON")
+    key = place.version(f"{topic}-key", json.dumps(KEY))
+    framed_key = in_glue(key, avro(KEY, {"shop": "s"}), is_compressed=True)
+    place.send(topic, in_glue(value, b'{"n": 7}'), in_glue(value, b'{"n": "no number"}'), key=framed_key)
+    place.send(topic, in_glue(value, b'{"n": 8}', is_compressed=True), key=b"not framed")
+
+    table = place.materialize(
+        f"topic: {topic}\nkey: avro\nkey_subject: {{name: {topic}-key}}\nvalue: json_schema\nwire_format: glue"
+    )
+
+    assert table.rows("n", "kafka_key") == [{"n": 7, "kafka_key": {"shop": "s"}}]
+    assert table.state.key_schema_ids == (key,)
+    assert table.dead_letters("offset", "reason", "path") == [
+        {"offset": 1, "reason": "wrong_type", "path": "n"},
+        {"offset": 2, "reason": "bad_key", "path": "kafka_key"},
+    ]
     assert verify(table).findings == ()
 
 
