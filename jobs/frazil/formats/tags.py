@@ -1,4 +1,4 @@
-"""The tags that a catalog or a person gave to a part of a schema (`confluent:tags`), in Avro and in JSON Schema."""
+"""The tags that a catalog or a person gave to a part of a schema (`confluent:tags`). Protobuf has them in options."""
 
 from __future__ import annotations
 

@@ -40,13 +40,9 @@ def policy_problems(values: Values, metadata: MetadataColumns) -> Iterator[Probl
             if (policy.treatment == "truncate") is not (policy.length > 0):
                 what = f"{name}: truncate needs a length, and only truncate has one"
                 yield _problem(values, key, what, "write {mask: truncate, length: 4}")
-    if policies.tags and values[table_keys.VALUE] not in ("avro", "json_schema"):
+    if policies.tags and values[table_keys.VALUE] not in ("avro", "json_schema", "protobuf"):
         what = f"no effect, because tags of {values[table_keys.VALUE]} values are not read in this release"
         yield Problem(tags, what, "name the columns in `columns`", SpecError)
-    in_key = metadata.prefix + "key"
-    if policies.tags and values[table_keys.KEY] == "protobuf" and {p for p, _ in policies.inside(in_key)} - {in_key}:
-        what = f"no effect in {in_key}, because tags of protobuf keys are not read in this release"
-        yield Problem(tags, what, f"give {in_key} one policy in `columns`", SpecError)
     for name, policy in policies.tags:
         if policy.treatment == "drop":
             what = f"{name}: a tag cannot drop columns, because a schema without the tag would add them unmasked"

@@ -45,6 +45,15 @@ key: avro
     assert "***" in repr(spec.value_settings.hash_key)
 
 
+@pytest.mark.parametrize("form", ["avro", "json_schema", "protobuf"])
+def test_policies_by_tags_are_those_of_values_and_keys_with_schemas(load: Load, form: str) -> None:
+    text = f"key: {form}\nvalue: {form}\ncolumns: {{kafka_key.id: {{mask: none}}}}\ntags: {{PII: {{mask: redact}}}}"
+    (spec,) = load(KEYS, SPEC + text).tables
+
+    by_tag = (("PII", Policy("redact")),)
+    assert (spec.value_settings.policies.tags, spec.key_settings.policies.tags) == (by_tag, by_tag)
+
+
 def test_what_a_table_records_of_policies_is_read_back(load: Load) -> None:
     text = "columns: {a: {mask: hash}, b: {mask: truncate, length: 12}, c.d: {drop: true}}\ntags: {P: {mask: none}}"
     (spec,) = load(KEYS, SPEC + text).tables
@@ -98,11 +107,6 @@ def test_the_key_of_records_is_left_out_unless_it_has_a_policy(load: Load) -> No
             "columns: {kafka_key: {mask: hash}}\nmetadata: {keep: [offset]}",
             "kafka_key has no effect: the table keeps no key",
             "metadata.keep",
-        ),
-        (
-            "key: protobuf\ncolumns: {kafka_key.id: {mask: none}}\ntags: {PII: {mask: hash}}",
-            "no effect in kafka_key, because tags of protobuf keys are not read",
-            "give kafka_key one policy in `columns`",
         ),
         ("value: string\ntags: {PII: {mask: hash}}", "tags of string values are not read", "name the columns"),
         (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from frazil.formats.mapped import PRESENCE, Mapped
 from frazil.formats.protobuf.scalars import column_of
 from frazil.formats.protobuf.schema import ProtobufSchema
@@ -30,13 +32,21 @@ def map_schema(schema: ProtobufSchema) -> Mapped:
     expanded = expand(schema)
     columns = () if expanded.findings else columns_of(expanded.row)
     name = schema.message.full_name
+    if tags := schema.tags.get(name):
+        columns = tuple(replace(each, tags=(*each.tags, *tags)) for each in columns)
     others = tuple(each for each in schema.names.values() if each != name)
     return Mapped(columns, expanded.findings, expanded.notes, name, others)
 
 
 def columns_of(shape: Members) -> tuple[Column, ...]:
     return tuple(
-        Column(each.name, column_type(each.shape), required=_is_required(each), is_json=_has_text(each.shape))
+        Column(
+            each.name,
+            column_type(each.shape),
+            tags=each.tags,
+            required=_is_required(each),
+            is_json=_has_text(each.shape),
+        )
         for each in shape.fields
     )
 

@@ -1,6 +1,6 @@
 """Parse a `.proto` text to a file descriptor, which `google.protobuf` then resolves and checks.
 
-Kept are the messages, the enums, the imports, and the parameters that `confluent.field_meta` gives to a field.
+Kept are the messages, the enums, the imports, and what Confluent's options say of them (`field_meta.py`).
 Services, extensions, defaults and all other options are read and left out: no column depends on them.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2
 
 from frazil.formats.protobuf.cursor import Cursor
-from frazil.formats.protobuf.field_meta import params_of_option, set_params
+from frazil.formats.protobuf.field_meta import add_option
 from frazil.formats.protobuf.tokens import ProtoTextError
 
 MOST_TEXT = 1_000_000
@@ -60,7 +60,7 @@ class _Parser(Cursor):
             "edition": self._edition,
             "package": self._package,
             "import": self._import,
-            "option": lambda _: self._option_statement(),
+            "option": lambda file: add_option(file, *self._option_statement()),
             "message": lambda file: self._message(file.message_type.add(), file.syntax),
             "enum": lambda file: self._enum(file.enum_type.add()),
             "extend": lambda file: self._extend(file.syntax),
@@ -124,7 +124,7 @@ class _Parser(Cursor):
         readers: dict[str, Callable[[Any, str], object]] = {
             "message": lambda message, syntax: self._message(message.nested_type.add(), syntax),
             "enum": lambda message, _: self._enum(message.enum_type.add()),
-            "option": lambda *_: self._message_option(),
+            "option": lambda message, _: self._message_option(message),
             "extensions": lambda message, _: self._extensions(message),
             "reserved": lambda *_: self._reserved(),
             "extend": lambda _, syntax: self._extend(syntax),
@@ -137,9 +137,11 @@ class _Parser(Cursor):
             self._take()
             read(message, syntax)
 
-    def _message_option(self) -> None:
-        if self._option_statement() == ("message_set_wire_format", "true"):
+    def _message_option(self, message: Any) -> None:
+        option = self._option_statement()
+        if option == ("message_set_wire_format", "true"):
             raise self._fail("message_set_wire_format is not supported")
+        add_option(message, *option)
 
     def _extensions(self, message: Any) -> None:
         for start, end in self._ranges(_MOST_NUMBER):
@@ -213,11 +215,11 @@ class _Parser(Cursor):
         if not 1 <= number <= _MOST_NUMBER:
             raise self._fail(f"expected a field number from 1 to {_MOST_NUMBER}, found {number}", token)
         field.number = number
-        params: dict[str, str] = {}
+        self._add_options(field)
+
+    def _add_options(self, descriptor: Any) -> None:
         for name, value in self._options():
-            params |= params_of_option(name, value)
-        if params:
-            set_params(field.options, params)
+            add_option(descriptor, name, value)
 
     def _map_field(self, message: Any) -> Any:
         key = self._full_name()
@@ -268,14 +270,15 @@ class _Parser(Cursor):
                 continue
             name = self._name()
             if name == "option" and not self._at("="):
-                if self._option_statement() == ("allow_alias", "true"):
+                option = self._option_statement()
+                if option == ("allow_alias", "true"):
                     enum.options.allow_alias = True
+                add_option(enum, *option)
             elif name == "reserved" and not self._at("="):
                 self._reserved()
             else:
                 self._expect("=")
-                enum.value.add(name=name, number=self._enum_number())
-                self._options()
+                self._add_options(enum.value.add(name=name, number=self._enum_number()))
                 self._expect(";")
 
     def _enum_number(self) -> int:

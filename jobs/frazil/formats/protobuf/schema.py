@@ -17,7 +17,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.message import DecodeError
 
 from frazil.formats.protobuf.builtin import BUILT_IN
-from frazil.formats.protobuf.field_meta import params_of
+from frazil.formats.protobuf.field_meta import keep_meta_alone, params_of, tags_of
 from frazil.formats.protobuf.parser import MOST_TEXT, parse
 from frazil.formats.protobuf.tokens import ProtoTextError
 from frazil.model.errors import IncompatibleSchemaError
@@ -44,6 +44,8 @@ class ProtobufSchema:
     names: Mapping[MessagePath, str]
     extensible: frozenset[str]
     params: Mapping[str, Mapping[str, str]] = field(repr=False)
+    tags: Mapping[str, tuple[str, ...]] = field(repr=False)
+    """Of fields, messages and enums, by full name."""
     pool: Any = field(repr=False)
     json_shapes: dict[str, object] = field(default_factory=dict, repr=False)
     """The shapes of messages that become JSON, by full name, once they were needed."""
@@ -55,6 +57,16 @@ class ProtobufSchema:
     def params_of(self, descriptor: Any) -> Mapping[str, str]:
         """Return the parameters of confluent.field_meta for a field."""
         return self.params.get(descriptor.full_name, {})
+
+    def tags_of(self, descriptor: Any) -> tuple[str, ...]:
+        """Return the tags of a field and of its type; of a map, those of its values as well."""
+        message, enum = descriptor.message_type, descriptor.enum_type
+        found = self.tags.get(descriptor.full_name, ())
+        if message is not None and message.GetOptions().map_entry:
+            found += self.tags_of(message.fields_by_number[2])
+        elif message is not None or enum is not None:
+            found += self.tags.get((enum if message is None else message).full_name, ())
+        return tuple(dict.fromkeys(found))
 
 
 def parse_schema(text: str, references: Sequence[Reference] = (), message: str | None = None) -> ProtobufSchema:
@@ -77,7 +89,8 @@ def parse_schema(text: str, references: Sequence[Reference] = (), message: str |
     path = _path(names, message)
     _check_unambiguous(root, path, names[path])
     extensible, params = _facts(files)
-    return ProtobufSchema(pool.FindMessageTypeByName(names[path]), path, names, extensible, params, pool)
+    tags = dict(_tags(files))
+    return ProtobufSchema(pool.FindMessageTypeByName(names[path]), path, names, extensible, params, tags, pool)
 
 
 def refuse(findings: Iterable[SchemaFinding]) -> IncompatibleSchemaError:
@@ -109,7 +122,7 @@ def _leave_out_extensions(file: Any) -> None:
     """Remove what no column depends on; the parser leaves out the same."""
     file.ClearField("service")
     file.ClearField("extension")
-    file.ClearField("options")
+    keep_meta_alone(file)
     messages = list(file.message_type)
     while messages:
         message = messages.pop()
@@ -242,3 +255,24 @@ def _facts(files: Iterable[Any]) -> tuple[frozenset[str], dict[str, dict[str, st
                     params[f"{name}.{each.name}"] = found
             pending += [(inner, name) for inner in message.nested_type]
     return frozenset(extensible), params
+
+
+def _tags(files: Iterable[Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each field, message and enum that has tags, by full name. The tags of a file are those of its types."""
+    for file in files:
+        of_file = tags_of(file.options) if file.HasField("options") else ()
+        pending = [(each, file.package) for each in (*file.message_type, *file.enum_type)]
+        while pending:
+            kind, prefix = pending.pop()
+            name = f"{prefix}.{kind.name}" if prefix else kind.name
+            is_message = isinstance(kind, descriptor_pb2.DescriptorProto)
+            of_values = () if is_message else (tag for value in kind.value for tag in _own_tags(value))
+            if tags := (*of_file, *_own_tags(kind), *of_values):
+                yield name, tags
+            if is_message:
+                yield from ((f"{name}.{each.name}", tags) for each in kind.field if (tags := _own_tags(each)))
+                pending += [(inner, name) for inner in (*kind.nested_type, *kind.enum_type)]
+
+
+def _own_tags(descriptor: Any) -> tuple[str, ...]:
+    return tags_of(descriptor.options) if descriptor.HasField("options") else ()

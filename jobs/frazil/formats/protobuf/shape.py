@@ -52,7 +52,8 @@ class Entries:
 class Member:
     """A field. The column of an absent field is null if it `is_optional`, else it has the type's default value.
 
-    `oneof` numbers the oneofs of a message; None for a field that is not in one.
+    `oneof` numbers the oneofs of a message; None for a field that is not in one. `tags` are those of the field and of
+    its type.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Member:
     shape: Shape
     is_optional: bool = False
     oneof: int | None = None
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -213,8 +215,9 @@ class _Expansion:
         here = f"{path}.{field.name}" if path else field.name
         oneof = field.containing_oneof
         shape = self._shape_of_field(field, here, inside)
+        place = None if oneof is None else oneofs[oneof.name]
         return Member(
-            field.name, field.number, shape, bool(field.has_presence), None if oneof is None else oneofs[oneof.name]
+            field.name, field.number, shape, bool(field.has_presence), place, tags=self._schema.tags_of(field)
         )
 
     def _shape_of_field(self, field: Any, path: str, inside: tuple[str, ...]) -> Shape:
