@@ -17,8 +17,9 @@ from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.plan import NothingToDo
 from frazil.model.settings import CatalogSettings
 from tests.fakes.clients_in_memory import a_field, record
+from tests.sampling import examples
 
-VERSIONS = 120
+VERSIONS = examples(120, 1_000)
 
 
 @pytest.fixture
