@@ -126,16 +126,16 @@ def grouped(
     order = there[np.argsort(codes[there], kind="stable")]
     ends = np.flatnonzero(np.diff(codes[order])) + 1
     groups: list[Group] = []
-    unframed: list[Reject] = []
+    unframed: list[Rejects] = []
     for indexes in np.split(order, ends) if len(order) else ():
         found = parsed(encoded.dictionary[int(codes[indexes[0]])].as_py())
         if isinstance(found, str):
-            unframed += [Reject(index, Reason.NOT_FRAMED, found) for index in indexes.tolist()]
+            unframed.append(Rejects.alike(indexes, Reason.NOT_FRAMED, found))
         else:
             chosen = None if len(indexes) == len(values) else indexes
             groups.append(Group(found.schema_id, chosen, found.header_bytes, found.is_compressed, found.message))
     first_use = sorted(groups, key=lambda group: 0 if group.indexes is None else int(group.indexes[0]))
-    return Framed(tuple(first_use), tuple(np.flatnonzero(is_null).tolist()), tuple(unframed))
+    return Framed(tuple(first_use), tuple(np.flatnonzero(is_null).tolist()), Rejects.joined(unframed))
 
 
 def schema_ids(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:

@@ -41,6 +41,12 @@ class Rejects(Sequence[Reject]):
         )
 
     @classmethod
+    def alike(cls, indexes: Sequence[int] | _Indexes, reason: Reason, detail: str) -> Rejects:
+        """Return the rejects of payloads that are refused for the same thing."""
+        count = len(indexes)
+        return cls(np.asarray(indexes, np.int64), [reason.value] * count, [detail] * count, [""] * count)
+
+    @classmethod
     def joined(cls, parts: Iterable[Iterable[Reject]]) -> Rejects:
         """Return the rejects of all parts, in their order."""
         columns = [each for each in map(cls.of, parts) if len(each)]

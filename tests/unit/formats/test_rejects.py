@@ -5,11 +5,16 @@ from __future__ import annotations
 from itertools import chain
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.formats.connect_json.embedded import group_by_embedded_schema
+from frazil.formats.framing import Grouping, group_by_schema_id
+from frazil.formats.glue_framing import group_by_version_id
 from frazil.formats.rejects import NO_REJECTS, Rejects, rejected
 from frazil.model.dead_letter import Reason, Reject
+from frazil.records import Headers, binary
 
 REJECTS = st.lists(
     st.builds(Reject, st.integers(0, 9), st.sampled_from(Reason), st.sampled_from(["", "a", "ü"]), st.text(max_size=2))
@@ -51,3 +56,18 @@ def test_rejects_differ_from_other_rejects_and_from_what_is_no_sequence() -> Non
     one = Rejects.of([Reject(1, Reason.BAD_UTF8, "a")])
 
     assert (one == [Reject(2, Reason.BAD_UTF8, "a")], one == NO_REJECTS, one == 1) == (False, False, False)
+
+
+def test_payloads_that_are_refused_for_the_same_thing() -> None:
+    found = Rejects.alike(np.array([2, 5]), Reason.NOT_FRAMED, "too short")
+
+    assert found == [Reject(2, Reason.NOT_FRAMED, "too short"), Reject(5, Reason.NOT_FRAMED, "too short")]
+    assert Rejects.alike((), Reason.NULL_VALUE, "the value is null") == ()
+
+
+@pytest.mark.parametrize("group", [group_by_schema_id, group_by_version_id, group_by_embedded_schema])
+def test_values_without_a_schema_are_refused_as_columns(group: Grouping) -> None:
+    found = group(binary([b"no frame", None, b"x"]), Headers.of([[]] * 3)).unframed
+
+    assert isinstance(found, Rejects)
+    assert sorted(found.indexes.tolist()) == [0, 2]

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from frazil.formats.connect_json.records import by_schema
 from frazil.formats.framing import Framed, Group
-from frazil.model.dead_letter import Reason, Reject
+from frazil.formats.rejects import Rejects
+from frazil.model.dead_letter import Reason
 from frazil.model.schemas import RegisteredSchema, SchemaId
 from frazil.records import Headers
 
@@ -49,11 +50,11 @@ def group_by_embedded_schema(values: pa.LargeBinaryArray, headers: Headers | Non
     """Group values by the schema in each of them."""
     del headers
     nulls = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist()
-    groups, unframed = list[Group](), list[Reject]()
+    groups, unframed = list[Group](), list[Rejects]()
     for same in by_schema(values):
         if same.schema is None or same.schema == "null":
-            unframed += [Reject(index, Reason.NOT_FRAMED, _EXPECTED) for index in same.indexes.tolist()]
+            unframed.append(Rejects.alike(same.indexes, Reason.NOT_FRAMED, _EXPECTED))
             continue
         indexes = None if len(same.indexes) == len(values) else same.indexes
         groups.append(Group(remember(same.schema), indexes, same.before, trailer_bytes=same.after))
-    return Framed(tuple(groups), tuple(nulls), tuple(unframed))
+    return Framed(tuple(groups), tuple(nulls), Rejects.joined(unframed))

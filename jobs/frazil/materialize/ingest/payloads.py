@@ -167,7 +167,7 @@ def decode_framed(
         room.take(len(framed.nulls), len(framed.nulls) * null_bytes_of_row(target))
         work.pieces.append(_Piece(np.asarray(framed.nulls, np.int64), _nulls(target, len(framed.nulls)), [None]))
     elif framed.nulls:
-        work.rejects.append([Reject(i, Reason.NULL_VALUE, "the value is null") for i in framed.nulls])
+        work.rejects.append(Rejects.alike(framed.nulls, Reason.NULL_VALUE, "the value is null"))
     return work.part()
 
 
@@ -263,7 +263,7 @@ def _most_null_bytes(framed: Framed) -> int:
     return MOST_NULL_BYTES if len(framed.groups) + bool(framed.nulls) < 2 else MOST_NULL_BYTES // 3
 
 
-def all_refused(schema_id: SchemaId | None, reason: Reason, chosen: Indexes | None, count: int) -> list[Reject]:
+def all_refused(schema_id: SchemaId | None, reason: Reason, chosen: Indexes | None, count: int) -> Rejects:
     """Refuse all records of a schema, for what its id is."""
     if reason is Reason.UNKNOWN_SCHEMA_ID:
         detail = f"the registry has no schema with the id {schema_id}"
@@ -274,7 +274,7 @@ def all_refused(schema_id: SchemaId | None, reason: Reason, chosen: Indexes | No
         )
     else:
         detail = f"the schema {schema_id} has another type than the spec says"
-    return [Reject(i, reason, detail) for i in (range(count) if chosen is None else chosen.tolist())]
+    return Rejects.alike(np.arange(count) if chosen is None else chosen, reason, detail)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
