@@ -74,7 +74,7 @@ def forget(  # noqa: PLR0913, PLR0917 - one for each option
     as_json: Json = False,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
-    """Find every trace of a key or a value in a table's files, and erase it.
+    """Find each trace of a key or a value in a table; erase it.
 
     Each file in the folders of the table and of its dead letters is decoded, also if no snapshot has it: rows, deleted
     ones too, bounds and partition values in manifests and in the Delta log, and the payloads of dead letters. With
