@@ -23,8 +23,8 @@ from tests.sampling import sampled
 from tests.table.small_lake import Read, SmallLake
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
-COMMITS = 9
-"""The pause, two commits of the dead letters, two of the rows, two expiries, what is noted, and the resumption."""
+COMMITS = 10
+"""The pause, an expiry, two commits of the dead letters, two of the rows, two expiries, the note, the resumption."""
 _IDS = count()
 
 
@@ -42,7 +42,7 @@ def proven(lake: SmallLake) -> bool:
     return verify_table(lake.lake, lake.spec).clean
 
 
-SAMPLE = [("die after", 3), ("lose the answer", 3), ("lose the answer", 5), ("lose the commit", 5), ("die after", 6)]
+SAMPLE = [("die after", 2), ("die after", 4), ("lose the answer", 4), ("lose the answer", 6), ("lose the commit", 6)]
 
 
 @pytest.mark.parametrize(("act", "number"), sampled(cases(), keep=SAMPLE.__contains__))

@@ -36,7 +36,7 @@ class LetterErasure:
     """Erases the dead letters of a table.
 
     `is_in` says whether a payload has the text. `places` are those of rows that are to be erased. `names` gives the
-    branch of each attempt.
+    branch of each attempt. `before` is called before letters are erased, if there are any.
     """
 
     lake: Lake
@@ -45,6 +45,7 @@ class LetterErasure:
     is_in: Callable[[object], bool]
     places: Places
     names: Iterator[str]
+    before: Callable[[], None]
 
     def perform(self, letters: TableView, rows: TableView, traces: Traces) -> int | None:
         """Return how many dead letters were erased; None if another process committed first.
@@ -63,6 +64,8 @@ class LetterErasure:
                 " counts; nothing was erased",
                 hint="run `frazil verify` and fix what it finds first",
             )
+        if found.offsets:
+            self.before()
         branch = self._staged(letters, done, figures)
         erased = sum(each.filter(_is_letter(each)).num_rows for each in done.erased)
         return erased if publish_alone(self.lake, letters, branch, began) else None

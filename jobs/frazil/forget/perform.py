@@ -16,6 +16,7 @@ from frazil.forget.letters import LetterErasure
 from frazil.forget.refusals import check_can_erase, check_pins
 from frazil.forget.rows import ErasedRows, RowErasure, places_of
 from frazil.forget.snapshots import Holders, delete_expired_files, expire
+from frazil.maintain.expire import DAILY_PREFIX
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, branch_names, given_up
 from frazil.materialize.dead_letters import reveal
 from frazil.materialize.letter_retention import RETENTION_PREFIX, is_settled, last_carrier
@@ -127,7 +128,8 @@ class Erasure:
             self.step("letters")
             places = places_of(here, erased)
             is_in = self.sought.is_in_payload if self.parts_of_words else self.sought.is_word_in_payload
-            of_letters = LetterErasure(self.lake, self.spec, self.writer, is_in, places, self.letter_branches)
+            names, before = self.letter_branches, self._expire_earlier_states
+            of_letters = LetterErasure(self.lake, self.spec, self.writer, is_in, places, names, before)
             count = of_letters.perform(letters, rows, in_letters[0])
             if count is None:
                 return False
@@ -135,6 +137,13 @@ class Erasure:
         if any(each.kept_by for each in in_rows.found):
             self._publish(erasure, here, erased)
         return True
+
+    def _expire_earlier_states(self) -> None:
+        """Leave no state to roll back to: its batches would count erased dead letters again, or as rows no longer."""
+        rows = own_rows(self.lake, self.spec)
+        expiry = Holders.of_earlier_states(rows).expiry(dropped=(DAILY_PREFIX,))
+        expire(self.lake, rows, expiry)
+        self.done = replace(self.done, snapshots=self.done.snapshots + len(expiry.snapshots))
 
     def _of_rows(self) -> RowErasure:
         return RowErasure(self.lake, self.spec, self.writer, self.sought, self.row_branches)

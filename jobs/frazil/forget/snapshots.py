@@ -48,6 +48,12 @@ class Holders:
         has_any = any(each.figure("total-records") for each in view.snapshots.values())
         return Holders(frozenset(view.snapshots) if has_any else frozenset(), view)
 
+    @staticmethod
+    def of_earlier_states(view: TableView) -> Holders:
+        """Return all snapshots but those from the head down to the one that carries the state."""
+        every = Holders(frozenset(view.snapshots), view)
+        return Holders(every.snapshots.difference(every._chain_of_head()), view)
+
     @property
     def pins(self) -> list[str]:
         """The branches and tags of others, and pins of exports, on a snapshot with traces."""
@@ -73,12 +79,12 @@ class Holders:
             if name.startswith(OUR_PREFIX):
                 yield from takewhile(lambda each: each not in of_main, (s.id for s in self.view.ancestry(head)))
 
-    def expiry(self, pins: Sequence[str]) -> Expiry:
-        """Return the snapshots to expire, and what to drop with them: these `pins`, and tags of Frazil.
+    def expiry(self, pins: Sequence[str] = (), dropped: tuple[str, ...] = DROPPED_AT_ONCE) -> Expiry:
+        """Return the snapshots to expire, and what to drop with them: these `pins`, and tags that begin with `dropped`.
 
         The head stays, and so do other pins and what Frazil is using.
         """
-        drop = [name for name in self._refs if name in pins or name.startswith(DROPPED_AT_ONCE)]
+        drop = [name for name in self._refs if name in pins or name.startswith(dropped)]
         left = {**self.view.branches, **self.view.tags}
         kept = {head for name, head in left.items() if name not in drop}
         kept |= {*self._chain_of_head(), *self._of_our_branches()}

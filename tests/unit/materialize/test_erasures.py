@@ -188,6 +188,20 @@ def test_a_driver_that_died_with_its_batch_staged_leaves_nothing_of_it(world: Wo
     assert [letter.offset for letter in list_dead_letters(world.lake, SPEC, limit=9).newest] == [4, 2]
 
 
+def test_no_state_from_before_an_erased_dead_letter_is_left_to_roll_back_to(world: World) -> None:
+    """The records would be read again, and the letter counted as one that is there and as one that is not."""
+    world.values += [b"x 7 bad", long(4)]
+    assert drained(world, SPEC) == []
+
+    done = erase(world, 7)
+
+    assert (done.rows, done.dead_letters) == (0, 1)
+    assert [each.summary["frazil.epoch"] for each in view_of(world).snapshots.values()] == ["2"]
+    world.values.append(long(5))
+    assert drained(world, SPEC) == []
+    assert (rows(world), verified(world).findings) == ([0, 1, 4, 5], ())
+
+
 def replay(world: World, observe: Observer = lambda when, step: None) -> int:
     world.registry.register("other-value", WIDER)
     world.registry.missing.clear()
