@@ -59,7 +59,7 @@ def look(folder: Folder, at: float) -> Look | None:
     asked = folder.run("status", "--json")
     if asked.returncode != 0 or not asked.stdout.startswith("["):
         return None
-    tables = {each["table"].partition(".")[2]: each for each in json.loads(asked.stdout)}
+    tables = {each["table"].partition(".")[2]: each for each in json.loads(asked.stdout) if "table" in each}
     with_files = {name: each["files"] for name, each in tables.items() if each["files"] is not None}
     sizes = {"metadata": 0, "data": 0}
     for path in folder.warehouse.rglob("*"):
