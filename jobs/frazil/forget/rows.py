@@ -12,7 +12,7 @@ from typing import NoReturn
 from frazil.forget.matching import MatchingRows, Places, column_now
 from frazil.forget.rewriting import Rewritten, files_at, rewrite_without
 from frazil.maintain.expiring import elapsed_seconds
-from frazil.materialize.branches import BaseExpiredError, Staged, stage_on_branch
+from frazil.materialize.branches import BaseExpiredError, Staged, stage_with_state
 from frazil.materialize.changed_spec.applied_spec import as_applied
 from frazil.materialize.dead_letters import drop_others, prepare, reveal
 from frazil.materialize.foreign import count_foreign
@@ -26,7 +26,6 @@ from frazil.model.progress import Counts, ForeignChanges, PartitionProgress, Tab
 from frazil.model.receipt import Receipt
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
-from frazil.model.summary import store
 from frazil.model.traces import SoughtValue, Traces
 from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
@@ -118,24 +117,14 @@ class RowErasure:
         return view.head
 
     def _staged(self, here: Standing, plan: BatchPlan, erased: ErasedRows) -> Staged:
-        assert here.view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
         done = erased.rewritten
         state = state_after(plan, erased.tallies, writer=self.writer, foreign=count_foreign(here))
-        stored = store(state, _receipt(plan, state, erased))
+        receipt = _receipt(plan, state, erased)
         change = BatchChange(done.files, done.figures, deletes=(ForgottenFiles(done.dropped),))
         try:
-            staged = stage_on_branch(
-                self.lake,
-                here.view,
-                base=here.view.head,
-                names=self.names,
-                change=change,
-                summary=stored.summary,
-                document=stored.document,
-            )
+            return stage_with_state(self.lake, here.view, names=self.names, change=change, state=state, receipt=receipt)
         except BaseExpiredError as expired:
             raise OvertakenError("the head expired") from expired
-        return replace(staged, statistics=None if state.remembered is None else state.remembered.file)
 
 
 def places_of(here: Standing, erased: ErasedRows) -> Places:

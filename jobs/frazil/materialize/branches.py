@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from frazil.model.errors import CatalogError, CommitError, CommitUnknownError, ContendedError, FrazilError
+from frazil.model.progress import TableState
+from frazil.model.receipt import Receipt
 from frazil.model.remembered import PuffinFile
 from frazil.model.snapshot import TableView
+from frazil.model.summary import store
 from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
 
@@ -91,6 +94,21 @@ def stage_on_branch(
         if branch in view.branches:
             return Staged(branch, view.branches[branch], base, change.figures)
     raise given_up(view.identifier, "stage", reason) from reason
+
+
+def stage_with_state(
+    lake: Lake, view: TableView, *, names: Iterator[str], change: BatchChange, state: TableState, receipt: Receipt
+) -> Staged:
+    """Stage a batch on the head of `main`: a change, the state after it, and its receipt. Raises as `stage_on_branch`.
+
+    The file of the deletes that the state remembers becomes visible with the batch.
+    """
+    assert view.head is not None  # noqa: S101 - a table with a state has a snapshot that carries it
+    stored = store(state, receipt)
+    staged = stage_on_branch(
+        lake, view, base=view.head, names=names, change=change, summary=stored.summary, document=stored.document
+    )
+    return replace(staged, statistics=None if state.remembered is None else state.remembered.file)
 
 
 def has_expired(lake: Lake, table: str, snapshot_id: int) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 
 from frazil.materialize.account import Ingested, next_state, receipt_of
-from frazil.materialize.branches import BaseExpiredError, Staged, has_expired, stage_on_branch
+from frazil.materialize.branches import BaseExpiredError, Staged, has_expired, stage_with_state
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.group.ledger import LedgerEntry
 from frazil.materialize.state import Standing
@@ -25,7 +25,7 @@ from frazil.model.remembered import RememberedDeletes
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
-from frazil.model.summary import receipt_in, store
+from frazil.model.summary import receipt_in
 from frazil.model.updates import RowUpdates
 from frazil.modes.mode import BatchChange, KeyInTwoPartitionsError
 from frazil.modes.truncation import OutOfTable, Truncation
@@ -94,17 +94,8 @@ class ReadBatch:
             remembered=remembered,
         )
         state = state if self.entry is None else self.entry.added_to(plan.state.group, state)
-        stored = store(state, self._receipt(plan, got, state))
-        staged = stage_on_branch(
-            self.lake,
-            here.view,
-            base=here.view.head,
-            names=self.names,
-            change=change,
-            summary=stored.summary,
-            document=stored.document,
-        )
-        return replace(staged, statistics=None if remembered is None else remembered.file)
+        receipt = self._receipt(plan, got, state)
+        return stage_with_state(self.lake, here.view, names=self.names, change=change, state=state, receipt=receipt)
 
     def _change(self, view: TableView) -> tuple[BatchChange, RememberedDeletes | None]:
         find = partial(self.find, view, self.plan.state.partition_numbers)

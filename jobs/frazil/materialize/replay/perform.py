@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NoReturn
 
-from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, given_up, stage_on_branch
+from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, given_up, stage_with_state
 from frazil.materialize.clients import Clients, Step
 from frazil.materialize.dead_letter_checks import counted_letters
 from frazil.materialize.dead_letter_marks import NewMarks, Offsets, Source
@@ -58,7 +58,7 @@ from frazil.model.receipt import Receipt
 from frazil.model.schemas import SchemaId, in_order
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
-from frazil.model.summary import receipt_in, store
+from frazil.model.summary import receipt_in
 
 LOG = logging.getLogger(__name__)
 
@@ -307,20 +307,12 @@ class Replay:
         )
         state = state if entry is None else entry.added_to(plan.state.group, state)
         outcome = outcome_of(rows, change.late.values())
-        stored = store(state, receipt_of(planned, rows, state, counts=outcome, seconds=self.seconds))
+        receipt = receipt_of(planned, rows, state, counts=outcome, seconds=self.seconds)
+        lake, names = self.clients.lake, table.stage_names
         try:
-            staged = stage_on_branch(
-                self.clients.lake,
-                here.view,
-                base=here.view.head,
-                names=table.stage_names,
-                change=change,
-                summary=stored.summary,
-                document=stored.document,
-            )
+            return stage_with_state(lake, here.view, names=names, change=change, state=state, receipt=receipt)
         except BaseExpiredError as expired:
             raise OvertakenError from expired
-        return replace(staged, statistics=None if remembered is None else remembered.file)
 
     def _marks(
         self, plan: BatchPlan, replayed: Sequence[ReplayedRows], staged: Sequence[Staged], dead_letters: TableView
