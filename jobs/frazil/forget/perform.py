@@ -6,7 +6,7 @@ rows are known by these rows only. The proof at the end is a search through ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -91,14 +91,13 @@ class Erasure:
         Raises ErasureError if the table is one that this release does not erase from, or if pins keep traces: nothing
         was changed then. Raises ContendedError if others keep committing, CatalogError and CountMismatchError.
         """
-        rows, letters = self._tables()
-        check_can_erase(self.spec, self._standing(rows))
-        found = self._searched(rows, letters)
-        self._check_pins(rows, letters, found)
+        tables = self._tables()
+        check_can_erase(self.spec, self._standing(tables[0]))
+        self._check_pins(tables)
         with self._paused():
             self._take_out()
             self._let_go()
-            left = self._searched(*self._tables())
+            left = tuple(map(self._searched, self._tables()))
             self.done = replace(self.done, left=left)
             self._note()
         return self.done
@@ -120,7 +119,7 @@ class Erasure:
         here = self._settled()
         check_can_erase(self.spec, here)  # again, now that no batch comes in between
         rows, letters = here.view, own_dead_letters(self.lake, self.spec)
-        in_rows, *in_letters = self._searched(rows, letters)
+        in_rows = self._searched(rows)
         erasure = self._of_rows()
         self.step("rewrite")
         erased = erasure.rewrite(here, in_rows)
@@ -130,7 +129,7 @@ class Erasure:
             is_in = self.sought.is_in_payload if self.parts_of_words else self.sought.is_word_in_payload
             names, before = self.letter_branches, self._expire_earlier_states
             of_letters = LetterErasure(self.lake, self.spec, self.writer, is_in, places, names, before)
-            count = of_letters.perform(letters, rows, in_letters[0])
+            count = of_letters.perform(letters, rows, self._searched(letters))
             if count is None:
                 return False
             self.done = replace(self.done, dead_letters=self.done.dead_letters + count)
@@ -176,16 +175,15 @@ class Erasure:
 
     def _let_go(self) -> None:
         """Expire what keeps traces, and delete the files that nothing has then, also those that a run has left."""
-        for view, traces in zip(self._present(), self._searched(*self._tables()), strict=True):
-            held = self._holders(view, traces)
+        for view in self._tables():
+            held = self._holders(view, self._searched(view))
             pins = held.pins if self.drop_pins else []
             expiry = held.expiry(pins)
             self.step("expire")
             now = expire(self.lake, view, expiry)
             self.step("delete")
             deleted = delete_expired_files(now)
-            search = TraceSearch(self.sought, letters=view.identifier != self.spec.identifier)
-            elsewhere = tuple(each for each in deleted.elsewhere if search.is_in(now, each))
+            elsewhere = tuple(each for each in deleted.elsewhere if self._search_in(view).is_in(now, each))
             self.done = replace(
                 self.done,
                 snapshots=self.done.snapshots + len(expiry.snapshots),
@@ -195,24 +193,26 @@ class Erasure:
                 elsewhere=(*self.done.elsewhere, *elsewhere),
             )
 
-    def _check_pins(self, rows: TableView, letters: TableView | None, found: tuple[Traces, ...]) -> None:
-        views = [rows] if letters is None else [rows, letters]
-        pins = {view.identifier: self._holders(view, each).pins for view, each in zip(views, found, strict=True)}
+    def _check_pins(self, tables: Sequence[TableView]) -> None:
+        pins = {view.identifier: self._holders(view, self._searched(view)).pins for view in tables}
         check_pins(pins, drop=self.drop_pins)
 
     def _holders(self, view: TableView, traces: Traces) -> Holders:
-        is_rows = view.identifier == self.spec.identifier
-        return Holders.of(view, traces) if is_rows else Holders.of_letters(view)
+        return Holders.of_letters(view) if self._has_letters(view) else Holders.of(view, traces)
 
-    def _tables(self) -> tuple[TableView, TableView | None]:
-        return own_rows(self.lake, self.spec), own_dead_letters(self.lake, self.spec)
+    def _tables(self) -> list[TableView]:
+        """Return the table of rows, and that of dead letters if there is one."""
+        letters = own_dead_letters(self.lake, self.spec)
+        return [own_rows(self.lake, self.spec), *([] if letters is None else [letters])]
 
-    def _present(self) -> list[TableView]:
-        return [each for each in self._tables() if each is not None]
+    def _has_letters(self, view: TableView) -> bool:
+        return view.identifier != self.spec.identifier
 
-    def _searched(self, rows: TableView, letters: TableView | None) -> tuple[Traces, ...]:
-        found = TraceSearch(self.sought).find(rows)
-        return (found,) if letters is None else (found, TraceSearch(self.sought, letters=True).find(letters))
+    def _search_in(self, view: TableView) -> TraceSearch:
+        return TraceSearch(self.sought, letters=self._has_letters(view))
+
+    def _searched(self, view: TableView) -> Traces:
+        return self._search_in(view).find(view)
 
     def _standing(self, rows: TableView) -> Standing:
         return standing(rows, pipeline=self.spec.pipeline)
