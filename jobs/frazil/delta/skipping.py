@@ -14,6 +14,7 @@ from typing import Any
 
 from frazil.delta.statistics import ScalarColumn, is_complete, is_odd, scalar_columns
 from frazil.model.delta import DeltaLog, TableFile
+from frazil.model.sql_text import quoted
 
 AT_MOST = 32
 """As many columns as Delta's readers use without the property: each one costs them time for each file."""
@@ -71,4 +72,4 @@ def _is_struct(field: Mapping[str, Any]) -> bool:
 
 
 def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return quoted(name, "`")

@@ -19,13 +19,11 @@ _NEW = "__new"
 
 def grouped(session: SqlSession, frame: Any, keyed: Keyed) -> Any:
     """Return the groups of a query: its columns without averages, then the columns that these are made of."""
-    from pyspark.sql import DataFrame  # noqa: PLC0415 - a second to import, and only some verbs need it
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as all Spark code calls it
 
     jvm = session.spark._jvm
     aggregate, rows = aggregate_of(jvm, frame)
-    dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session.spark._jsparkSession, rows)
-    child = DataFrame(dataset, session.spark)
+    child = session.frame_of(rows)
     expressions = [aggregate.aggregateExpressions().apply(n) for n in range(len(frame.columns))]
     kept = {each.place: each for each in keyed.kept}
     keys = [column_of(jvm, e).alias(frame.columns[n]) for n, e in enumerate(expressions) if n not in kept]

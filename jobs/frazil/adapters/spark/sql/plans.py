@@ -50,9 +50,9 @@ class _Reading:
     """Common table expressions, by Catalyst's id."""
 
     def operator(self, node: Any) -> Operator:
-        kind = _kind(node)
+        kind = kind_of(node)
         if kind == "WithCTE":
-            for definition in _each(node.cteDefs()):
+            for definition in each_of(node.cteDefs()):
                 self._definitions[int(definition.id())] = self.operator(definition.child())
             return self.operator(node.plan())
         output = tuple(self.attributes(node))
@@ -60,24 +60,24 @@ class _Reading:
             return Operator("Union", output, (self._definitions[int(node.cteId())],))
         if kind == VIEW:
             return Operator(VIEW, output, name=str(node.desc().identifier().table()))
-        if kind == "MapInArrow" and _kind(node.child()) == "Range":
+        if kind == "MapInArrow" and kind_of(node.child()) == "Range":
             return Operator(kind, output)  # reads the files of a table
         return Operator(
             kind,
             output,
-            tuple(self.operator(child) for child in _each(node.children())),
-            tuple(self.expression(each) for each in _each(node.expressions())),
+            tuple(self.operator(child) for child in each_of(node.children())),
+            tuple(self.expression(each) for each in each_of(node.expressions())),
             join=str(node.joinType().toString()) if kind == "Join" else "",
             groups=int(node.groupingExpressions().size()) if kind == "Aggregate" else 0,
         )
 
     def attributes(self, node: Any) -> Iterator[Attribute]:
-        for each in _each(node.output()):
+        for each in each_of(node.output()):
             yield Attribute(int(each.exprId().id()), str(each.name()), str(each.dataType().simpleString()))
 
     def expression(self, node: Any) -> Expression:
-        kind = _kind(node)
-        children = tuple(self.expression(child) for child in _each(node.children()))
+        kind = kind_of(node)
+        children = tuple(self.expression(child) for child in each_of(node.children()))
         plan = self.operator(node.plan()) if hasattr(node, "plan") and _has_plan(kind) else None
         is_limited = kind == _AGGREGATE and (bool(node.isDistinct()) or bool(node.filter().isDefined()))
         return Expression(
@@ -96,10 +96,12 @@ def _has_plan(kind: str) -> bool:
     return kind in {"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery"}
 
 
-def _kind(node: Any) -> str:
+def kind_of(node: Any) -> str:
+    """Return the name of the class of an operator or an expression."""
     return str(node.getClass().getSimpleName()).rstrip("$")
 
 
-def _each(found: Any) -> Iterator[Any]:
+def each_of(found: Any) -> Iterator[Any]:
+    """Yield the items of a sequence of Scala."""
     for index in range(int(found.size())):
         yield found.apply(index)

@@ -70,11 +70,9 @@ def _same(keys: Sequence[Any], touched: Any) -> Any:
 
 def _parts(session: SqlSession, frame: Any, keyed: Keyed) -> tuple[Any, list[Any], list[Any]]:
     """Return the rows that the last step of a query groups, its keys, and its aggregates."""
-    from pyspark.sql import DataFrame  # noqa: PLC0415
-
     jvm = session.spark._jvm
     aggregate, plan = aggregate_of(jvm, frame)
-    rows = DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session.spark._jsparkSession, plan), session.spark)
+    rows = session.frame_of(plan)
     expressions = [aggregate.aggregateExpressions().apply(n) for n in range(len(frame.columns))]
     values = {each.place for each in keyed.kept}
     bare = [each.child() if each.getClass().getSimpleName() == "Alias" else each for each in expressions]

@@ -19,6 +19,7 @@ from frazil.adapters.spark.runner import SparkRunner, TaskFailedError
 from frazil.adapters.spark.sql.rows import FILE, POSITION, StoredRows, TableFiles
 from frazil.adapters.spark.sql.types import spark_schema
 from frazil.materialize.even_shares import even_shares
+from frazil.model import sql_text
 from frazil.model.changed_rows import LostRows
 from frazil.model.columns import Column, Scalar
 from frazil.model.errors import FrazilError, QueryFailedError
@@ -103,6 +104,13 @@ class SqlSession:
             *(F.col(quoted(f.name)) if f.name in there else F.lit(None).cast(f.dataType).alias(f.name) for f in whole)
         )
 
+    def frame_of(self, plan: Any) -> Any:
+        """Return the DataFrame of one of Catalyst's logical plans."""
+        from pyspark.sql import DataFrame  # noqa: PLC0415
+
+        dataset = self.spark._jvm.org.apache.spark.sql.classic.Dataset
+        return DataFrame(dataset.ofRows(self.spark._jsparkSession, plan), self.spark)
+
     def empty(self, columns: Sequence[Column]) -> Any:
         """Return a DataFrame with these columns and without rows, which the optimizer does not know to be empty."""
         return self.map_in_arrow(self.spark.range(0, 0, 1, 1), _nothing, spark_schema(columns))
@@ -156,7 +164,7 @@ def _nothing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return sql_text.quoted(name, "`")
 
 
 def schema_of(frame: Any) -> dict[str, Any]:

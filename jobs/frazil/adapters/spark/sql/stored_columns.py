@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from frazil.adapters.iceberg.position_deletes import Positions
 from frazil.adapters.iceberg.whole_rows import WholeRows
+from frazil.adapters.spark.sql.plans import each_of, kind_of
 from frazil.adapters.spark.sql.rows import FILE, POSITION, FilesOf, TableFiles, as_row, as_spark_has_it
 from frazil.adapters.spark.sql.session import SqlSession
 from frazil.model.errors import DefectError
@@ -32,19 +33,15 @@ def with_places(session: SqlSession, frame: Any) -> Any:
 
     It makes at most one row of each, in the same order; the stored rows are those of `SqlSession.stored`.
     """
-    from pyspark.sql import DataFrame  # noqa: PLC0415
-
-    jvm = session.spark._jvm
-    plan, _ = _carried(jvm, frame._jdf.queryExecution().analyzed())
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session.spark._jsparkSession, plan), session.spark)
+    plan, _ = _carried(session.spark._jvm, frame._jdf.queryExecution().analyzed())
+    return session.frame_of(plan)
 
 
 def _carried(jvm: Any, node: Any) -> tuple[Any, list[Any]]:
     """Return the plan whose output also has the places, and these two attributes."""
-    logical, kind = jvm.org.apache.spark.sql.catalyst.plans.logical, str(node.getClass().getSimpleName())
+    logical, kind = jvm.org.apache.spark.sql.catalyst.plans.logical, kind_of(node)
     if kind == "MapInArrow":
-        output = node.output()
-        attributes = {str(output.apply(n).name()): output.apply(n) for n in range(int(output.size()))}
+        attributes = {str(each.name()): each for each in each_of(node.output())}
         return node, [attributes[name] for name in (FILE, POSITION)]
     plan, places = _carried(jvm, node.child())
     if kind in _PASSED_OVER:
