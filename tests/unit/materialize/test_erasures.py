@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from values_of_tables import NOW, spec
-from whole_batches import LONG, World, drained, framed
+from whole_batches import LONG, World, drained, framed, once
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.sought_value import sought_in
@@ -55,18 +54,6 @@ def driver(world: World, observe: Observer) -> TableRun:
     run = world.table(SPEC)
     run.clients = replace(run.clients, observe=observe)
     return run
-
-
-def once(moment: tuple[str, str], act: Callable[[], object]) -> Observer:
-    """Act at a moment, the first time that it comes."""
-    waiting = [moment]
-
-    def observe(when: str, step: str) -> None:
-        if (when, step) in waiting:
-            waiting.clear()
-            act()
-
-    return observe
 
 
 def view_of(world: World) -> TableView:

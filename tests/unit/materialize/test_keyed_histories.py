@@ -71,6 +71,11 @@ class History:
             case 6:
                 self.schemas.widen()
 
+    def happen(self) -> None:
+        for _ in range(STEPS):
+            self.step()
+        self.end()
+
     def end(self) -> None:
         """Read what is left, and compare what rows hold with what was sent."""
         self.changelog.catch_up()
@@ -221,9 +226,7 @@ def test_whatever_happens_a_history_is_that_of_the_model(
 ) -> None:
     monkeypatch.setattr(rewriting, "WORTH_A_SNAPSHOT", 1)
     history = VersionsHistory(tmp_path, seed)
-    for _ in range(STEPS):
-        history.step()
-    history.end()
+    history.happen()
 
     history.changelog.check()
     assert history.changelog.against_kafka().findings == ()
@@ -232,9 +235,7 @@ def test_whatever_happens_a_history_is_that_of_the_model(
 @pytest.mark.parametrize("seed", FEWER)
 def test_whatever_happens_a_table_without_duplicates_is_that_of_the_model(tmp_path: Path, seed: int) -> None:
     history = DuplicatesHistory(tmp_path, seed)
-    for _ in range(STEPS):
-        history.step()
-    history.end()
+    history.happen()
 
     history.changelog.check()
     assert history.changelog.against_kafka().findings == ()
@@ -243,9 +244,7 @@ def test_whatever_happens_a_table_without_duplicates_is_that_of_the_model(tmp_pa
 @pytest.mark.parametrize("seed", FEWER)
 def test_whatever_happens_to_an_ordered_table_it_is_that_of_the_model(tmp_path: Path, seed: int) -> None:
     history = OrderedHistory(tmp_path, seed)
-    for _ in range(STEPS):
-        history.step()
-    history.end()
+    history.happen()
 
     assert history.changelog.records() == history.changelog.live
     verification = history.changelog.verify()
@@ -262,8 +261,6 @@ def test_whatever_happens_the_table_is_that_of_the_model(
 ) -> None:
     monkeypatch.setattr(rewriting, "WORTH_A_SNAPSHOT", 1)
     history = History(tmp_path, seed)
-    for _ in range(STEPS):
-        history.step()
-    history.end()
+    history.happen()
 
     history.changelog.check()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 from values_of_tables import NOW, spec
-from whole_batches import LONG, World, framed
+from whole_batches import LONG, World, framed, once
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.dead_letters import list_dead_letters
@@ -133,18 +132,6 @@ class DiedError(Exception):
     """The process ends here: nothing cleans up."""
 
 
-def at(moment: tuple[str, str], act: Callable[[], object]) -> Observer:
-    """Act once at a moment."""
-    waiting = [moment]
-
-    def observe(when: str, step: str) -> None:
-        if (when, step) in waiting:
-            waiting.clear()
-            act()
-
-    return observe
-
-
 def die() -> None:
     raise DiedError
 
@@ -256,7 +243,7 @@ def test_letters_whose_replay_is_rolled_back_are_counted_again_when_they_are_del
 
 def test_a_letter_of_a_batch_that_is_not_revealed_is_never_deleted(world: World, clock: Clock) -> None:
     with pytest.raises(DiedError):
-        batch(world, clock, b"bad", observe=at(("before", "reveal"), die))
+        batch(world, clock, b"bad", observe=once(("before", "reveal"), die))
     clock.passes(20)
 
     assert expire(world, clock) == 0
@@ -272,7 +259,7 @@ def test_a_letter_of_a_batch_that_is_not_revealed_is_never_deleted(world: World,
 def test_another_driver_deletes_at_any_moment_of_a_batch(world: World, clock: Clock, when: str, step: str) -> None:
     clock.passes(6)
 
-    batch(world, clock, b"bad", framed(1, LONG, {"n": 7}), observe=at((when, step), lambda: expire(world, clock)))
+    batch(world, clock, b"bad", framed(1, LONG, {"n": 7}), observe=once((when, step), lambda: expire(world, clock)))
 
     is_proven(world)
     expire(world, clock)
@@ -286,7 +273,7 @@ def test_another_driver_deletes_at_any_moment_of_a_replay(world: World, clock: C
     clock.passes(6)
     deleted: list[int] = []
 
-    became = replay(world, clock, at((when, step), lambda: deleted.append(expire(world, clock))))
+    became = replay(world, clock, once((when, step), lambda: deleted.append(expire(world, clock))))
 
     assert (became, deleted) in [(0, [3]), (2, [0])], "each letter is deleted or a row"
     is_proven(world)
@@ -329,7 +316,7 @@ def test_a_batch_that_is_prepared_between_the_look_and_the_commit_comes_first(
         monkeypatch.setattr(world.lake, "publish", real)
         world.values.append(b"bad")
         with pytest.raises(DiedError):
-            driver(world, clock, at(("before", "publish"), die)).batch()
+            driver(world, clock, once(("before", "publish"), die)).batch()
         real(view, **more)
 
     monkeypatch.setattr(world.lake, "publish", late)

@@ -18,7 +18,7 @@ from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.probe import probe
 from frazil.adapters.iceberg.rewrite_files import rewrite_files
 from frazil.adapters.iceberg.update_rows import update_rows
-from frazil.materialize.clients import Clients
+from frazil.materialize.clients import Clients, Observer
 from frazil.materialize.ingest.task import ingest
 from frazil.materialize.outcome import Published
 from frazil.materialize.preview.preflight import problems
@@ -131,3 +131,15 @@ def drained(world: World, wanted: TableSpec) -> list[str]:
             return changes
         changes += outcome.receipt.schema_changes if isinstance(outcome, Published) else ()
     raise AssertionError("the topic does not end")
+
+
+def once(moment: tuple[str, str], act: Callable[[], object]) -> Observer:
+    """Act at a moment of a batch, the first time that it comes."""
+    waiting = [moment]
+
+    def observe(when: str, step: str) -> None:
+        if (when, step) in waiting:
+            waiting.clear()
+            act()
+
+    return observe
