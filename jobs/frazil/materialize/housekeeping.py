@@ -37,8 +37,9 @@ class Housekeeping:
         self.rewriting = Rewriting(self.spec, self.writer)
         self.rows, self.dead_letters = Expiring(keep, CHECKPOINT_TAG), Expiring(keep, CHECKPOINT_TAG)
 
-    def rewrite_files(self, clients: Clients, rows: TableView) -> None:
-        self.rewriting.between_batches(clients, rows)
+    def rewrite_files(self, clients: Clients, rows: TableView) -> TableView | None:
+        """Rewrite files that make scans slow, if it pays. Return the table as it is then; None if it is as it was."""
+        return clients.lake.load(rows.identifier) if self.rewriting.between_batches(clients, rows) else None
 
     def expire_rows(self, clients: Clients, rows: TableView) -> None:
         self.rows.between_batches(clients.lake, clients.delta_logs, rows, clients.background, now=clients.now())

@@ -116,16 +116,17 @@ class Rewriting:
     files_before: int | None = None
     """The table's data files at the last look that found none to merge."""
 
-    def between_batches(self, clients: Clients, view: TableView) -> None:
-        """Rewrite files if it pays, and if the table's head is still that of the view."""
+    def between_batches(self, clients: Clients, view: TableView) -> bool:
+        """Rewrite files if it pays, and if the table's head is still that of the view; return whether any were."""
         try:
             head = view.head_snapshot()
             if head is not None and head.id != self.looked_at:
-                self._rewrite(clients, view, self._due(clients, view, head))
+                return self._rewrite(clients, view, self._due(clients, view, head)) is not None
         except CommitError as refused:
             LOG.info("rewrite_overtaken", extra={"table": view.identifier, "problem": str(refused)})
         except FrazilError as failed:
             LOG.warning("rewrite_failed", extra={"table": view.identifier, "problem": str(failed)})
+        return False
 
     def asked(self, clients: Clients, view: TableView) -> Rewrote | None:
         """Rewrite what pays at all, however little, as far as one rewrite goes. Raises FrazilError."""
