@@ -14,7 +14,7 @@ from frazil.materialize.branches import (
     branch_names,
     given_up,
     stage_branches,
-    stage_on_branch,
+    stage_with_state,
 )
 from frazil.materialize.changed_spec.applied_spec import applied_spec_of
 from frazil.materialize.epoch_tags import has_epoch_tags
@@ -29,7 +29,7 @@ from frazil.model.errors import CommitError, CountMismatchError, FencedError, Gr
 from frazil.model.plan import BatchPlan
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
-from frazil.model.summary import BATCH_ID, receipt_in, state_in, store
+from frazil.model.summary import BATCH_ID, receipt_in, state_in
 from frazil.modes.mode import BatchChange, Written, find_none
 from frazil.modes.open import open_mode
 from frazil.ports import Lake
@@ -182,19 +182,10 @@ def _change(lake: Lake, spec: TableSpec, at: Standing, staged: Snapshot) -> Batc
 
 def _staged_again(lake: Lake, spec: TableSpec, branch: str, staged: Snapshot, now: Standing) -> Staged:
     """Stage the files of a branch on the head of `main`, with its state and what others have changed since."""
-    view = now.view
-    assert view.head is not None  # noqa: S101 - a standing has a snapshot that carries it
-    stored = store(replace(state_in(staged), foreign=count_foreign(now)), receipt_in(staged))
+    names = branch_names(f"{branch}_on_{now.view.head}_", "")
+    state, change = replace(state_in(staged), foreign=count_foreign(now)), _change(lake, spec, now, staged)
     try:
-        return stage_on_branch(
-            lake,
-            view,
-            base=view.head,
-            names=branch_names(f"{branch}_on_{view.head}_", ""),
-            change=_change(lake, spec, now, staged),
-            summary=stored.summary,
-            document=stored.document,
-        )
+        return stage_with_state(lake, now.view, names=names, change=change, state=state, receipt=receipt_in(staged))
     except BaseExpiredError as expired:
         raise OvertakenError from expired
 
