@@ -10,7 +10,7 @@ PAGE = (DOCS / "learn.md").read_text(encoding="utf-8")
 
 
 def test_the_walk_through_prints_what_its_page_shows(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    page = PAGE.replace('"sensors"', f'"{place.topic()}"').replace("topic: sensors", f"topic: {place.name}")
+    page = PAGE.replace('"sensors"', f'"{place.name}"').replace("topic: sensors", f"topic: {place.name}")
     walk = WalkThrough(place, capsys)
 
     walk.follow(page.replace(" sensors --", f" {place.name} --").replace("lake.sensors", f"{place.name}.{place.name}"))

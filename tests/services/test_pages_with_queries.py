@@ -43,7 +43,7 @@ def page_of(name: str) -> str:
 def test_transforms(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     page, _, _ = page_of("transforms.md").partition("## Write one")
     write_settings(place)
-    topic, reader = place.topic(), Reader(place, place.folder, capsys)
+    topic, reader = place.name, Reader(place, place.folder, capsys)
 
     reader.follow(page.replace('"parcels"', f'"{topic}"').replace("topic: parcels", f"topic: {topic}\ntable: parcels"))
 
