@@ -14,6 +14,7 @@ from frazil.specs.document import MapNode, Mark, Node, ScalarNode, duplicates, p
 from frazil.specs.placeholders import PlaceholderSources
 from frazil.specs.problems import Position, Problems, suggest
 from frazil.specs.shapes import At, Choice, HandedOn, JsonSchema, NotYet, Rejected, Shape, describe
+from frazil.specs.words_of_others import Hints, squeezed
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -80,7 +81,8 @@ class Values:
 class Section:
     """A mapping with declared keys. Exactly one of the keys in `exactly_one` must be given.
 
-    `example` is shown where something else than a mapping is given.
+    `example` is shown where something else than a mapping is given. `elsewhere` has hints for keys that other tools or
+    other sections have.
     """
 
     keys: tuple[Key[object], ...]
@@ -90,6 +92,7 @@ class Section:
     exactly_one: tuple[str, ...] = ()
     label: str = "a mapping of keys"
     example: str = "`name: value` lines, with a space after the colon"
+    elsewhere: Hints = field(default_factory=dict, hash=False)
 
     def read(self, node: Node, at: At) -> Values:
         if not isinstance(node, MapNode):
@@ -159,7 +162,7 @@ class Section:
             if fnmatchcase(name.lower(), refused.pattern):
                 here.reject(key.mark, refused.why, hint=refused.hint)
                 return
-        here.reject(key.mark, "unknown key", hint=suggest(name, known))
+        here.reject(key.mark, "unknown key", hint=self.elsewhere.get(squeezed(name)) or suggest(name, known))
 
     def json_schema(self) -> JsonSchema:
         required = [key.name for key in self.keys if isinstance(key.default, Required)]

@@ -10,6 +10,7 @@ from frazil.specs.partitions import PARTITIONS, SORT_FIELDS
 from frazil.specs.policy_keys import COLUMNS
 from frazil.specs.scalars import TABLE_NAME, TEXT, parse_text
 from frazil.specs.shapes import Choice, ListOf, MapOf, Scalar, Unfit
+from frazil.specs.words_of_others import IN_A_ROUTE
 
 ROUTE_TABLE = Key("table", TABLE_NAME, "The name of the route's table.", Required())
 SCHEMA = Key(
@@ -51,6 +52,7 @@ ROUTE_COLUMNS = Key("columns", COLUMNS.shape, "Policies of the columns of the ro
 ROUTE = Section(
     (ROUTE_TABLE, SCHEMA, HEADER, FIELD, ROUTE_PARTITION_BY, ROUTE_SORT_BY, ROUTE_READERS, ROUTE_COLUMNS),
     label="a route",
+    elsewhere=IN_A_ROUTE,
 )
 ROUTES = Key(
     "routes",

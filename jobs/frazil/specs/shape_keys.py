@@ -10,6 +10,7 @@ from frazil.specs.partitions import PARTITIONS, SORT_FIELDS
 from frazil.specs.scalars import TABLE_NAME
 from frazil.specs.shapes import Choice, ListOf
 from frazil.specs.table_keys import DELETE_MEMORY, IDENTITY, ORDER_BY, WRITE
+from frazil.specs.words_of_others import IN_A_SHAPE
 
 SHAPE_TABLE = Key("table", TABLE_NAME, "The name of the table.", Required())
 SHAPE = Section(
@@ -29,6 +30,7 @@ SHAPE = Section(
         ),
     ),
     label="a shape",
+    elsewhere=IN_A_SHAPE,
 )
 SHAPES = Key(
     "shapes",

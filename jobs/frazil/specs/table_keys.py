@@ -94,7 +94,16 @@ WIRE_FORMAT = Key(
 )
 WRITE = Key(
     "write",
-    Choice(get_args(WriteMode), elsewhere=(("merge", "use upsert"), ("scd2", "use history"))),
+    Choice(
+        get_args(WriteMode),
+        elsewhere=(
+            ("merge", "use upsert"),
+            ("scd2", "use history"),
+            ("insert", "use append"),
+            ("cdc", "use write: upsert, and cdc: debezium beside it"),
+            ("debezium", "use write: upsert, and cdc: debezium beside it"),
+        ),
+    ),
     "How records change the table: with append, every record becomes a row; with upsert, the newest record of each key"
     " is its row, and a record without a value deletes it; with deduplicate, the first record of each identity is its"
     " row for ever; with history, every record becomes a row with the interval in which it was valid.",

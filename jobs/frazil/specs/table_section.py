@@ -8,6 +8,7 @@ from frazil.specs.output_keys import OUTPUTS
 from frazil.specs.policy_keys import COLUMNS, TAGS
 from frazil.specs.route_keys import ROUTES
 from frazil.specs.shape_keys import SHAPES
+from frazil.specs.words_of_others import OF_OTHER_TOOLS
 
 TABLE_SECTION = Section(
     (
@@ -55,4 +56,5 @@ TABLE_SECTION = Section(
     ),
     refused=(Refused("policies", "the keys of policies belong in frazil.yaml", "move the key there"),),
     exactly_one=("topic", "topics"),
+    elsewhere=OF_OTHER_TOOLS,
 )
