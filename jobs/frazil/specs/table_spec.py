@@ -36,6 +36,7 @@ from frazil.model.spec import (
     ValueFormat,
     WireFormat,
     WriteMode,
+    schema_type_of,
 )
 from frazil.specs import table_keys as keys
 from frazil.specs.change_events import change_event_problems, change_events_of
@@ -280,6 +281,9 @@ def _wire_problems(values: Values) -> Iterator[Problem]:
     if values.is_given(keys.WIRE_FORMAT) and not SCHEMA_TYPES.keys() & {key, value}:
         what = f"no effect, because value is {value} and key is {key}: no registered schema decodes them"
         yield _problem(values.place_of(keys.WIRE_FORMAT), what, "remove wire_format")
+    if values[keys.EVOLUTION] == "strict" and schema_type_of(key) is None and schema_type_of(value) is None:
+        what = f"no effect, because value is {value} and key is {key}: no schema decodes them"
+        yield _problem(values.place_of(keys.EVOLUTION), what, "remove evolution")
     if values[keys.EVOLUTION] == "strict" and values[keys.WIRE_FORMAT] != CONFLUENT:
         what = "strict compares schemas in the order of their registration, which UUIDs do not have"
         hint = "write evolution: lenient, and let the registry check the compatibility of new versions"

@@ -223,6 +223,7 @@ def test_the_uuid_of_schemas_is_kept_where_records_have_one(load: Load) -> None:
         (GOOD, "{topic: a, wire_format: glue}", "has wire_format: glue, and the registry has type: confluent"),
         (GOOD, "{topic: a, value: json, wire_format: confluent_headers}", "no registered schema decodes them"),
         (GOOD, "{topic: a, wire_format: confluent_headers, evolution: strict}", "which UUIDs do not have"),
+        (GOOD, "{topic: a, value: json, evolution: strict}", "evolution: no effect, because value is json"),
         (GLUE, "{topic: a, wire_format: glue, evolution: strict}", "which UUIDs do not have"),
         (GOOD, "{topic: a, metadata: {keep: [schema_uuid]}}", "name no schema of their values by a UUID"),
         (GLUE.replace("region: eu-west-1", "url: http://r"), "{topic: a, wire_format: glue}", "missing: region"),
