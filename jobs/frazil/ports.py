@@ -45,8 +45,8 @@ class SchemaRegistry(Protocol):
         """Return the newest schema of a subject, or None if it does not exist. Raises RegistryError as `by_id`."""
         ...
 
-    def version(self, subject: str, number: int) -> RegisteredSchema | None:
-        """Return a version of a subject, or None if it does not exist. Raises RegistryError as `by_id`."""
+    def version(self, subject: str, number: int) -> RegisteredSchema:
+        """Return a version of a subject. Raises SubjectMissingError, which names those that exist, and as `by_id`."""
         ...
 
     def resolve(self, definition: SchemaDefinition) -> RegisteredSchema:

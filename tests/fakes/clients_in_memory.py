@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from confluent_kafka import KafkaError, KafkaException
 
-from frazil.model.errors import BrokerError, RegistryError
+from frazil.model.errors import BrokerError, RegistryError, version_missing
 from frazil.model.plan import TopicFacts
 from frazil.model.schemas import UNREGISTERED, Reference, RegisteredSchema, SchemaDefinition
 from frazil.model.spec import Start, StartLatest, StartOffsets, StartTimestamp
@@ -75,10 +75,12 @@ class RegistryInMemory:
         self._answer(subject)
         return None if subject not in self.subjects else self.schemas[self.subjects[subject]]
 
-    def version(self, subject: str, number: int) -> RegisteredSchema | None:
+    def version(self, subject: str, number: int) -> RegisteredSchema:
         self._answer((subject, number))
         known = self.versions.get(subject, [])
-        return self.schemas[known[number - 1]] if number <= len(known) else None
+        if number > len(known):
+            raise version_missing(subject, number, range(1, len(known) + 1))
+        return self.schemas[known[number - 1]]
 
     def resolve(self, definition: SchemaDefinition) -> RegisteredSchema:
         assert not definition.references, "references are resolved by the real registry"

@@ -79,7 +79,7 @@ def test_a_version_of_the_subject_is_planned_for(orders: Place, capsys: Said) ->
     said = capsys.readouterr().out
     assert "  without this schema: add column channel: string\n  no change of the table\n" in said
     assert app.run(["plan-schema", "orders", "--subject-version", "9"]) == 1
-    assert f"no version 9 of {orders.name}-value" in capsys.readouterr().err
+    assert f"no version 9 of {orders.name}-value, which has 1, 2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,7 @@ def test_a_version_of_the_subject_is_planned_for(orders: Place, capsys: Said) ->
         (["--schema", "a", "--subject-version", "1"], "exactly one of --schema and --subject-version must be given"),
         (["--schema", "nowhere.avsc"], "could not read the schema nowhere.avsc"),
         (["--schema", "order.avsc", "--key"], "reads no schema of keys: key is string"),
+        (["--schema", "frazil.yaml"], "frazil.yaml: not a valid Avro schema: (record): not JSON"),
     ],
 )
 def test_misuse_says_what_is_wrong(orders: Place, capsys: Said, arguments: list[str], said: str) -> None:

@@ -21,7 +21,7 @@ from frazil.adapters.aws.secrets import SecretsManager
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
-from frazil.model.errors import BrokerError, RegistryError
+from frazil.model.errors import BrokerError, RegistryError, SubjectMissingError
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaDefinition
 from frazil.model.secret import SettingValue
@@ -122,10 +122,13 @@ def test_versions_of_a_subject_are_found_by_number(registry: Registry, place: Pl
     subject = f"{place.name}-value"
     ids = [registry.register(subject, record(a_field("n"))), registry.register(subject, record(a_field("m")))]
 
-    found = [registry.client.version(subject, number) for number in (1, 2, 3)]
+    found = [registry.client.version(subject, number) for number in (1, 2)]
 
-    assert [None if each is None else each.id for each in found] == [*ids, None]
-    assert registry.client.version(f"{place.name}-nowhere", 1) is None
+    assert [each.id for each in found] == ids
+    with pytest.raises(SubjectMissingError, match=f"no version 3 of {subject}, which has 1, 2"):
+        registry.client.version(subject, 3)
+    with pytest.raises(SubjectMissingError, match=f"no subject {place.name}-nowhere"):
+        registry.client.version(f"{place.name}-nowhere", 1)
 
 
 def test_a_schema_that_is_not_registered_has_no_id(registry: Registry) -> None:

@@ -29,7 +29,7 @@ class WithEmbedded:
     def latest(self, subject: str) -> RegisteredSchema | None:
         return self.registry.latest(subject)
 
-    def version(self, subject: str, number: int) -> RegisteredSchema | None:
+    def version(self, subject: str, number: int) -> RegisteredSchema:
         return self.registry.version(subject, number)
 
     def resolve(self, definition: SchemaDefinition) -> RegisteredSchema:

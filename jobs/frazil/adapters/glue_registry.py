@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from frazil.model.errors import RegistryError
+from frazil.model.errors import RegistryError, version_missing
 from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaDefinition, SchemaId
 from frazil.model.settings import GlueSource, RegistrySettings
 
@@ -98,9 +98,13 @@ class GlueRegistry:
                 hint="correct `registry_name` or `region` of `schema_registry` in frazil.yaml, or create the registry",
             )
 
-    def version(self, subject: str, number: int) -> RegisteredSchema | None:
-        what = f"look up version {number} of the schema {subject}"
-        return self._version(what, SchemaId=self._named(subject), SchemaVersionNumber={"VersionNumber": number})
+    def version(self, subject: str, number: int) -> RegisteredSchema:
+        what, schema = f"look up version {number} of the schema {subject}", self._named(subject)
+        found = self._version(what, SchemaId=schema, SchemaVersionNumber={"VersionNumber": number})
+        if found is None:
+            versions = self._listed(what, "list_schema_versions", SchemaId=schema)
+            raise version_missing(subject, number, (each["VersionNumber"] for each in versions))
+        return found
 
     def resolve(self, definition: SchemaDefinition) -> RegisteredSchema:
         if definition.references:

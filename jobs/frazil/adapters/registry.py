@@ -13,7 +13,7 @@ from uuid import UUID
 
 from frazil.adapters.embedded_schemas import WithEmbedded
 from frazil.adapters.glue_registry import GlueRegistry
-from frazil.model.errors import LocalServicesError, RegistryError, SettingError
+from frazil.model.errors import LocalServicesError, RegistryError, SettingError, version_missing
 from frazil.model.schemas import UNREGISTERED, Reference, RegisteredSchema, SchemaDefinition, SchemaId
 from frazil.model.secret import revealed
 from frazil.model.settings import NOT_RUNNING_HOST, RegistrySettings
@@ -133,10 +133,12 @@ class ConfluentRegistry:
             return None
         return self._remember(found)
 
-    def version(self, subject: str, number: int) -> RegisteredSchema | None:
+    def version(self, subject: str, number: int) -> RegisteredSchema:
         what = f"look up version {number} of the subject {subject}"
         found = self._ask(what, lambda: self._client.get_version(subject, number))
-        return None if found is None else self._remember(found)
+        if found is None:
+            raise version_missing(subject, number, self._ask(what, lambda: self._client.get_versions(subject)) or ())
+        return self._remember(found)
 
     def resolve(self, definition: SchemaDefinition) -> RegisteredSchema:
         from confluent_kafka.schema_registry import Schema, SchemaReference  # noqa: PLC0415 - as slow as the client

@@ -12,7 +12,7 @@ import typer
 
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, settings_from
 from frazil.cli.screen import print_lines
-from frazil.model.errors import Misuse, SubjectMissingError
+from frazil.model.errors import Misuse
 
 if TYPE_CHECKING:
     from frazil.model.schemas import RegisteredSchema, SchemaType
@@ -55,7 +55,7 @@ def plan_schema(
     """Show what a writer schema would change in a table.
 
     Nothing is written or registered. The exit status is 1 if the table could not hold records with the schema, so a
-    producer's build can refuse it before it is registered.
+    producer's build can refuse it before it is registered; 2 if the file is not a schema.
     """
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.adapters.registry import open_registry  # noqa: PLC0415
@@ -77,7 +77,7 @@ def plan_schema(
         else:
             assert subject_version is not None  # noqa: S101 - checked above
             of = subject or _subject_of(spec, of_key=key)
-            called, candidate = f"version {subject_version} of {of}", _registered(registry, of, subject_version)
+            called, candidate = f"version {subject_version} of {of}", registry.version(of, subject_version)
         plan = plan_for(IcebergLake(settings.catalog), registry, spec, candidate, of_key=key)
     if as_json:
         print(json.dumps(plan.to_json(), indent=2))
@@ -103,18 +103,15 @@ def _schema_type(spec: TableSpec, *, of_key: bool) -> SchemaType:
 
 
 def _in_file(registry: SchemaRegistry, path: Path, schema_type: SchemaType) -> RegisteredSchema:
+    from frazil.formats.open import why_invalid  # noqa: PLC0415
     from frazil.schema_file import read_schema_file  # noqa: PLC0415
 
-    return registry.resolve(read_schema_file(path, schema_type))
-
-
-def _registered(registry: SchemaRegistry, subject: str, number: int) -> RegisteredSchema:
-    found = registry.version(subject, number)
-    if found is None:
-        raise SubjectMissingError(
-            f"the schema registry has no version {number} of {subject}", hint="see the versions in the registry"
-        )
-    return found
+    schema = registry.resolve(read_schema_file(path, schema_type))
+    problem = why_invalid(schema)
+    if problem is not None:
+        hint = "give a file that the registry would accept: a schema, or the request that registers it, with references"
+        raise Misuse(f"{path}: {problem}", hint=hint)
+    return schema
 
 
 def _subject_of(spec: TableSpec, *, of_key: bool) -> str:

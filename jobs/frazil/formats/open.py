@@ -74,6 +74,16 @@ def record_name(schema: RegisteredSchema) -> str | None:
         return None
 
 
+def why_invalid(schema: RegisteredSchema) -> str | None:
+    """Return why a text is not a schema of its format; None for a schema, also if it cannot become columns."""
+    try:
+        if is_known(schema):
+            map_schema(schema)
+    except IncompatibleSchemaError as invalid:
+        return invalid.what
+    return None
+
+
 def open_decoder(
     schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETTINGS, wire_format: WireFormat = CONFLUENT
 ) -> Decoder:

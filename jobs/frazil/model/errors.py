@@ -53,6 +53,8 @@ The type of an error answers two questions: whose fault it is (the branch), and 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from frazil.model.schemas import SchemaFinding, SchemaId
 
 
@@ -242,9 +244,18 @@ class RegistryError(ServiceError):
 
 
 class SubjectMissingError(RegistryError):
-    """The registry has no such subject."""
+    """The registry has no such subject, or no such version of it."""
 
     worth_retrying = False
+
+
+def version_missing(subject: str, number: int, existing: Iterable[int]) -> SubjectMissingError:
+    """Return the error for a version of a subject that a registry with the `existing` ones does not have."""
+    versions = ", ".join(map(str, sorted(existing)))
+    if not versions:
+        return SubjectMissingError(f"the schema registry has no subject {subject}", hint="name another subject")
+    what = f"the schema registry has no version {number} of {subject}, which has {versions}"
+    return SubjectMissingError(what, hint="name one of these versions")
 
 
 class CatalogError(ServiceError):
