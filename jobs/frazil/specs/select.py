@@ -51,7 +51,19 @@ def _named(settings: Settings, name: str) -> Sequence[TableSpec]:
     tables = [spec for spec in settings.tables if name in {spec.table, spec.identifier}]
     of_groups = [spec for spec in settings.tables if spec.group and name in {spec.group.name, spec.group.identifier}]
     if not tables and not of_groups:
+        _refuse_dead_letters(settings, name)
         names = [name for spec in settings.tables for name in (spec.table, spec.group.name if spec.group else "")]
         known = dict.fromkeys(filter(None, names))
         raise SpecError(f"no table {name} in the specs of {settings.source_file}", hint=suggest(name, known))
     return tables or of_groups
+
+
+def _refuse_dead_letters(settings: Settings, name: str) -> None:
+    """Raise SpecError if a table of dead letters has this name: the table that they belong to stands for it."""
+    for spec in settings.tables:
+        owner, letters = spec.pipeline.name, spec.dead_letters_identifier
+        if name in {letters, letters.partition(".")[2]}:
+            hint = f"name the table instead: {owner.partition('.')[2]}"
+            raise SpecError(
+                f"{name} is the table of the dead letters of {owner}, and has no spec of its own", hint=hint
+            )

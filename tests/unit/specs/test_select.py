@@ -60,6 +60,16 @@ def test_an_unknown_table_is_named(settings: Settings) -> None:
     assert refused.value.hint == "did you mean events?"
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"), [("trades__dead_letters", "trades"), ("lake.events__dead_letters", "events")]
+)
+def test_dead_letters_are_named_by_their_table(settings: Settings, name: str, instead: str) -> None:
+    with pytest.raises(SpecError, match=f"{name} is the table of the dead letters of lake.{instead}") as refused:
+        select_table(settings, name)
+
+    assert refused.value.hint == f"name the table instead: {instead}"
+
+
 def test_records_of_a_group_are_shown_with_the_policies_of_all_its_tables(tmp_path: Path) -> None:
     masked = "columns: {email: {mask: redact}, phone: {mask: none}}"
     specs = group_specs(
