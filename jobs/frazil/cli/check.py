@@ -84,8 +84,18 @@ def what_transformations_would_refuse(settings: Settings) -> Iterator[FrazilErro
                 yield from problems(made)
 
 
+def what_columns_would_refuse(settings: Settings) -> Iterator[FrazilError]:
+    """Check the columns that keys of a spec name, for tables whose spec declares all columns."""
+    from frazil.materialize.preview.declared_columns import problems_of_declared  # noqa: PLC0415
+
+    for spec in settings.tables:
+        yield from problems_of_declared(spec)
+
+
 CHECKS: tuple[Check, ...] = (what_materialize_would_refuse, what_transformations_would_refuse)
 """The checks beyond the files, in this order."""
+OFFLINE_CHECKS: tuple[Check, ...] = (what_columns_would_refuse,)
+"""The checks instead of these that need no service."""
 
 
 def register(app: typer.Typer) -> None:
@@ -105,7 +115,7 @@ def check(tables: Tables = None, offline: Offline = False, config: Config = DEFA
     settings = replace(settings, tables=select_tables(settings, tables or ()))
     named = {spec.identifier for spec in settings.tables}
     settings = replace(settings, transforms=following(settings.transforms, named))
-    findings = find_problems(settings, () if offline else CHECKS)
+    findings = find_problems(settings, OFFLINE_CHECKS if offline else CHECKS)
     exports = [each for each in settings.exports if not tables or each.table in named]
     summary = (*summarise(settings.tables), *summarise_exports(exports), *summarise_transforms(settings.transforms))
     print_lines(summary, sys.stdout)

@@ -209,6 +209,30 @@ def test_findings_of_further_checks_are_shown_together(
     )
 
 
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("write: deduplicate\nidentity: [idd]", "identity: idd is a column that the table does not have"),
+        ("write: history\norder_by: att\non_tombstone: skip", "order_by: att: names a column that the table does not"),
+        ("partition_by: [day(att)]", "partition_by: "),
+        ("sort_by: [idd]", "sort_by: "),
+    ],
+)
+def test_check_finds_wrong_columns_of_declared_fields_offline(
+    folder: Path, capsys: pytest.CaptureFixture[str], keys: str, said: str
+) -> None:
+    declared = f"topic: orders\nvalue: json\nfields: {{id: long, at: timestamptz}}\n{keys}\n"
+    (folder / "tables/orders.yaml").write_text(declared)
+
+    assert app.run(["check", "--offline"]) == 2
+
+    err = capsys.readouterr().err
+    assert said in err
+    assert "did you mean" in err
+    (folder / "tables/orders.yaml").write_text(declared.replace("idd", "id").replace("att", "at"))
+    assert app.run(["check", "--offline"]) == 0
+
+
 def test_check_takes_names_of_tables(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
