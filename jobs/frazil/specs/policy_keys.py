@@ -87,7 +87,16 @@ KEY_ID = Key(
 )
 SECRET = Key("secret", LaterSecret(), "The key, 32 bytes in base64, looked up when used: `${secret:NAME#key}`.",
              Derived("required, unless file is given"))  # fmt: skip
-FILE = Key("file", SecretFile(), "A file with the key, read when used.", Derived("required, unless secret is given"))
+IF_LOST = (
+    "restore the file from a copy; a new key is another key, so never make one in its place: docs/policies.md, A lost"
+    " key, says what to do without a copy"
+)
+FILE = Key(
+    "file",
+    SecretFile(if_lost=IF_LOST),
+    "A file with the key, read when used.",
+    Derived("required, unless secret is given"),
+)
 
 
 def named_key_of(values: Values) -> NamedKey:

@@ -230,9 +230,10 @@ class LaterSecret:
 
 @dataclass(frozen=True, slots=True)
 class SecretFile:
-    """A path of a file whose text is never shown and is read at each use."""
+    """A path of a file whose text is never shown and is read at each use. `if_lost` completes the hint."""
 
     label: str = "a path"
+    if_lost: str = ""
 
     def read(self, node: Node, at: At) -> DeferredSecret:
         path, place = FilePath().read(node, at), at.place(node.mark)
@@ -242,9 +243,13 @@ class SecretFile:
                 return Secret(Path(path).read_text(encoding="utf-8"))
             except (OSError, UnicodeDecodeError) as problem:
                 why = problem.strerror if isinstance(problem, OSError) else "it is no text"
-                raise SettingError(f"{place}: could not read {path}: {why}", hint=f"run `ls -l {path}`") from problem
+                raise SettingError(f"{place}: could not read {path}: {why}", hint=self._hint(path)) from problem
 
         return DeferredSecret(look_up)
+
+    def _hint(self, path: str) -> str:
+        known = f"`ls -l {path}` shows who may read it" if Path(path).exists() else "correct the path"
+        return f"{known}, or {self.if_lost}" if self.if_lost else known
 
     def json_schema(self) -> JsonSchema:
         return {"type": "string"}

@@ -150,5 +150,8 @@ def test_a_key_in_a_file_is_read_when_used(load: Load, tmp_path: Path) -> None:
     assert key is not None
     assert isinstance(key.secret, DeferredSecret)
 
-    with pytest.raises(SettingError, match=r"policies.dead_letter_key.file: could not read .*letters.key"):
+    with pytest.raises(SettingError, match=r"policies.dead_letter_key.file: could not read .*letters.key") as lost:
         key.read()
+    assert lost.value.hint is not None
+    assert lost.value.hint.startswith("correct the path, or restore the file from a copy")
+    assert "docs/policies.md, A lost key" in lost.value.hint
