@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import pytest
 from change_streams import ChangeStream
-from changelogs import Changelog
+from changelogs import NAMES, Changelog
 from keys_with_schemas import KeysWithSchemas
-from rebuilt_tables import FIELDS, appended, check_as_new, letters, of_mode, rebuild, rewind, rows
+from rebuilt_tables import (
+    FIELDS,
+    KilledError,
+    appended,
+    check_as_new,
+    killed_at,
+    letters,
+    of_mode,
+    rebuild,
+    rewind,
+    rows,
+)
 
 from frazil.materialize.rebuild import perform
 from frazil.materialize.rebuild.rewind import ToOffsets
@@ -160,6 +173,34 @@ def test_a_later_start_does_not_hide_that_records_are_gone(tmp_path: Path, kept:
         RecordsLostError, match=r"1 offset of \[2, 8\) of orders-0 has no record in Kafka, and .* 0 had"
     ):
         rebuild(log).perform()
+
+
+@pytest.mark.parametrize(
+    ("gone", "dies"),
+    [(set(), False), ({1}, False), ({5}, False), ({5}, True)],
+    ids=["not compacted", "before the table", "in the table", "in the table, by several processes"],
+)
+def test_an_earlier_start_does_not_hide_that_records_are_gone(tmp_path: Path, gone: set[int], dies: bool) -> None:
+    log = appended(tmp_path)
+    first, log.spec = log.spec, replace(log.spec, table=f"t{next(NAMES)}", start=StartOffsets({0: 3}))
+    log.catch_up()
+    log.world.gone |= gone
+    log.spec = replace(log.spec, start=first.start)
+    for number in (5, 6, 4) if dies else ():
+        with suppress(KilledError, RecordsLostError), killed_at(log, number, after=True):
+            rebuild(log).perform()
+        loaded = log.world.lake.catalog.load_table(log.spec.identifier)
+        loaded.maintenance.expire_snapshots().older_than(datetime.now() + timedelta(1)).commit()
+
+    if gone != {5}:
+        rebuild(log).perform()
+        check_as_new(log)
+        return
+    said = r"made of 5 records of orders-0 from offset 3 up to offset 8, and Kafka has 4 of them"
+    for _ in range(2):  # also a process that finds all of it read
+        with pytest.raises(RecordsLostError, match=said):
+            rebuild(log).perform()
+    assert stored(log) == [3, 4, 5, 6, 7]
 
 
 @pytest.mark.parametrize(

@@ -31,28 +31,28 @@ def check_topics(spec: TableSpec, state: TableState) -> None:
         )
 
 
-def check_records(spec: TableSpec, here: Standing, facts: Sequence[TopicFacts], origins: Offsets) -> None:
-    """Raise what keeps the topics from being read again from the first record that the table has.
+def check_records(spec: TableSpec, here: Standing, facts: Sequence[TopicFacts], unread: Offsets) -> None:
+    """Raise what keeps the topics from being read again: RecordsLostError, or SourceChangedError.
 
-    Raises RecordsLostError, or SourceChangedError.
+    `unread` are the first offsets that are not read again yet.
     """
     check_format(here.view)
-    problems: list[FrazilError] = [*source_problems(spec, here, facts), *_lost(spec, here.state, facts, origins)]
+    problems: list[FrazilError] = [*source_problems(spec, here, facts), *_lost(spec, here.state, facts, unread)]
     if problems:
         raise together(problems)
 
 
 def _lost(
-    spec: TableSpec, state: TableState, facts: Sequence[TopicFacts], origins: Offsets
+    spec: TableSpec, state: TableState, facts: Sequence[TopicFacts], unread: Offsets
 ) -> Iterator[RecordsLostError]:
     for topic in facts:
-        for number, origin in sorted(origins[topic.topic].items()):
+        for number, first in sorted(unread[topic.topic].items()):
             earliest = topic.partitions[number].earliest
-            if earliest > origin and records_read(state, topic.topic, number):
+            if earliest > first and records_read(state, topic.topic, number):
                 yield RecordsLostError(
-                    f"{spec.identifier}: the table has records of {topic.topic}-{number} from offset {origin} on, and"
-                    f" the oldest record left in Kafka is {earliest}: the rows of {plural(earliest - origin, 'offset')}"
-                    " would be lost",
+                    f"{spec.identifier}: {topic.topic}-{number} is to be read again from offset {first} on, and the"
+                    f" oldest record left in Kafka is {earliest}: the rows of {plural(earliest - first, 'offset')}"
+                    " would be lost; readers see the table as it was",
                     hint=f"{NEW_TABLE}, which begins with what Kafka has, and keep this one for the older rows; or"
                     " change `start` in the spec to where the rebuilt table is to begin",
                 )

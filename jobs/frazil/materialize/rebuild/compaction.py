@@ -11,6 +11,7 @@ from pyroaring import BitMap64
 from frazil.materialize.changed_spec.applied_spec import applied_spec_of
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.rebuild.checks import NEW_TABLE
+from frazil.materialize.rebuild.earlier_records import earlier_of
 from frazil.materialize.rebuild.rebuilt_state import progress_of, records_read
 from frazil.materialize.state import Standing
 from frazil.model.dead_letter import Reason
@@ -41,7 +42,10 @@ RULES = (
 
 @dataclass(frozen=True, slots=True)
 class _Partition:
-    """One partition of the table and of what was built, and how many records each was made of."""
+    """One partition of the table and of what was built, and how many records each was made of.
+
+    `earlier` of the records of what was built are from before the table's first one.
+    """
 
     topic: str
     number: int
@@ -49,6 +53,7 @@ class _Partition:
     built: PartitionProgress
     records_before: int
     records: int
+    earlier: int
 
     @property
     def lacks_records(self) -> bool:
@@ -57,7 +62,7 @@ class _Partition:
         If what was built begins later, as `start` says, it has more offsets without a record than the table.
         """
         if self.built.origin <= self.had.origin:
-            return self.records < self.records_before
+            return self.records - self.earlier < self.records_before
         return self.empty > self.empty_before
 
     @property
@@ -78,10 +83,10 @@ class _Partition:
         """Return what the numbers of records show."""
         name = f"{self.topic}-{self.number}"
         if self.built.origin <= self.had.origin:
-            made = (
-                f"the table was made of {plural(self.records_before, 'record')} of {name} up to offset {self.had.next}"
-            )
-            return f"{made}, and Kafka has {self.records:,} of them: compaction removed the others"
+            since = f" from offset {self.had.origin}" if self.built.origin < self.had.origin else ""
+            made = f"the table was made of {plural(self.records_before, 'record')} of {name}{since} up to offset"
+            left = f"Kafka has {self.records - self.earlier:,} of them"
+            return f"{made} {self.had.next}, and {left}: compaction removed the others"
         offsets = f"[{self.built.origin}, {self.built.next})"
         return (
             f"{plural(self.empty, 'offset')} of {offsets} of {name} {'has' if self.empty == 1 else 'have'} no record in"
@@ -104,7 +109,7 @@ def check_complete(
     the newest record of each key only, which compaction leaves, where offsets order the records and these are rows or
     deletes that take no values from the row before them.
     """
-    for at in _lacking(here.state, built.state):
+    for at in _lacking(here.state, built):
         if base is not None:
             raise _too_few(spec, at, hint=_instead_of_rewind(spec, here.state, facts))
         if not _is_by_offset(spec) or at.built.last_incomplete != -1:
@@ -114,11 +119,14 @@ def check_complete(
             _check_deleted(lake, spec, here, built, at)
 
 
-def _lacking(table: TableState, built: TableState) -> Iterator[_Partition]:
+def _lacking(table: TableState, built: Standing) -> Iterator[_Partition]:
+    earlier = earlier_of(built)
     for source in table.sources:
         for number, had in sorted(source.partitions.items()):
-            before, now = (records_read(state, source.topic, number) for state in (table, built))
-            at = _Partition(source.topic, number, had, progress_of(built, source.topic, number), before, now)
+            topic, now = source.topic, progress_of(built.state, source.topic, number)
+            before, records = (records_read(state, topic, number) for state in (table, built.state))
+            less = 0 if earlier is None else records_read(earlier, topic, number)
+            at = _Partition(topic, number, had, now, before, records, less)
             if at.lacks_records:
                 yield at
 

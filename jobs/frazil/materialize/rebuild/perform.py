@@ -38,14 +38,15 @@ from frazil.materialize.rebuild.checks import (
 )
 from frazil.materialize.rebuild.compaction import check_complete
 from frazil.materialize.rebuild.continued import continues
-from frazil.materialize.rebuild.former_order import former_order, record, waits
+from frazil.materialize.rebuild.earlier_records import ends_of_earlier, tag_earlier
+from frazil.materialize.rebuild.former_order import former_orders, read_first, record
 from frazil.materialize.rebuild.group_checks import check_removed, check_tables
 from frazil.materialize.rebuild.rebuilt_properties import DECIDED
 from frazil.materialize.rebuild.rebuilt_state import ends_of, offsets_in, read_by_group, total_offsets
 from frazil.materialize.rebuild.replaced import check_replaced, receipts_of, was_interrupted
 from frazil.materialize.rebuild.replacement import Replacement, read_so_far
 from frazil.materialize.rebuild.rewind import Target, bases_of, check_expired
-from frazil.materialize.rebuild.topics import Offsets, TopicsUpTo, origins_of
+from frazil.materialize.rebuild.topics import Offsets, TopicsUpTo, ends_up_to, origins_of, own_origins, unread_from
 from frazil.materialize.replay.request import REQUEST_PREFIX
 from frazil.materialize.sources import describe_topics
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, generation_property, standing
@@ -59,6 +60,7 @@ from frazil.model.errors import (
     IncompatibleSchemaError,
     Misuse,
     RebuildError,
+    RecordsLostError,
     UnsupportedChangeError,
 )
 from frazil.model.expired_letters import ExpiredLetters, expired_letters
@@ -210,18 +212,19 @@ class Rebuild:
         here = self._standing()
         check_removed(self.clients.lake, self.spec, self._ledger(here), self._base_state(self.spec))
         facts = self._facts(here)
+        unread = self._unread(here, facts)
         for spec in self._specs:
             at, base = here[spec.identifier], self._base_state(spec)
-            check_records(read_so_far(spec, at), at, facts, self._begins(here, facts))
+            check_records(read_so_far(spec, at), at, facts, unread)
             if not self.drop_foreign:
                 check_foreign(spec, at, before=ForeignChanges() if base is None else base.foreign)
         return here
 
-    def _begins(self, here: Places, facts: Sequence[TopicFacts]) -> Offsets:
-        """Return the first offsets that are read again."""
-        origins, base = self._origins(here, facts), self._base_state(self.spec)
-        after = {s.topic: {n: p.next for n, p in s.partitions.items()} for s in (() if base is None else base.sources)}
-        return {topic: {**each, **after.get(topic, {})} for topic, each in origins.items()}
+    def _unread(self, here: Places, facts: Sequence[TopicFacts]) -> Offsets:
+        """Return the first offsets that are not read again yet."""
+        built, base = self._begun is not None or self._continues(here), self._base_state(self.spec)
+        origins = own_origins(self._ledger(here).state) if self._bases else self._origins(here, facts)
+        return unread_from(origins, self._ledger(self._branches()).state if built else base)
 
     def _facts(self, here: Places) -> Sequence[TopicFacts]:
         return describe_topics(self.clients.topics, read_so_far(self.spec, self._ledger(here)))
@@ -234,9 +237,7 @@ class Rebuild:
 
         Records that an operator has decided about are not asked about again.
         """
-        if not all(
-            continues(self.built, spec, here[spec.identifier], self._bases.get(spec.identifier)) for spec in self._specs
-        ):
+        if not self._continues(here):
             self.discard()
             with self._refusals():
                 self._create(here)
@@ -246,9 +247,15 @@ class Rebuild:
         decided = {name: properties[name] for name in DECIDED if name in properties}
         self.built.set_properties(self.spec.identifier, put=decided, remove=[PAUSED_PROPERTY])
 
+    def _continues(self, here: Places) -> bool:
+        """Return whether what an earlier process has built can be continued."""
+        bases = self._bases
+        return all(continues(self.built, s, here[s.identifier], bases.get(s.identifier)) for s in self._specs)
+
     def _create(self, here: Places) -> None:
         if not self._bases:
-            self._run(here, self._first(here)).create()
+            first = read_first(former_orders(self._specs, here))
+            self._run(here, ends_up_to(self._ledger(here).state, first)).create()
             return
         for spec in self._specs:
             base, properties = self._bases[spec.identifier], here[spec.identifier].view.properties
@@ -281,23 +288,21 @@ class Rebuild:
         names = [self.spec.dead_letters_identifier, *seen]
         return any([*gone, *(self.built.discard(each, seen=seen.get(each)) for each in names)])
 
-    def _run(self, here: Places, first: Mapping[int, int] | None = None) -> BuildRun:
-        state = self._ledger(here).state
-        topics = TopicsUpTo(self.clients.topics, state, self._origins(here, self._facts(here)), first or {})
+    def _run(self, here: Places, ends: Offsets) -> BuildRun:
+        topics = TopicsUpTo(self.clients.topics, ends, self._origins(here, self._facts(here)))
         clients = replace(self.clients, lake=self.built, topics=topics, on_receipt=lambda receipt: None)
         spec, *others = (read_so_far(each, here[each.identifier]) for each in self._specs)
         return BuildRun(spec, clients, self.writer, others=others)
 
     def _read(self, here: Places) -> Places:
         """Read the topics onto the branches, up to where the tables have read them."""
-        firsts = self._firsts(here)
-        built = self._branches()
-        if any(waits(built[spec.identifier], spec=spec) for spec in self._specs if firsts[spec.identifier]):
-            for spec in self._specs:
-                if firsts[spec.identifier]:
-                    record(self.built, spec, built[spec.identifier], firsts[spec.identifier])
-            self._read_all(self._run(here, self._first(here)), here)
-        self._read_all(self._run(here), here)
+        orders = {} if self._bases else former_orders(self._specs, here)  # a rewind has that of its snapshots
+        if first := record(self.built, self._specs, self._branches(), orders):
+            self._read_all(self._run(here, ends_up_to(self._ledger(here).state, first)), here)
+        if earlier := ends_of_earlier(self._ledger(here), self._ledger(self._own(here))):
+            self._read_all(self._run(here, earlier), here)
+            tag_earlier(self.built, self._ledger(self._own(here)))
+        self._read_all(self._run(here, ends_up_to(self._ledger(here).state, {})), here)
         return self._own(here)
 
     def _read_all(self, run: BuildRun, here: Places) -> None:
@@ -311,8 +316,10 @@ class Rebuild:
         try:
             with self._refusals():
                 return run.batch()
-        except FrazilError:
+        except FrazilError as failed:
             self._own(here)  # if it is not, the batch failed because of that
+            if isinstance(failed, RecordsLostError):
+                self._checked()
             raise
 
     def _own(self, here: Places) -> Places:
@@ -321,15 +328,6 @@ class Rebuild:
         begun, at = None if base is None else base.id, self._ledger(built)
         check_own(self.spec, self._ledger(here), at, begun=self._begun, base=begun)
         return built
-
-    def _firsts(self, here: Places) -> Mapping[str, Mapping[int, int]]:
-        """Return the offsets that are read first, by table; a rewind has the order that its snapshots have."""
-        return {
-            spec.identifier: {} if self._bases else former_order(spec, here[spec.identifier]) for spec in self._specs
-        }
-
-    def _first(self, here: Places) -> Mapping[int, int]:
-        return {number: offset for each in self._firsts(here).values() for number, offset in each.items()}
 
     def _branches(self) -> Places:
         found = {}
