@@ -72,9 +72,10 @@ class Table:
     def copy(self) -> Table:
         return Table(self.rules, dict(self.rows), dict(self.deletes), self.counts, set(self.letters))
 
-    def apply(self, batch: Mapping[Place, Event], now: datetime) -> None:
-        """Take a batch that was planned at this time."""
-        self.deletes = {k: (o, at) for k, (o, at) in self.deletes.items() if at >= now - self.rules.memory}
+    def apply(self, batch: Mapping[Place, Event], now: datetime, *, forgets: bool = True) -> None:
+        """Take a batch that was planned at this time. One of a rebuild forgets no delete because of its age."""
+        if forgets:
+            self.deletes = {k: (o, at) for k, (o, at) in self.deletes.items() if at >= now - self.rules.memory}
         before = {key: self._newest(key) for key in {each.key for each in batch.values()}}
         deleted = dict[int, Order]()
         for order, event in sorted((self._order(place, event), event) for place, event in self._changes(batch)):

@@ -1,14 +1,17 @@
-"""A table of change events to which anything happens: crashes, two drivers, other engines, rollbacks, late events."""
+"""A table of change events to which anything happens: crashes, two drivers, other engines, rollbacks, rebuilds."""
 
 from __future__ import annotations
 
 import json
 import random
+import re
 import uuid
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,14 +26,17 @@ from written_changes import Setting, Writer, spec_for
 
 from frazil.adapters.embedded_schemas import WithEmbedded
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.iceberg.rebuild_lake import RebuildLake
 from frazil.materialize.clients import STEPS
+from frazil.materialize.rebuild.perform import Rebuild
+from frazil.materialize.rebuild.rewind import Target, ToEarliest, ToOffsets
 from frazil.materialize.rewrite_files import Rewriting
 from frazil.materialize.run import TableRun
 from frazil.materialize.state import CHECKPOINT_TAG
-from frazil.model.errors import FencedError
+from frazil.model.errors import FencedError, Misuse, RebuildError
 from frazil.model.plan import NothingToDo
 from frazil.model.settings import CatalogSettings
-from frazil.model.snapshot import TableView
+from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import carries_state, state_in
 from frazil.verify.against_kafka import KafkaSide
@@ -49,11 +55,37 @@ class KilledError(BaseException):
 
 @dataclass(frozen=True)
 class Stood:
-    """The model at a head of the table: the rows, the next offset of each partition, and the rows of others."""
+    """The model at a head of the table: the rows, the next offset of each partition, and the rows of others.
+
+    A rollback across a rebuild, to a snapshot of another `generation`, is refused.
+    """
 
     table: Table
     next: dict[int, int]
     inserted: int
+    generation: int
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A snapshot, also one that has expired since. `ends` are the next offsets if it carries a state.
+
+    `now` is the time when it was made.
+    """
+
+    id: int
+    parent_id: int | None
+    now: datetime
+    ends: dict[int, int] | None = None
+    generation: int = 0
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, now: datetime) -> Seen:
+        if not carries_state(snapshot):
+            return cls(snapshot.id, snapshot.parent_id, now)
+        state = state_in(snapshot)
+        ends = {number: each.next for number, each in state.sources[0].partitions.items()}
+        return cls(snapshot.id, snapshot.parent_id, now, ends, state.generation)
 
 
 @dataclass
@@ -69,12 +101,17 @@ class Campaign:
     now: datetime = NOW
     next: dict[int, int] = field(default_factory=dict)
     stood: dict[int, Stood] = field(default_factory=dict)
+    seen: dict[int, Seen] = field(default_factory=dict)
     inserted: int = 0
+    generation: int = 0
+    """How often the table was rebuilt."""
     evolved: bool = False
     has_other_rows: bool = False
     """Whether others took out rows, or deletes may be forgotten, so that Kafka has other rows than the table."""
     log: list[str] = field(default_factory=list)
     """What has happened."""
+    done: Counter[str] = field(default_factory=Counter)
+    """How many undisturbed rebuilds and rewinds were completed."""
 
     @classmethod
     def at(cls, folder: Path, setting: Setting, seed: int) -> Campaign:
@@ -98,7 +135,7 @@ class Campaign:
     def step(self) -> None:
         """Write some events, let something happen, and compare the table with the model."""
         acts: list[Act] = [self.disturbed, self.disturbed, self.disturbed, self.other_driver]
-        acts += [self.rewrite, *self.of_others(), self.roll_back, self.evolve]
+        acts += [self.rewrite, *self.of_others(), self.roll_back, self.evolve, self.rebuild, self.rewind]
         acts += [self.wait] if self.setting.rules.by_source else []
         for _ in range(self.draw.randint(0, 5)):
             self.send()
@@ -167,8 +204,49 @@ class Campaign:
             self.log.append(f"  {act.__name__} {'before' if before else 'after'} commit {number}")
             run = self.driver(lake=self._watched(number, act, before=before))
         with suppress(KilledError, FencedError):
+            if self.draw.random() < 0.3 and self._view() is not None:
+                self._disturbed_rebuild(run)
+                return
             for _ in range(self.draw.randint(1, 3)):
                 run.batch()
+
+    def _disturbed_rebuild(self, run: TableRun) -> None:
+        """It may say that others changed the rows meanwhile, or that a snapshot expired that it was to begin at."""
+        target = self.draw.choice([None, ToEarliest(), self._earlier()])
+        self.log.append(f"  during a rebuild, {target}")
+        with suppress(RebuildError, Misuse):
+            self._rebuild(run, target)
+
+    def rebuild(self) -> None:
+        """Read the topic again from its beginning, or complete what an earlier process has begun."""
+        if self._view() is not None:
+            self._rebuild(self.driver(), None)
+            self.done["rebuild"] += 1
+
+    def rewind(self) -> None:
+        """Read the last records again, unless there are none, or no snapshot from before them is left."""
+        if self._view() is None:
+            return
+        target = self.draw.choice([ToEarliest(), self._earlier()])
+        self.log.append(f"  {target}")
+        try:
+            self._rebuild(self.driver(), target)
+        except (RebuildError, Misuse) as refused:
+            assert re.search("no snapshot from before that|nothing to read again", refused.what), refused.what
+        else:
+            self.done["rewind"] += 1
+
+    def _earlier(self) -> ToOffsets:
+        """Return offsets that the table has read, and perhaps not read then."""
+        self.settle()
+        return ToOffsets({"orders": {number: self.draw.randint(0, end) for number, end in self.next.items()}})
+
+    def _rebuild(self, run: TableRun, target: Target | None) -> None:
+        lake, spec = cast(IcebergLake, run.clients.lake), self.spec
+        assert lake.catalog  # what is done at a commit of the lake is done at one of the rebuild
+        built = RebuildLake(lake, (spec.identifier, spec.dead_letters_identifier))
+        act = Rebuild(spec, run.clients, built, run.writer, lambda s: None, lambda: 0.0, lambda progress: None)
+        replace(act, drop_foreign=True, target=target).perform()
 
     def _watched(self, number: int, act: Act, *, before: bool) -> WatchedLake:
         done = 0
@@ -246,6 +324,7 @@ class Campaign:
             self.settle()
 
     def expire(self) -> None:
+        self.settle()
         view, loaded = self._view(), self._loaded()
         newest = [] if view is None else [each.id for each in view.ancestry(view.head)][:2]
         if view is not None and loaded is not None and view.tags[CHECKPOINT_TAG] in newest:  # else its state is cut off
@@ -255,7 +334,9 @@ class Campaign:
         """Point `main` to one of its last snapshots."""
         self.settle()
         view, loaded = self._view(), self._loaded()
-        known = [] if view is None else [each.id for each in view.ancestry(view.head) if each.id in self.stood]
+        places = () if view is None else view.ancestry(view.head)
+        stood = {each.id: self.stood[each.id] for each in places if each.id in self.stood}
+        known = [head for head, each in stood.items() if each.generation == self.generation]
         if loaded is not None and known:
             head = self.draw.choice(known[:4])
             loaded.manage_snapshots().set_current_snapshot(head).commit()
@@ -276,21 +357,53 @@ class Campaign:
         view = self._view()
         if view is None:
             return
-        states = [state_in(each) for each in view.ancestry(view.head) if carries_state(each)]
-        for state in reversed(states):
-            ends = {number: each.next for number, each in state.sources[0].partitions.items()}
-            batch = {
-                (number, offset): self.events[number, offset]
-                for number, end in ends.items()
-                for offset in range(self.next.get(number, 0), end)
-            }
-            self.next |= {number: end for number, end in ends.items() if end > self.next.get(number, 0)}
-            if batch:
-                self.log.append(f"  a batch: {sorted(batch)}")
-                self.table.apply(batch, self.now)
-                self.inserted = 0 if any(each.kind == "t" for each in batch.values()) else self.inserted
+        for snapshot in view.snapshots.values():
+            if snapshot.id not in self.seen:
+                self.seen[snapshot.id] = Seen.of(snapshot, self.now)
+        chain = [*self._chain(view.head)]
+        generation = next(each.generation for each in chain if each.ends is not None)
+        built = self._start_again(chain, generation) if generation != self.generation else set()
+        for each in reversed(chain):
+            self._take(each, forgets=each.id not in built)
         assert view.head is not None
-        self.stood[view.head] = Stood(self.table.copy(), dict(self.next), self.inserted)
+        self.stood[view.head] = self._stands()
+
+    def _chain(self, head: int | None) -> Iterator[Seen]:
+        """Yield the ancestry of a snapshot, newest first."""
+        while head is not None:
+            yield self.seen[head]
+            head = self.seen[head].parent_id
+
+    def _start_again(self, chain: list[Seen], generation: int) -> set[int]:
+        """Go back to where a rebuild began. Return its snapshots."""
+        base = next((each.id for each in chain if each.id in self.stood), None)
+        stood = Stood(Table(self.setting.rules), {}, 0, 0) if base is None else self.stood[base]
+        self.table, self.next, self.inserted = stood.table.copy(), dict(stood.next), stood.inserted
+        self.generation = generation
+        since = [*takewhile(lambda each: each.id != base, chain)]
+        built = [each for each in since if each.generation != generation]
+        self.log.append(f"  rebuilt as generation {generation}, from {stood.next} on")
+        if base is None:
+            self.has_other_rows = any(each.now != self.now for each in built)  # deletes of it may be forgotten
+        return {each.id for each in built}
+
+    def _take(self, seen: Seen, *, forgets: bool) -> None:
+        if seen.ends is None:
+            return
+        batch = {
+            (number, offset): self.events[number, offset]
+            for number, end in seen.ends.items()
+            for offset in range(self.next.get(number, 0), end)
+        }
+        self.next |= {number: end for number, end in seen.ends.items() if end > self.next.get(number, 0)}
+        if batch:
+            self.log.append(f"  a batch: {sorted(batch)}")
+            self.table.apply(batch, seen.now, forgets=forgets)
+            self.inserted = 0 if any(each.kind == "t" for each in batch.values()) else self.inserted
+        self.stood.setdefault(seen.id, self._stands())
+
+    def _stands(self) -> Stood:
+        return Stood(self.table.copy(), dict(self.next), self.inserted, self.generation)
 
     def check(self, *, whole: bool) -> None:
         """Compare the rows with the model; as a whole, also the counts, the dead letters and the proof."""
