@@ -400,7 +400,7 @@ class Campaign:
             self.log.append(f"  a batch: {sorted(batch)}")
             self.table.apply(batch, seen.now, forgets=forgets)
             self.inserted = 0 if any(each.kind == "t" for each in batch.values()) else self.inserted
-        self.stood.setdefault(seen.id, self._stands())
+        self.stood.setdefault(seen.id, replace(self._stands(), generation=seen.generation))
 
     def _stands(self) -> Stood:
         return Stood(self.table.copy(), dict(self.next), self.inserted, self.generation)
