@@ -57,15 +57,39 @@ def delete_positions(table: Table, folder: Path, positions: Mapping[DataFile, ra
         commit.commit()
 
 
+def delete_together(table: Table, path: Path, positions: Mapping[DataFile, range]) -> None:
+    """Delete the rows at these positions of data files of one partition, with one delete file, which has no bounds."""
+    parts = sorted(positions.items(), key=lambda each: str(each[0].file_path))
+    names = pa.array([file.file_path for file, rows in parts for _ in rows])
+    rows = pa.array([row for _, of_file in parts for row in of_file], pa.int64())
+    pq.write_table(pa.table({"file_path": names, "pos": rows}, schema=_WITH_IDS), path)
+    with table.transaction() as transaction:
+        commit = _AppendDeleteFiles(Operation.DELETE, transaction, table.io, uuid.uuid4(), {})
+        commit.append_data_file(_described(parts[0][0], len(rows), path))
+        commit.commit()
+
+
+_WITH_IDS = pa.schema(
+    [
+        pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
+        pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
+    ]
+)
+
+
 def _delete_file(data: DataFile, positions: range, path: Path) -> DataFile:
     names = pa.array([data.file_path] * len(positions))
     pq.write_table(pa.table({"file_path": names, "pos": pa.array(positions, pa.int64())}), path)
+    return _described(data, len(positions), path)
+
+
+def _described(data: DataFile, rows: int, path: Path) -> DataFile:
     deletes = DataFile.from_args(
         content=DataFileContent.POSITION_DELETES,
         file_path=f"file://{path.absolute()}",
         file_format=FileFormat.PARQUET,
         partition=data.partition,
-        record_count=len(positions),
+        record_count=rows,
         file_size_in_bytes=path.stat().st_size,
     )
     deletes.spec_id = data.spec_id

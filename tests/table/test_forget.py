@@ -14,7 +14,8 @@ from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg import traces
 from frazil.adapters.iceberg.orphans import list_objects
 from frazil.adapters.iceberg.sought_value import sought_in
-from frazil.adapters.iceberg.traces import FIELD_ID, TraceSearch
+from frazil.adapters.iceberg.source_nulls import FIELD_ID
+from frazil.adapters.iceberg.traces import TraceSearch
 from frazil.cli.app import run
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.readers.delta import announce_delta
@@ -22,7 +23,7 @@ from frazil.materialize.state import standing
 from frazil.model.errors import CatalogError
 from frazil.model.expiry import Expiry
 from frazil.model.snapshot import TableView
-from frazil.model.traces import LETTER, ROW, STATISTIC, SoughtValue, Traces
+from frazil.model.traces import LETTER, ROW, STATISTIC, SoughtColumn, SoughtValue, Traces
 from frazil.verify.table import verify_table
 from tests.position_deletes import delete_rows
 from tests.table.small_lake import Read, SmallLake, spec_of
@@ -176,7 +177,7 @@ def test_a_column_in_a_struct_is_found_by_its_field_id(lake: SmallLake) -> None:
     left = pa.table({"renamed": [{"id": 17}, None, {"id": 17}, {"id": 18}]}, schema=pa.schema([customer]))
     pq.write_table(left, folder(lake) / "data" / "left.parquet")
 
-    (row,) = TraceSearch(SoughtValue("customer.id", 901, 17, "17", partitioned=False)).find(lake.view).found
+    (row,) = TraceSearch(SoughtValue("customer.id", "17", (SoughtColumn(901, 17, "renamed.id"),))).find(lake.view).found
 
     assert (row.kind, row.count) == (ROW, 2)
 

@@ -104,7 +104,7 @@ def forget(  # noqa: PLR0913, PLR0917 - one for each option
     found = [TraceSearch(sought).find(rows)]
     if dead is not None:
         found.append(TraceSearch(sought, letters=True).find(dead))
-    cannot = (*_unseen(spec), *OUT_OF_REACH)
+    cannot = (*sought.unsearched, *_unseen(spec), *OUT_OF_REACH)
     if as_json:
         print(json.dumps({"tables": [asdict(each) for each in found], "not_searched": cannot}, indent=2))
     else:
@@ -115,7 +115,7 @@ def _erase(erasure: Erasure, as_json: bool) -> None:
     from frazil.model.errors import ErasureError  # noqa: PLC0415
 
     spec, sought, done = erasure.spec, erasure.sought, erasure.perform()
-    cannot = (*_unseen(spec), *OUT_OF_REACH, AGAIN)
+    cannot = (*sought.unsearched, *_unseen(spec), *OUT_OF_REACH, AGAIN)
     if as_json:
         print(json.dumps({**asdict(done), "is_complete": done.is_complete, "not_searched": cannot}, indent=2))
     else:
@@ -123,11 +123,11 @@ def _erase(erasure: Erasure, as_json: bool) -> None:
     if not done.is_complete:
         raise ErasureError(
             f"{spec.identifier}: something is left of {sought.column} = {sought.text}; the rows are erased",
-            hint=_what_to_do(done),
+            hint=_what_to_do(sought, done),
         )
 
 
-def _what_to_do(done: Erased) -> str:
+def _what_to_do(sought: SoughtValue, done: Erased) -> str:
     """Return what to do about the traces that are left."""
     if done.elsewhere:
         return "delete the files outside the table's folder yourself, if no other table has them; then run this again"
@@ -141,6 +141,11 @@ def _what_to_do(done: Erased) -> str:
         return (
             "dead letters with the text in a longer word may be another person's: `frazil dead-letters` shows them, and"
             " --all-letters erases them"
+        )
+    if sought.renamed:
+        return (
+            f"rows with the value in {' or '.join(sought.renamed)}, which had the name {sought.column} before, stay: if"
+            f" they are the same person's, erase them with `--where {sought.renamed[0]}={sought.text}`"
         )
     return "run it again: another process has committed, or set a branch or tag, meanwhile"
 
@@ -187,5 +192,7 @@ def _lines(sought: SoughtValue, found: Sequence[Traces], cannot: Sequence[str]) 
         yield f"{each.table}: {verb} of {sought.column} = {sought.text}; looked through {looked}"
         yield from (f"  {trace}" for trace in each.found)
         yield from (f"  not decoded: {address}" for address in each.not_decoded)
+    if sought.renamed:
+        yield f"searched, too: {', '.join(sought.renamed)}, which had the name {sought.column} before"
     yield "not searched:"
     yield from (f"  {each}" for each in cannot)

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from frazil.adapters.iceberg.position_deletes import Positions
 from frazil.adapters.iceberg.reachable import plain
 from frazil.adapters.iceberg.whole_rows import WholeRows
-from frazil.forget.matching import Places, has_text
-from frazil.forget.rewriting import Rewritten, check_staged, files_at, rewrite_without
+from frazil.forget.matching import Places, has_text, positions_where
+from frazil.forget.rewriting import Rewritten, affected_by, check_staged, rewrite_without
 from frazil.maintain.expiring import elapsed_seconds
 from frazil.materialize.dead_letter_marks import EPOCH_COLUMN, MARK_READ, LiveReplays, has_marks, marked_offsets
 from frazil.materialize.dead_letters import tagged
@@ -24,6 +26,7 @@ from frazil.materialize.letter_retention import is_counted, last_carrier, publis
 from frazil.model.errors import ErasureError
 from frazil.model.expired_letters import EXPIRED, Expired, ExpiredLetters, expired_letters
 from frazil.model.ingested import ForgottenFiles
+from frazil.model.probe import StoredFile
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.traces import Traces
@@ -79,6 +82,9 @@ class LetterErasure:
                 found.add(batch.filter(wanted))
         return found
 
+    def _positions_in(self, source: WholeRows, file: StoredFile, found: Places) -> Positions:
+        return positions_where(source.read_without(file.path, np.empty(0, np.int64)), found.have)
+
     def _rewritten(self, letters: TableView, found: Places, traced: set[str]) -> Rewritten:
         source, files = WholeRows.of(write_target(letters), self.lake.storage), []
         for file in self.lake.stored_files(letters):
@@ -89,8 +95,8 @@ class LetterErasure:
         return rewrite_without(
             self.lake,
             letters,
-            files_at(self.lake, letters, files),
-            found.have,
+            affected_by(self.lake, letters, files),
+            lambda file: self._positions_in(source, file, found),
             columns=columns,
             prefix=f"{self.writer}-forget",
             target_bytes=self.spec.maintain.target_file_bytes,

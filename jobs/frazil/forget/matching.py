@@ -1,8 +1,8 @@
-"""Which rows and which dead letters have the value that is to be erased."""
+"""Which dead letters have the value that is to be erased, or became rows that have it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,45 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from frazil.adapters.iceberg.position_deletes import Positions
 from frazil.adapters.iceberg.traces import PAYLOADS
 from frazil.materialize.dead_letter_marks import by_source, offsets_of
-from frazil.model.errors import ErasureError
 from frazil.model.expired_letters import Source as LetterSource
-from frazil.model.snapshot import TableView
-from frazil.model.traces import SoughtValue
 from frazil.proof.tally import bitmap_of
 
 _PLACE = "_place"
-
-
-def column_now(view: TableView, sought: SoughtValue) -> tuple[str, ...]:
-    """Return the names that lead to the column as the table has it now.
-
-    Raises ErasureError if the table has no such column any more: its rows cannot be chosen by it.
-    """
-    name = view.current.schema().find_column_name(sought.field_id)
-    if name is None:
-        raise ErasureError(
-            f"{view.identifier} has the column {sought.column} no longer, and files with its values: rows are erased by"
-            " a column that the table has; nothing was erased",
-            hint="name another column with `--where`; the values of a dropped column go as its files are compacted and"
-            " its snapshots expire",
-        )
-    return tuple(str(name).split("."))
-
-
-@dataclass(frozen=True, slots=True)
-class MatchingRows:
-    """Rows with the value in a column, which may be in structs."""
-
-    path: tuple[str, ...]
-    value: str | int
-
-    def __call__(self, rows: pa.RecordBatch) -> pa.BooleanArray:
-        first, *inner = self.path
-        column = pc.struct_field(rows.column(first), inner) if inner else rows.column(first)
-        wide = pa.int64() if isinstance(self.value, int) else pa.string()
-        return pc.equal(column.cast(wide), pa.scalar(self.value, wide))
 
 
 @dataclass(slots=True)
@@ -73,6 +41,18 @@ class Places:
             hit = np.fromiter((offset in known for offset in offsets_of(part).tolist()), np.bool_, part.num_rows)
             found[part.column(_PLACE).to_numpy()[hit]] = True
         return pa.array(found, pa.bool_())
+
+
+def positions_where(
+    batches: Iterable[pa.RecordBatch], is_erased: Callable[[pa.RecordBatch], pa.BooleanArray]
+) -> Positions:
+    """Return the positions of the rows to erase, ascending, among batches that follow each other. Null is no."""
+    found, start = [np.empty(0, np.int64)], 0
+    for batch in batches:
+        mask = pc.fill_null(is_erased(batch), False)
+        found.append(np.flatnonzero(mask.to_numpy(zero_copy_only=False)) + start)
+        start += batch.num_rows
+    return np.concatenate(found)
 
 
 def has_text(is_in: Callable[[object], bool], letters: pa.RecordBatch) -> pa.BooleanArray:

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from frazil.adapters.iceberg.traces import TraceSearch
 from frazil.forget.letters import LetterErasure
-from frazil.forget.refusals import check_can_erase, check_pins
+from frazil.forget.refusals import check_can_erase, check_column, check_pins
 from frazil.forget.rows import ErasedRows, RowErasure, places_of
 from frazil.forget.snapshots import Holders, delete_expired_files, expire
 from frazil.maintain.expire import DAILY_PREFIX
@@ -93,11 +93,12 @@ class Erasure:
         """
         tables = self._tables()
         check_can_erase(self.spec, self._standing(tables[0]))
+        check_column(self.spec, self.sought)
         self._check_pins(tables)
         with self._paused():
             self._take_out()
             self._let_go()
-            left = tuple(map(self._searched, self._tables()))
+            left = tuple(self._search_in(view, self.sought).find(view) for view in self._tables())
             self.done = replace(self.done, left=left)
             self._note()
         return self.done
@@ -145,7 +146,7 @@ class Erasure:
         self.done = replace(self.done, snapshots=self.done.snapshots + len(expiry.snapshots))
 
     def _of_rows(self) -> RowErasure:
-        return RowErasure(self.lake, self.spec, self.writer, self.sought, self.row_branches)
+        return RowErasure(self.lake, self.spec, self.writer, self.sought.without_renamed, self.row_branches)
 
     def _publish(self, erasure: RowErasure, here: Standing, erased: ErasedRows) -> None:
         self.step("rows")
@@ -183,7 +184,7 @@ class Erasure:
             now = expire(self.lake, view, expiry)
             self.step("delete")
             deleted = delete_expired_files(now)
-            elsewhere = tuple(each for each in deleted.elsewhere if self._search_in(view).is_in(now, each))
+            elsewhere = tuple(each for each in deleted.elsewhere if self._search_in(view, self.sought).is_in(now, each))
             self.done = replace(
                 self.done,
                 snapshots=self.done.snapshots + len(expiry.snapshots),
@@ -208,11 +209,12 @@ class Erasure:
     def _has_letters(self, view: TableView) -> bool:
         return view.identifier != self.spec.identifier
 
-    def _search_in(self, view: TableView) -> TraceSearch:
-        return TraceSearch(self.sought, letters=self._has_letters(view))
+    def _search_in(self, view: TableView, sought: SoughtValue) -> TraceSearch:
+        return TraceSearch(sought, letters=self._has_letters(view))
 
     def _searched(self, view: TableView) -> Traces:
-        return self._search_in(view).find(view)
+        """Return the traces to erase: those in columns that are called otherwise now stay."""
+        return self._search_in(view, self.sought.without_renamed).find(view)
 
     def _standing(self, rows: TableView) -> Standing:
         return standing(rows, pipeline=self.spec.pipeline)

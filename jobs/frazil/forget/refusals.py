@@ -10,6 +10,7 @@ from frazil.model.join_history import JOINED_TAG
 from frazil.model.outputs import OUTPUT_TAG
 from frazil.model.snapshot import REBUILD_PREFIX, TableView
 from frazil.model.spec import TableSpec
+from frazil.model.traces import SoughtValue
 from frazil.model.transforms import TRANSFORM_TAG
 
 BY_HAND = "docs/erasure.md says how to erase it by hand; run `frazil forget` without --confirm to see what is left"
@@ -36,6 +37,16 @@ def check_pins(pins: Mapping[str, list[str]], *, drop: bool) -> None:
             f"nothing was erased: these branches and tags, which Frazil did not set or which exports have pinned, keep"
             f" snapshots with the value: {', '.join(kept)}",
             hint="drop them with `--drop-pins`: a branch goes with all that was committed to it alone",
+        )
+
+
+def check_column(spec: TableSpec, sought: SoughtValue) -> None:
+    """Raise ErasureError if each column that had the name is called otherwise now."""
+    if not sought.without_renamed.columns:
+        raise ErasureError(
+            f"{spec.identifier}: nothing was erased: {sought.column} is called {' and '.join(sought.renamed)} now, and"
+            " rows are erased by the name that a column has",
+            hint=f"name it so: `--where {sought.renamed[0]}={sought.text}`",
         )
 
 

@@ -5,33 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from frazil.adapters.iceberg.position_deletes import Positions
 from frazil.adapters.iceberg.reachable import plain
 from frazil.adapters.iceberg.rewrite_files import SORTED_BYTES
+from frazil.adapters.iceberg.scan import live_files
 from frazil.adapters.iceberg.whole_rows import WholeRows
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.errors import CountMismatchError
-from frazil.model.ingested import DroppedFile, WrittenFile
+from frazil.model.ingested import WrittenFile
 from frazil.model.probe import StoredFile
 from frazil.model.snapshot import TableView
 from frazil.ports import Lake
 
-IsErased = Callable[[pa.RecordBatch], pa.BooleanArray]
-"""Says of each row of a batch, which has all columns of the table, whether it is to be erased. Null is no."""
+ErasedIn = Callable[[StoredFile], Positions]
+"""Returns the positions of the rows of a file that are to be erased, ascending; deleted ones may be among them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """Files that take the place of `dropped` ones, which had `rows`. `erased` are the rows that are left out.
+    """Files that take the place of those `dropped`, data files with `rows` and files of deletes.
 
-    Of the erased rows, there are only the columns that were asked for.
+    `erased` are the rows that are left out, with only the columns that were asked for.
     """
 
     files: tuple[WrittenFile, ...] = ()
-    dropped: tuple[DroppedFile, ...] = ()
+    dropped: tuple[str, ...] = ()
     rows: int = 0
     erased: tuple[pa.RecordBatch, ...] = ()
 
@@ -45,19 +47,40 @@ class Rewritten:
         return {"added-records": self.left, "deleted-records": self.rows}
 
 
-def files_at(lake: Lake, view: TableView, addresses: Collection[str]) -> list[StoredFile]:
-    """Return the data files of the table's head at these addresses. Raises CatalogError.
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """Data files that are to be written anew, and files of position deletes that no other data file needs then."""
 
-    A file of position deletes that names rows of other data files too stays: it names none of the new ones.
+    files: Sequence[StoredFile] = ()
+    deletes: tuple[str, ...] = ()
+
+
+def affected_by(lake: Lake, view: TableView, addresses: Collection[str]) -> Affected:
+    """Return the files of the table's head at these addresses, and what is to be removed with them.
+
+    If there is a file of position deletes at one, such as one with the deleted rows, the data files that need it are
+    affected: written anew without these rows, they need it no longer. Raises CatalogError.
     """
-    return [each for each in lake.stored_files(view) if plain(each.path) in addresses]
+    if not addresses:
+        return Affected()
+    stored, head = lake.stored_files(view), view.head
+    assert head is not None  # noqa: S101 - it has traces
+    files = [each for each in stored if any(plain(path) in addresses for path in _paths_of(each))]
+    chosen = {each.path for each in files}
+    needed = {deletes.path for each in stored if each.path not in chosen for deletes in each.deletes}
+    deletes = {each.path for each in live_files(view, head).position_deletes}
+    return Affected(files, tuple(sorted(deletes - needed)))
+
+
+def _paths_of(file: StoredFile) -> tuple[str, ...]:
+    return file.path, *(each.path for each in file.deletes)
 
 
 def rewrite_without(
     lake: Lake,
     view: TableView,
-    files: Sequence[StoredFile],
-    is_erased: IsErased,
+    affected: Affected,
+    erased_in: ErasedIn,
     *,
     columns: Sequence[str],
     prefix: str,
@@ -73,15 +96,15 @@ def rewrite_without(
         target, storage=lake.storage, prefix=prefix, target_bytes=target_bytes, sorted_bytes=SORTED_BYTES
     )
     source, erased, deleted = WholeRows.of(target, lake.storage), [], 0
-    for file in files:
+    for file in affected.files:
         positions = source.deleted_in(file)
         deleted += len(positions)
-        for rows in source.read_without(file.path, positions):
-            gone = pc.fill_null(is_erased(rows), False)
-            erased.append(rows.filter(gone).select(list(columns)))
-            written.add(rows.filter(pc.invert(gone)))
-    dropped = tuple(DroppedFile(each.path, tuple(own.path for own in each.own_deletes)) for each in files)
-    done = Rewritten(written.close(), dropped, sum(each.rows for each in files), tuple(erased))
+        gone = np.setdiff1d(erased_in(file), positions)
+        erased += [rows.select(list(columns)) for rows in source.read_only(file.path, gone)]
+        for rows in source.read_without(file.path, np.union1d(positions, gone)):
+            written.add(rows)
+    dropped = (*(each.path for each in affected.files), *affected.deletes)
+    done = Rewritten(written.close(), dropped, sum(each.rows for each in affected.files), tuple(erased))
     _check(view, done, deleted)
     return done
 

@@ -9,8 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from frazil.forget.matching import MatchingRows, Places, column_now
-from frazil.forget.rewriting import Rewritten, files_at, rewrite_without
+import numpy as np
+import pyarrow.parquet as pq
+
+from frazil.adapters.iceberg.position_deletes import Positions
+from frazil.adapters.iceberg.scan import reading
+from frazil.adapters.iceberg.valued_rows import rows_with
+from frazil.forget.matching import Places
+from frazil.forget.rewriting import Rewritten, affected_by, rewrite_without
 from frazil.maintain.expiring import elapsed_seconds
 from frazil.materialize.branches import BaseExpiredError, Staged, stage_with_state
 from frazil.materialize.changed_spec.applied_spec import as_applied
@@ -68,24 +74,26 @@ class RowErasure:
         view, began = here.view, elapsed_seconds()
         spec = as_applied(self.spec, view.properties)
         columns = source_columns(spec, here.state)
-        files = files_at(self.lake, view, {each.address for each in traces.found})
-        rewritten = Rewritten()
-        if files:
-            rewritten = rewrite_without(
-                self.lake,
-                view,
-                files,
-                MatchingRows(column_now(view, self.sought), self.sought.value),
-                columns=columns.names,
-                prefix=f"{self.writer}-forget",
-                target_bytes=self.spec.maintain.target_file_bytes,
-            )
+        rewritten = rewrite_without(
+            self.lake,
+            view,
+            affected_by(self.lake, view, {each.address for each in traces.found}),
+            lambda file: self._positions_in(view, file.path),
+            columns=columns.names,
+            prefix=f"{self.writer}-forget",
+            target_bytes=self.spec.maintain.target_file_bytes,
+        )
         known = progress_by_source(here.state)
         tallies = Tallies({at: Tally(each.origin, each.next) for at, each in known.items()})
         for batch in rewritten.erased:
             add_batch(tallies, columns, batch)
         _check(view, tallies)
         return ErasedRows(rewritten, tallies, began)
+
+    def _positions_in(self, view: TableView, path: str) -> Positions:
+        with reading(view.identifier), view.current.io.new_input(path).open() as stream:
+            found = rows_with(self.sought, pq.ParquetFile(stream))
+        return np.empty(0, np.int64) if found is None else found
 
     def publish(self, here: Standing, erased: ErasedRows, *, batch_id: str) -> int:
         """Make the table without the rows visible; return its snapshot.

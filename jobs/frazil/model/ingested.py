@@ -139,13 +139,14 @@ class DroppedFile:
 
 @dataclass(frozen=True, slots=True)
 class ForgottenFiles:
-    """Data files of which no row is left, and of which nothing may be left in the table's metadata either.
+    """Paths of files of which nothing may be left in the table's metadata either.
 
-    No manifest of the new snapshot names a file that it, or an earlier snapshot, has removed: such an entry keeps the
-    bounds and the partition of the removed file.
+    They are data files of which no row is left, and files of deletes that no other data file needs. No manifest of the
+    new snapshot names a file that it, or an earlier snapshot, has removed: such an entry keeps the bounds and the
+    partition of the removed file.
     """
 
-    files: Sequence[DroppedFile]
+    paths: Sequence[str]
 
 
 Deletion = DeletedRows | DroppedFile | ForgottenFiles

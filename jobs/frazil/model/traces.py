@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from frazil.model.spelling import plural
 
@@ -14,29 +14,54 @@ STATISTIC = "bound or partition value"
 
 
 @dataclass(frozen=True, slots=True)
-class SoughtValue:
-    """A value of one column; `text` is as it was typed."""
+class SoughtColumn:
+    """A column that has or had the name, by its field id, and the value as its type has it.
 
-    column: str
+    `name_now` is None if the column was dropped. `partitioned`: the table is, or was, partitioned by its values.
+    """
+
     field_id: int
     value: str | int
+    name_now: str | None
+    partitioned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SoughtValue:
+    """A value of a column; `text` is as it was typed. `columns` are all those that have or had the name `column`.
+
+    `labels` are all names of these columns, and of partition fields with their values. `unsearched` describes earlier
+    columns of the name whose type cannot be searched.
+    """
+
+    column: str
     text: str
-    partitioned: bool
-    """Whether the table is, or was, partitioned by the column."""
+    columns: tuple[SoughtColumn, ...]
+    labels: tuple[str, ...] = ()
+    unsearched: tuple[str, ...] = ()
 
     @property
-    def leaf(self) -> str:
-        """The name of the column in its struct."""
-        return self.column.rpartition(".")[2]
+    def renamed(self) -> tuple[str, ...]:
+        """The columns that had the name, and have another one now: their rows are erased by that name only."""
+        return tuple(each.name_now for each in self.columns if each.name_now not in (None, self.column))
+
+    @property
+    def without_renamed(self) -> SoughtValue:
+        return replace(self, columns=tuple(each for each in self.columns if each.name_now in (None, self.column)))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The value as it was typed, and as each column shows it: 017 is 17 in a column of ints."""
+        return tuple(dict.fromkeys((self.text, *(str(each.value) for each in self.columns))))
 
     def is_in_payload(self, payload: object) -> bool:
         """Return whether bytes, or headers, of a record hold the text. A number in a binary format is not found."""
-        text = self.text.encode()
-        return any(text in each for each in _texts_of(payload))
+        return any(text.encode() in each for text in self.texts for each in _texts_of(payload))
 
     def is_word_in_payload(self, payload: object) -> bool:
         """Return whether they hold the text other than in a longer word: 17 is not in 2017."""
-        word = re.compile(rb"(?<![0-9A-Za-z])" + re.escape(self.text.encode()) + rb"(?![0-9A-Za-z])")
+        words = b"|".join(re.escape(text.encode()) for text in self.texts)
+        word = re.compile(rb"(?<![0-9A-Za-z])(?:" + words + rb")(?![0-9A-Za-z])")
         return any(word.search(each) is not None for each in _texts_of(payload))
 
 

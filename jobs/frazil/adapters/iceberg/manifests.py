@@ -69,8 +69,8 @@ def removed_by(deletion: Deletion) -> tuple[str, ...]:
             return deletion.instead_of
         case DroppedFile(path, deletes):
             return (path, *deletes)
-        case ForgottenFiles(files):
-            return tuple(path for file in files for path in removed_by(file))
+        case ForgottenFiles(paths):
+            return tuple(paths)
 
 
 @dataclass(slots=True)

@@ -14,16 +14,15 @@ from typing import Any
 from urllib.parse import unquote
 
 import fastavro
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
+from frazil.adapters.iceberg.delete_files import PATH_ID
 from frazil.adapters.iceberg.expiry import READ_AT_ONCE
 from frazil.adapters.iceberg.orphans import list_objects
 from frazil.adapters.iceberg.reachable import content_of, log_actions, plain, reachable
-from frazil.adapters.iceberg.source_nulls import FIELD_ID
+from frazil.adapters.iceberg.valued_rows import path_of, rows_with
 from frazil.model.errors import CatalogError
 from frazil.model.snapshot import MAIN, TableView
 from frazil.model.traces import LETTER, ROW, STATISTIC, SoughtValue, Trace, Traces
@@ -36,6 +35,8 @@ METADATA, DELTA = "metadata files", "files of the Delta log"
 DELETED = "files that were deleted meanwhile"
 PAYLOADS = ("key", "value", "headers")
 """The columns of a dead letter that hold the record."""
+
+BOUNDS = ("lower_bounds", "upper_bounds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +95,8 @@ class TraceSearch:
             return DELTA, sum(map(self._in_action, log_actions(io, address)))
         if address.endswith(".parquet"):
             with io.new_input(address).open() as stream:
-                file = pq.ParquetFile(stream)
-                known = self.letters or _has_ids(file.schema_arrow) or self._by_name(file.schema_arrow) is not None
-                return (PARQUET, sum(self._rows_in(file))) if known else ("", 0)
+                count = self._in_parquet(pq.ParquetFile(stream))
+                return ("", 0) if count is None else (PARQUET, count)
         if address.endswith(".avro"):
             with io.new_input(address).open() as stream:
                 entries = fastavro.reader(stream)
@@ -104,40 +104,38 @@ class TraceSearch:
                     return MANIFEST, sum(self._in_bounds_of_letters(view, each) for each in entries)
                 return MANIFEST, sum(self._in_entry(each, lacking) for each in entries)
         if address.endswith((".metadata.json", ".metadata.json.gz")):
-            named = f"{self.sought.leaf}={self.sought.value}"
-            return METADATA, 0 if self.letters else content_of(io, address).count(named.encode())
+            return METADATA, 0 if self.letters else self._in_summaries(content_of(io, address).decode())
         return "", 0
 
-    def _rows_in(self, file: pq.ParquetFile) -> Iterator[int]:
+    def _in_parquet(self, file: pq.ParquetFile) -> int | None:
+        """Return how many rows have the value; None if no column of the file is known."""
+        names = file.schema_arrow.names
         if self.letters:
-            columns = [name for name in PAYLOADS if name in file.schema_arrow.names]
-            for batch in file.iter_batches(columns=columns):
-                yield sum(any(map(self.sought.is_in_payload, row.values())) for row in batch.to_pylist())
-            return
-        has_ids = _has_ids(file.schema_arrow)
-        path = _path_of(file.schema_arrow, self.sought.field_id) if has_ids else self._by_name(file.schema_arrow)
-        if path is None:
-            return
-        for batch in file.iter_batches(columns=[".".join(path)]):
-            column = pc.struct_field(batch.column(0), list(path[1:])) if path[1:] else batch.column(0)
-            wide = pa.int64() if pa.types.is_integer(column.type) else pa.string()
-            yield pc.sum(pc.equal(column.cast(wide), pa.scalar(self.sought.value, wide))).as_py() or 0
+            return sum(self._letters_in(file, [name for name in PAYLOADS if name in names]))
+        found = rows_with(self.sought, file)
+        return None if found is None else len(found) + sum(map(self._is_in_path, _paths_in(file)))
 
-    def _by_name(self, schema: pa.Schema) -> tuple[str, ...] | None:
-        """Return the column of an imported file without field ids by its name; None if it has no such column."""
-        path = tuple(self.sought.column.split("."))
-        return path if path[0] in schema.names else None
+    def _letters_in(self, file: pq.ParquetFile, payloads: list[str]) -> Iterator[int]:
+        for batch in file.iter_batches(columns=payloads):
+            yield sum(any(map(self.sought.is_in_payload, row.values())) for row in batch.to_pylist())
+
+    def _in_summaries(self, metadata: str) -> int:
+        """Return how often metadata names a partition with the value, as summaries of other engines do."""
+        text = unquote(metadata)
+        return sum(text.count(f"{each}{end}") for each in self._parts_of_paths for end in '/"')
 
     def _in_bounds_of_letters(self, view: TableView, entry: Any) -> int:
         """Return how often the bounds of keys and values, in an entry of a manifest of dead letters, have the text."""
         file, schema = entry.get("data_file") or {}, view.current.schema()
         ids = {field.field_id for field in schema.fields if field.name in PAYLOADS}
-        bounds = (each for name in ("lower_bounds", "upper_bounds") for each in file.get(name) or ())
+        bounds = (each for name in BOUNDS for each in file.get(name) or ())
         return sum(each["key"] in ids and self._is_in_bytes(each["value"]) for each in bounds)
 
     def _is_in_bytes(self, bound: bytes) -> bool:
-        text = self.sought.text.encode()
-        return text in bound or (len(text) > len(bound) >= BOUND_CHARACTERS and text.startswith(bound[:-1]))
+        return any(
+            text in bound or (len(text) > len(bound) >= BOUND_CHARACTERS and text.startswith(bound[:-1]))
+            for text in (each.encode() for each in self.sought.texts)
+        )
 
     def _in_entry(self, entry: Any, lacking: Collection[str]) -> int:
         """Return how often an entry of a manifest, or of a manifest list, shows the value.
@@ -145,43 +143,56 @@ class TraceSearch:
         A shortened bound of a file that lacks the value is that of another value.
         """
         file = entry.get("data_file")
+        partitioned = [each.value for each in self.sought.columns if each.partitioned]
         if file is None:
-            parts = (entry.get("partitions") or ()) if self.sought.partitioned else ()
-            return sum(self._is_bound(each[name]) for each in parts for name in ("lower_bound", "upper_bound"))
-        bounds = (each for name in ("lower_bounds", "upper_bounds") for each in file.get(name) or ())
-        parts = (file.get("partition") or {}).values() if self.sought.partitioned else ()
-        own = (each["value"] for each in bounds if each["key"] == self.sought.field_id)
+            shown = [each[name] for each in entry.get("partitions") or () for name in ("lower_bound", "upper_bound")]
+            return sum(_is_bound(value, each) for value in partitioned for each in shown)
+        bounds = [(each["key"], each["value"]) for name in BOUNDS for each in file.get(name) or ()]
         whole_only = plain(file["file_path"]) in lacking
-        count: int = sum(self._is_bound(each) for each in own if not (whole_only and len(each) >= BOUND_CHARACTERS))
-        return count + sum(map(self._is, parts)) + self._is_in_path(file["file_path"])
+        known = [(key, bound) for key, bound in bounds if not (whole_only and len(bound) >= BOUND_CHARACTERS)]
+        count = sum(_is_bound(c.value, bound) for c in self.sought.columns for key, bound in known if key == c.field_id)
+        count += sum(_is(value, each) for value in partitioned for each in (file.get("partition") or {}).values())
+        paths = [file["file_path"], *(bound.decode(errors="replace") for key, bound in bounds if key == PATH_ID)]
+        return count + sum(map(self._is_in_path, paths))
 
     def _in_action(self, action: Mapping[str, Any]) -> int:
         """Return how often an action of a Delta log shows the value."""
         count = 0
         for file in filter(None, (action.get("add"), action.get("remove"))):
-            stats = json.loads(file.get("stats") or "{}")
-            bounds = (_at(stats.get(name), self.sought.column) for name in ("minValues", "maxValues"))
-            values = dict(file.get("partitionValues") or {})
-            count += sum(map(self._is, bounds)) + (values.get(self.sought.column) == str(self.sought.value))
+            stats, values = json.loads(file.get("stats") or "{}"), dict(file.get("partitionValues") or {})
+            for name in self.sought.labels:
+                bounds = [_at(stats.get(kind), name) for kind in ("minValues", "maxValues")]
+                count += any(_is(each.value, bound) for each in self.sought.columns for bound in bounds)
+                count += values.get(name) in self._values
             count += self._is_in_path(file["path"])
         return count
 
+    @property
+    def _values(self) -> set[str]:
+        return {str(each.value) for each in self.sought.columns}
+
+    @property
+    def _parts_of_paths(self) -> set[str]:
+        """The names of folders of files with the value, in a table that is partitioned by it."""
+        return {f"{label.rpartition('.')[2]}={value}" for label in self.sought.labels for value in self._values}
+
     def _is_in_path(self, path: str) -> bool:
-        return f"/{self.sought.leaf}={self.sought.value}/" in f"/{unquote(path)}"
+        return any(f"/{part}/" in f"/{unquote(path)}" for part in self._parts_of_paths)
 
-    def _is_bound(self, bound: bytes | None) -> bool:
-        if bound is None:
-            return False
-        if isinstance(self.sought.value, str):
-            return self._is(bound.decode(errors="replace"))
-        return int.from_bytes(bound, "little", signed=True) == self.sought.value  # 4 bytes, or 8 of a long
 
-    def _is(self, shown: object) -> bool:
-        """Return whether a bound is the value, or shows its beginning."""
-        text = self.sought.value
-        if isinstance(text, str) and isinstance(shown, str) and len(text) > len(shown) >= BOUND_CHARACTERS:
-            return text.startswith(shown[:-1])
-        return shown == text
+def _is_bound(value: str | int, bound: bytes | None) -> bool:
+    if bound is None:
+        return False
+    if isinstance(value, str):
+        return _is(value, bound.decode(errors="replace"))
+    return int.from_bytes(bound, "little", signed=True) == value  # 4 bytes, or 8 of a long
+
+
+def _is(value: str | int, shown: object) -> bool:
+    """Return whether a bound is the value, or shows its beginning."""
+    if isinstance(value, str) and isinstance(shown, str) and len(value) > len(shown) >= BOUND_CHARACTERS:
+        return value.startswith(shown[:-1])
+    return shown == value
 
 
 def _at(bounds: Any, column: str) -> object:
@@ -189,6 +200,13 @@ def _at(bounds: Any, column: str) -> object:
     for name in column.split("."):
         bounds = bounds.get(name) if isinstance(bounds, dict) else None
     return bounds
+
+
+def _paths_in(file: pq.ParquetFile) -> set[str]:
+    """Return the paths of data files that a file of position deletes names; none of another file."""
+    path = path_of(file.schema_arrow, PATH_ID)
+    batches = () if path is None else file.iter_batches(columns=list(path))
+    return {each for batch in batches for each in batch.column(0).unique().to_pylist()}
 
 
 def _is_data(address: str) -> bool:
@@ -203,21 +221,6 @@ def _addresses(view: TableView) -> list[str]:
         *(each.address for each in list_objects(io, root)),
         *(each for each in elsewhere if io.new_input(each).exists()),
     ]
-
-
-def _has_ids(schema: pa.Schema) -> bool:
-    return any(FIELD_ID in (field.metadata or {}) for field in schema)
-
-
-def _path_of(fields: pa.Schema | pa.StructType, field_id: int) -> tuple[str, ...] | None:
-    """Return the names that lead to a column of a file by its field id, through structs; None if it has none."""
-    for field in fields:
-        if (field.metadata or {}).get(FIELD_ID) == str(field_id).encode():
-            return (field.name,)
-        inner = _path_of(field.type, field_id) if pa.types.is_struct(field.type) else None
-        if inner is not None:
-            return (field.name, *inner)
-    return None
 
 
 def _holders(table: Table, addresses: set[str]) -> Mapping[str, Sequence[str]]:
