@@ -235,7 +235,7 @@ def test_an_erasure_that_died_is_continued(lake: SmallLake, step: str, times: in
     with pytest.raises(DiedError):
         first.perform()
     assert findings(lake) == []
-    pause(lake.lake, lake.spec, by="tester", why=WHY_PAUSED, at=NOW)  # what a killed process leaves
+    pause(lake.lake, lake.spec, by="tester", why=WHY_PAUSED, at=NOW, erasure="killed")
 
     erase(lake, "21")
 

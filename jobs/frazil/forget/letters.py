@@ -78,18 +78,22 @@ class LetterErasure:
         found, source = Places(), WholeRows.of(write_target(letters), self.lake.storage)
         for file in self.lake.stored_files(letters):
             for batch in source.read_without(file.path, source.deleted_in(file)):
-                wanted = pc.or_(has_text(self.is_in, batch), self.places.have(batch))
-                found.add(batch.filter(wanted))
+                found.add(batch.filter(self._is_erased(batch, self.places)))
         return found
 
+    def _is_erased(self, letters: pa.RecordBatch, places: Places) -> pa.BooleanArray:
+        """Return which letters have the text or are at the places. Those that name no table have no place."""
+        return pc.or_(has_text(self.is_in, letters), places.have(letters))
+
     def _positions_in(self, source: WholeRows, file: StoredFile, found: Places) -> Positions:
-        return positions_where(source.read_without(file.path, np.empty(0, np.int64)), found.have)
+        rows = source.read_without(file.path, np.empty(0, np.int64))
+        return positions_where(rows, lambda each: self._is_erased(each, found))
 
     def _rewritten(self, letters: TableView, found: Places, traced: set[str]) -> Rewritten:
         source, files = WholeRows.of(write_target(letters), self.lake.storage), []
         for file in self.lake.stored_files(letters):
             rows = source.read_without(file.path, source.deleted_in(file))
-            if plain(file.path) in traced or any(pc.any(found.have(each)).as_py() for each in rows):
+            if plain(file.path) in traced or any(pc.any(self._is_erased(each, found)).as_py() for each in rows):
                 files.append(plain(file.path))
         columns = (*MARK_READ, "table_uuid") if has_marks(letters) else (*MARK_READ[:5], "table_uuid")
         return rewrite_without(

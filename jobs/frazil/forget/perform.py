@@ -26,7 +26,7 @@ from frazil.materialize.pause.history import note, operation
 from frazil.materialize.pause.pausing import pause_of
 from frazil.materialize.state import Standing, standing
 from frazil.materialize.verdicts import OvertakenError
-from frazil.model.errors import CommitError
+from frazil.model.errors import CatalogError, CommitError
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
@@ -113,11 +113,17 @@ class Erasure:
                 failure = OvertakenError("other batches came first")
             except (OvertakenError, CommitError) as overtaken:
                 failure = overtaken
+            except CatalogError as unreadable:
+                if not isinstance(unreadable.__cause__, FileNotFoundError):
+                    raise
+                failure = unreadable  # another erasure has deleted files that this one was reading
         raise given_up(self.spec.identifier, "erase rows", failure)
 
     def _took_out(self) -> bool:
         """Return whether all is taken out; otherwise another process committed first."""
         here = self._settled()
+        if pause_of(here.view.properties) is None:
+            self._pause()  # a later erasure has ended before this one
         check_can_erase(self.spec, here)  # again, now that no batch comes in between
         rows, letters = here.view, own_dead_letters(self.lake, self.spec)
         in_rows = self._searched(rows)
@@ -221,16 +227,18 @@ class Erasure:
 
     @contextmanager
     def _paused(self) -> Iterator[None]:
-        """Pause the table meanwhile. A pause from before stays, unless a run of this command that died has left it."""
+        """Pause the table meanwhile. A pause of an operator or of a later erasure stays; one of an earlier does not."""
         self.step("pause")
-        before = pause(self.lake, self.spec, by=self.by, why=WHY_PAUSED, at=self.now())
+        self._pause()
         try:
             yield
         finally:
-            if before is None or before.why == WHY_PAUSED:
-                now = pause_of(own_rows(self.lake, self.spec).properties)
-                if now is not None and now.why == WHY_PAUSED:
-                    resume(self.lake, self.spec)
+            now = pause_of(own_rows(self.lake, self.spec).properties)
+            if now is not None and now.erasure == self.writer:
+                resume(self.lake, self.spec)
+
+    def _pause(self) -> None:
+        pause(self.lake, self.spec, by=self.by, why=WHY_PAUSED, at=self.now(), erasure=self.writer)
 
     def _note(self) -> None:
         """Keep in the table who erased how much, and from which column; never which value."""

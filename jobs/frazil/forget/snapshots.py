@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
+from typing import TypeVar
 
+from pyiceberg.io import FileIO
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
-from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
 from frazil.adapters.iceberg.expiry import delete_files
 from frazil.adapters.iceberg.reachable import named_in_properties, plain, reachable
+from frazil.adapters.iceberg.scan import reading
 from frazil.adapters.iceberg.traces import holding_snapshots
 from frazil.exports.editions import TAG_PREFIX as EXPORT_TAG
 from frazil.maintain.expire import DAILY_PREFIX
@@ -24,6 +27,7 @@ from frazil.model.summary import carries_state
 from frazil.model.traces import Traces
 from frazil.ports import Lake
 
+Read = TypeVar("Read")
 OUR_PREFIX = "frazil_"
 DROPPED_AT_ONCE = (DAILY_PREFIX, REWRITE_PREFIX)
 """Tags of Frazil that keep a snapshot for time travel, or for a chain that the state does not need any more."""
@@ -113,21 +117,25 @@ def delete_expired_files(view: TableView) -> Deleted:
     to publish it. Data files go first, so that manifests still name those which are left if this ends early.
     """
     table: Table = view.current
-    needed, roots = reachable(view), _roots(view)
+    with reading(view.identifier):
+        needed, roots = reachable(view), _roots(view)
     properties = named_in_properties(view)
     data: set[str] = set()
     manifests: set[str] = set()
     lists: set[str] = set()
     for snapshot in _expired(table):
-        if not table.io.new_input(snapshot.manifest_list).exists():
+        listed = _read(table.io, snapshot.manifest_list, partial(snapshot.manifests, table.io))
+        if listed is None:
             continue
         lists.add(snapshot.manifest_list)
-        for manifest in snapshot.manifests(table.io):
-            if manifest.manifest_path in manifests or plain(manifest.manifest_path) in needed:
+        for manifest in listed:
+            path = manifest.manifest_path
+            if path in manifests or plain(path) in needed:
                 continue
-            if table.io.new_input(manifest.manifest_path).exists():
-                manifests.add(manifest.manifest_path)
-                data |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io, False)}
+            entries = _read(table.io, path, partial(manifest.fetch_manifest_entry, table.io, False))
+            if entries is not None:
+                manifests.add(path)
+                data |= {entry.data_file.file_path for entry in entries}
     deleted, problems = 0, list[str]()
     for files in (data, manifests, lists):
         unneeded = sorted(each for each in files if plain(each) not in needed and plain(each).startswith(roots))
@@ -161,12 +169,18 @@ def _expired(table: Table) -> Iterator[Snapshot]:
     seen = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
     for entry in reversed(table.metadata.metadata_log):
         file = table.io.new_input(entry.metadata_file)
-        if not file.exists():
-            continue
-        earlier: TableMetadata = FromInputFile.table_metadata(file)
-        if earlier.table_uuid != table.metadata.table_uuid:
+        earlier = _read(table.io, entry.metadata_file, partial(FromInputFile.table_metadata, file))
+        if earlier is None or earlier.table_uuid != table.metadata.table_uuid:
             continue
         for snapshot in earlier.snapshots:
             if snapshot.snapshot_id not in seen:
                 seen.add(snapshot.snapshot_id)
                 yield snapshot
+
+
+def _read(io: FileIO, path: str, read: Callable[[], Read]) -> Read | None:
+    """Return what `read` finds in a file; None if the file is gone, or another expiry deletes it meanwhile."""
+    try:
+        return read() if io.new_input(path).exists() else None
+    except FileNotFoundError:
+        return None

@@ -22,6 +22,7 @@ from frazil.adapters.iceberg.delete_files import PATH_ID
 from frazil.adapters.iceberg.expiry import READ_AT_ONCE
 from frazil.adapters.iceberg.orphans import list_objects
 from frazil.adapters.iceberg.reachable import content_of, log_actions, plain, reachable
+from frazil.adapters.iceberg.scan import reading
 from frazil.adapters.iceberg.valued_rows import path_of, rows_with
 from frazil.model.errors import CatalogError
 from frazil.model.snapshot import MAIN, TableView
@@ -49,7 +50,8 @@ class TraceSearch:
     def find(self, view: TableView) -> Traces:
         """Look through every file in the table's folder. Raises CatalogError if one cannot be read."""
         table: Table = view.current
-        addresses = _addresses(view)
+        with reading(view.identifier):
+            addresses = _addresses(view)
         data = [each for each in addresses if _is_data(each)]
         with ThreadPoolExecutor(READ_AT_ONCE) as pool:
             in_data = dict(zip(data, pool.map(lambda each: self._in_file(table.io, view, each), data), strict=True))
@@ -59,7 +61,8 @@ class TraceSearch:
             by_address = {**in_data, **dict(zip(rest, others, strict=True))}
         found = [by_address[each] for each in addresses]
         traces = [each for of_file, _ in found for each in of_file]
-        holders = _holders(table, {each.address for each in traces}) if traces else {}
+        with reading(view.identifier):
+            holders = _holders(table, {each.address for each in traces}) if traces else {}
         return Traces(
             view.identifier,
             tuple(Trace(each.address, each.kind, each.count, tuple(holders.get(each.address, ()))) for each in traces),

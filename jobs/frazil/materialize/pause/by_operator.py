@@ -21,12 +21,17 @@ from frazil.model.spec import TableSpec
 from frazil.ports import Lake
 
 
-def pause(lake: Lake, spec: TableSpec, *, by: str, why: str, at: datetime) -> Pause | None:
-    """Pause the table; the earlier pause where there is one, which then stays as it is."""
+def pause(lake: Lake, spec: TableSpec, *, by: str, why: str, at: datetime, erasure: str = "") -> Pause | None:
+    """Pause the table; return the earlier pause if there is one that stays as it is.
+
+    One of an erasure does not stay: the end of that erasure then leaves this pause.
+    """
     already = pause_of(loaded(lake, spec).properties)
-    if already is None:
-        lake.set_properties(spec.identifier, put={PAUSED_PROPERTY: pause_property(by=by, why=why, at=at)})
-    return already
+    if already is not None and not already.erasure:
+        return already
+    said = pause_property(by=by, why=why, at=at, erasure=erasure)
+    lake.set_properties(spec.identifier, put={PAUSED_PROPERTY: said})
+    return None
 
 
 def resume(lake: Lake, spec: TableSpec, *, resumed: Operation | None = None) -> Pause | None:

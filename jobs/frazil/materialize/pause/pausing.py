@@ -79,7 +79,8 @@ class Pause:
 
     `schema_id` is that of the writer schema that caused it, if one did; `of_key` says whether it is that of a key, None
     where an earlier release did not. `accept` is how far `resume` lets bad records through; None where none were bad.
-    `by_run` says that a run paused the table, and no operator.
+    `by_run` says that a run paused the table, and no operator. `erasure` is the id of the erasure that ends with the
+    pause; an operator's pause takes its place.
     """
 
     by: str
@@ -90,6 +91,7 @@ class Pause:
     by_run: bool = False
     schema_id: SchemaId | None = None
     of_key: bool | None = None
+    erasure: str = ""
 
     def __str__(self) -> str:
         who = "by an unknown user" if self.by == UNKNOWN else f"by {self.by} at {self.at}"
@@ -107,14 +109,15 @@ def pause_of(properties: Mapping[str, str]) -> Pause | None:
         by, at = str(value.get("by", "?")), str(value.get("at", "?"))
         by_run, schema_id, of_key = value.get("by_run") is True, value.get("schema_id"), value.get("of_key")
         schema_id = None if schema_id is None else id_in(schema_id)
-        return Pause(by, at, str(value.get("why", "")), ends, str(value.get("hint", "")), by_run, schema_id, of_key)
+        why, hint, erasure = (str(value.get(name, "")) for name in ("why", "hint", "erasure"))
+        return Pause(by, at, why, ends, hint, by_run, schema_id, of_key, erasure)
     except (ValueError, AttributeError):
         return Pause(UNKNOWN, UNKNOWN, said)
 
 
-def pause_property(*, by: str, why: str, at: datetime) -> str:
-    """The property's value for a pause by an operator: who, when and why."""
-    return json.dumps(_said(by, why, at))
+def pause_property(*, by: str, why: str, at: datetime, erasure: str = "") -> str:
+    """The property's value for a pause by an operator: who, when and why, and for which erasure, if for one."""
+    return json.dumps(_said(by, why, at) | ({"erasure": erasure} if erasure else {}))
 
 
 def pause_by_run(*, because: FrazilError, at: datetime, accept: Accepted | None = None) -> str:
