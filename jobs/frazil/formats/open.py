@@ -84,6 +84,16 @@ def why_invalid(schema: RegisteredSchema) -> str | None:
     return None
 
 
+@lru_cache(maxsize=10_000)
+def record_names(schema: RegisteredSchema) -> frozenset[str]:
+    """Return the full names of the records that payloads of a schema can be: in Protobuf, of all its messages."""
+    try:
+        mapped = map_schema(schema) if is_known(schema) else None
+    except IncompatibleSchemaError:
+        mapped = None
+    return frozenset() if mapped is None else frozenset(filter(None, (mapped.record, *mapped.other_records)))
+
+
 def open_decoder(
     schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETTINGS, wire_format: WireFormat = CONFLUENT
 ) -> Decoder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -34,7 +34,7 @@ class FieldCondition:
 class Route:
     """The conditions under which a table takes a record: all of them. A table takes every record if there is none.
 
-    `schema` is the full name of the record's writer schema; None is any.
+    `schema` is the full name of the record's writer schema, in Protobuf of its message; None is any.
     """
 
     table: str
@@ -50,6 +50,10 @@ class Route:
     @property
     def has_conditions(self) -> bool:
         return self.schema is not None or bool(self.headers or self.fields)
+
+    def takes(self, names: Collection[str]) -> bool:
+        """Return whether it can take a record of one of these schemas, whose full names are given."""
+        return self.schema is None or self.schema in names
 
     def includes(self, other: Route) -> bool:
         """Return whether each record that fulfils these conditions also fulfils those of the other route."""

@@ -16,8 +16,8 @@ ROUTE_TABLE = Key("table", TABLE_NAME, "The name of the route's table.", Require
 SCHEMA = Key(
     "schema",
     TEXT,
-    "The full name of the writer schema of the route's records, such as shop.Order; in JSON Schema the `title`. Refused"
-    " with other values, such as protobuf: one of its schemas has several messages.",
+    "The full name of the writer schema of the route's records, such as shop.Order; in JSON Schema the `title`, in"
+    " Protobuf the message.",
     Derived("any"),
 )
 HEADER = Key("header", MapOf(TEXT, TEXT), "The headers of the route's records, with their last values.",

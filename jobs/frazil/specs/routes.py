@@ -20,9 +20,6 @@ from frazil.specs.problems import Position, Problem
 from frazil.specs.route_keys import FIELD, HEADER, ROUTE_COLUMNS, ROUTE_TABLE, ROUTES, SCHEMA
 from frazil.specs.shape_keys import SHAPES
 
-_NAMED_SCHEMAS = ("avro", "json_schema")
-"""The formats whose schemas have one name, by which a route can take records."""
-
 _COMPARED = ("string", "boolean", "int", "long")
 """The types that a JSON value's field may be declared with if a route compares it."""
 
@@ -40,7 +37,10 @@ def _own_values(values: Values) -> Sequence[Values] | None:
 
 
 def _of_route(values: Values, route: Values) -> Values:
-    return replace(values, found={**values.found, **route.found}, places={**values.places, **route.places})
+    found = {**values.found, **route.found}
+    if values[table_keys.VALUE] == "protobuf" and route.get(SCHEMA) is not None:
+        found[table_keys.MESSAGE.name] = route.get(SCHEMA)
+    return replace(values, found=found, places={**values.places, **route.places})
 
 
 def group_of(values: Values, *, database: str, name: str) -> Group | None:
@@ -80,8 +80,8 @@ def _condition_problems(given: Values, value: str) -> Iterator[Problem]:
     if not route.has_conditions:
         hint = "add `schema: …`, `header: {name: value}` or `field: {path: [value]}`"
         yield _problem(given.place, "a route needs a condition", hint)
-    if route.schema is not None and value not in _NAMED_SCHEMAS:
-        what = f"no effect, because value is {value}: a route cannot use the name of such a schema"
+    if route.schema is not None and value not in SCHEMA_TYPES:
+        what = f"no effect, because value is {value}: such values have no schema"
         yield _problem(given.place_of(SCHEMA), what, "use `header: {name: value}`")
 
 

@@ -320,7 +320,7 @@ KEY_SUBJECT = Key("key_subject", SUBJECT_SHAPE, "The registry subject of key sch
                   SUBJECTS.naming)  # fmt: skip
 FIRST_MESSAGE = Derived("the first message of each schema")
 MESSAGE = Key("message", TEXT, "The full name of the message of the values, if value is protobuf, such as shop.Order."
-              " Records of other messages are bad.", FIRST_MESSAGE)  # fmt: skip
+              " Records of other messages are bad. A route's `schema` is its own message.", FIRST_MESSAGE)  # fmt: skip
 KEY_MESSAGE = Key("key_message", TEXT, "The full name of the message of the keys, if key is protobuf.",
                   FIRST_MESSAGE)  # fmt: skip
 STRING_FORMATS = Key(

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from frazil.adapters.iceberg.scan import arrow_schema_of, schemas_of
 from frazil.formats.decoder import Indexes
-from frazil.formats.open import record_name
+from frazil.formats.open import record_names
 from frazil.materialize.ingest.dead_rows import named_writers
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from frazil.materialize.ingest.decoders import NewSchemaError, SchemasById, TaskSchemas, UnknownIds
@@ -81,7 +81,7 @@ class _PossibleSchemas(SchemasById):
     def _takers(self, schema: RegisteredSchema) -> Iterable[TableSpec]:
         if not self._routes:
             return (self._spec,)
-        return (own for route, own in self._routes if self._of_key or route.schema in (None, record_name(schema)))
+        return (own for route, own in self._routes if self._of_key or route.takes(record_names(schema)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,8 @@ def open_judge(
         for own, standing in own_of_each
     ]
     is_divided = bool(routes) and not are_shapes(routes)
-    router = Router(routes, known.values, spec.value_settings, spec.wire_format) if is_divided else None
+    settings = [own.value_settings for own, _ in own_of_each]
+    router = Router(routes, known.values, settings, spec.wire_format) if is_divided else None
     return Judge(spec, registry, _decoder(spec, decoders, at, dead_letters, router), known, router, place)
 
 

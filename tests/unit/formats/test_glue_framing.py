@@ -251,4 +251,5 @@ def test_each_payload_tells_the_name_of_its_message() -> None:
 
     found = decode_group(names, values, group_by_version_id(values).groups[0])
 
-    assert found.rows.column(0).to_pylist() == [*IN_ORDER[:3], None, IN_ORDER[4], None, None]
+    assert found.rows.column(0).to_pylist() == [*IN_ORDER[:3], IN_ORDER[4]]
+    assert [each.index for each in found.rejects] == [3, 5, 6]

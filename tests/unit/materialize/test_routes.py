@@ -35,7 +35,7 @@ from frazil.model.progress import Counts, OffsetSums
 from frazil.model.routes import FieldCondition, HeaderCondition, Route
 from frazil.model.schemas import ExcludedSchemas
 from frazil.model.settings import RegistrySettings
-from frazil.model.spec import MetadataColumns, TableSpec
+from frazil.model.spec import DEFAULT_SETTINGS, MetadataColumns, TableSpec
 from frazil.records import HeaderList, Headers
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
 from tests.fakes.reader_in_memory import ReaderInMemory, Sent
@@ -375,7 +375,8 @@ def _divided(records: list[tuple[Any, str | None]], routes: list[Route]) -> tupl
         registry.register("events-value", text)
     values = [None if kind is None else b"bad" if kind == "bad" else unknown(kind) for kind, _ in records]
     headers = Headers.of([[] if value is None else [("k", value.encode())] for _, value in records])
-    router = Router(routes, SchemasById("avro", dict(registry.schemas), UnknownIds(registry)))
+    schemas = SchemasById("avro", dict(registry.schemas), UnknownIds(registry))
+    router = Router(routes, schemas, [DEFAULT_SETTINGS] * len(routes))
     names = {None: None, 1: "shop.Order", 2: "shop.Refund", 3: "shop.Other", 9: "refused", "bad": "refused"}
     payloads = pa.array(values, pa.large_binary())
     divided = router.divide(payloads, group_by_schema_id(payloads), headers)

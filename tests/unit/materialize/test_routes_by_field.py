@@ -161,7 +161,7 @@ def test_fields_of_each_format_are_compared(value: str, path: str, wanted: str, 
     router = Router(
         [Route("taken", fields=(FieldCondition(path, (wanted,)),))],
         schemas,
-        FormatSettings(fields=DECLARED if value == "json" else ""),
+        [FormatSettings(fields=DECLARED if value == "json" else "")],
     )
     payloads = pa.array(payloads_of(value), pa.large_binary())
     headers = Headers.of([[]] * len(payloads))

@@ -90,6 +90,12 @@ def test_a_route_by_field_has_paths_with_their_values_as_text(more: str, tmp_pat
     ]
 
 
+def test_a_route_by_schema_names_the_message_of_its_table(tmp_path: Path) -> None:
+    tables = group_specs(tmp_path, spec(ORDER, REFUND, more="value: protobuf\nmessage: shop.Event"))
+
+    assert [table.value_settings.message for table in tables] == ["shop.Order", "shop.Event"]
+
+
 def test_all_tables_of_a_masked_group_have_the_key_of_dead_letters(load: Load) -> None:
     masked = "{table: orders, schema: shop.Order, columns: {email: {mask: hash}}}"
 
@@ -139,12 +145,8 @@ def test_a_group_without_a_table_has_the_topics_name(tmp_path: Path) -> None:
             "routes[1]: some never gets a record: orders, which comes first, takes all of them",
         ),
         (
-            spec(ORDER, more="value: protobuf"),
-            "routes[0].schema: no effect, because value is protobuf: a route cannot use the name of such a schema",
-        ),
-        (
             spec(ORDER, more="value: json"),
-            "routes[0].schema: no effect, because value is json: a route cannot use the name of such a schema",
+            "routes[0].schema: no effect, because value is json: such values have no schema",
         ),
         (
             spec(ORDER, "{table: Orders, schema: b, readers: []}"),

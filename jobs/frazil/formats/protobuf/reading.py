@@ -32,7 +32,7 @@ from frazil.formats.protobuf import known
 from frazil.formats.protobuf.indexes import read_indexes
 from frazil.formats.protobuf.known import Fields
 from frazil.formats.protobuf.scalars import LENGTH, VARINT, ScalarName, wire_type
-from frazil.formats.protobuf.schema import ProtobufSchema
+from frazil.formats.protobuf.schema import MessagePath, ProtobufSchema
 from frazil.formats.protobuf.shape import (
     DecimalValue,
     Empty,
@@ -73,8 +73,12 @@ def read_path(schema: ProtobufSchema, data: bytes) -> int:
         return at
     found = schema.names.get(path)
     if found is None:
-        raise Broken(Reason.BAD_INDEX, f"the schema has no message with the index path {list(path)}")
+        raise unknown_path(path)
     raise Broken(Reason.WRONG_MESSAGE, f"the record is a {found}, expected a {schema.names[schema.path]}")
+
+
+def unknown_path(path: MessagePath) -> Broken:
+    return Broken(Reason.BAD_INDEX, f"the schema has no message with the index path {list(path)}")
 
 
 class Reading:

@@ -277,7 +277,8 @@ def open_records(
         for table, columns in zip(context.tables, rows, strict=True)
     ]
     routes = [] if context.has_shapes else [table.route for table in context.routes]
-    router = Router(routes, schemas.values, spec.value_settings, spec.wire_format) if routes else None
+    settings = [table.spec.value_settings for table in context.tables]
+    router = Router(routes, schemas.values, settings, spec.wire_format) if routes else None
     return RecordDecoder(context, tables=tables, dead_letter_schema=dead_letters, now=now_utc, router=router)
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.decoder import Indexes, chosen_payloads
+from frazil.formats.decoder import chosen_payloads
 from frazil.formats.framing import Group
 from frazil.formats.unpacking import decode_group
 from frazil.materialize.ingest.decoders import SchemasById, TaskDecoders
 from frazil.model.dead_letter import Reason, Reject
-from frazil.model.policies import NO_POLICIES
 from frazil.model.routes import FieldCondition
 from frazil.model.spec import FormatSettings, WireFormat
 
@@ -32,25 +31,23 @@ class JudgedFields:
 
 
 class FieldJudge:
-    """Decodes values without masks, to judge conditions on their fields.
+    """Decodes values, to judge conditions on their fields; the settings have no masks.
 
     The tables decode their records again, each with its own masks and columns. Nothing that is decoded here is kept.
     """
 
     def __init__(self, schemas: SchemasById, settings: FormatSettings, wire_format: WireFormat) -> None:
-        unmasked = replace(settings, policies=NO_POLICIES, hash_key=None)
-        self._decoders = TaskDecoders(schemas, unmasked, wire_format)
+        self._decoders = TaskDecoders(schemas, settings, wire_format)
 
-    def judge(
-        self, values: pa.LargeBinaryArray, group: Group, chosen: Indexes, conditions: Sequence[FieldCondition]
-    ) -> JudgedFields:
-        """Judge the values at the indexes `chosen`, which are those of the group."""
+    def judge(self, values: pa.LargeBinaryArray, group: Group, conditions: Sequence[FieldCondition]) -> JudgedFields:
+        """Judge the values of the group."""
+        chosen = np.arange(len(values)) if group.indexes is None else group.indexes
         holds = {condition: np.zeros(len(chosen), np.bool_) for condition in conditions}
         rejects: dict[int, Reject] = {}
         decoder, start = self._decoders.decoder(group.schema_id), 0
         assert not isinstance(decoder, Reason)  # noqa: S101 - the router leaves out records without a known schema
         while start < len(chosen):
-            part = None if group.indexes is None and not start else chosen[start:]
+            part = None if start == 0 and len(chosen) == len(values) else chosen[start:]
             decoded = decode_group(decoder, chosen_payloads(values, part), group)
             bad = [start + reject.index for reject in decoded.rejects]
             for place, reject in zip(bad, decoded.rejects, strict=True):

@@ -15,10 +15,13 @@ from frazil.formats.framing import Framed, Group
 from frazil.formats.open import record_name
 from frazil.materialize.ingest.decoders import SchemasById
 from frazil.materialize.ingest.field_conditions import FieldJudge, Mask
+from frazil.materialize.ingest.named_records import MessageNames, NamedRecords
 from frazil.materialize.ingest.payloads import all_refused
 from frazil.model.dead_letter import Reason, Reject
+from frazil.model.policies import NO_POLICIES
 from frazil.model.routes import HeaderCondition, Route
-from frazil.model.spec import CONFLUENT, DEFAULT_SETTINGS, FormatSettings, WireFormat
+from frazil.model.schemas import RegisteredSchema
+from frazil.model.spec import CONFLUENT, FormatSettings, WireFormat
 from frazil.records import Headers
 
 _NO_ROUTE = -1
@@ -40,19 +43,22 @@ class Divided:
 class Router:
     """Divides chunks by routes. `schemas` are those of the group's values, which `first_stop` has found to be known.
 
-    `settings` and `wire_format` are those of the values, whatever their policies are.
+    `settings` are those of the values in each route's table, whatever their policies are.
     """
 
     def __init__(
         self,
         routes: Sequence[Route],
         schemas: SchemasById,
-        settings: FormatSettings = DEFAULT_SETTINGS,
+        settings: Sequence[FormatSettings],
         wire_format: WireFormat = CONFLUENT,
     ) -> None:
         self._routes = tuple(routes)
         self.schemas = schemas
-        self._fields = FieldJudge(schemas, settings, wire_format)
+        self._names = MessageNames(wire_format) if any(route.schema for route in routes) else None
+        unmasked = [replace(each, policies=NO_POLICIES, hash_key=None) for each in settings]
+        judges = {each: FieldJudge(schemas, each, wire_format) for each in unmasked}
+        self._judges = [judges[each] for each in unmasked]
 
     @property
     def reads_headers(self) -> bool:
@@ -73,12 +79,13 @@ class Router:
                 refused = all_refused(group.schema_id, found, group.indexes, len(headers))
                 rejects |= {reject.index: reject for reject in refused}
                 continue
-            chosen = _chosen(group, len(headers))
-            name = None if found is None else record_name(found)
-            bad = self._judge_fields(values, group, chosen, name, masks)
-            route_of[chosen] = self._first(chosen, name, masks)
-            missed = chosen[route_of[chosen] == _NO_ROUTE].tolist()
-            rejects |= {index: bad.get(index) or Reject(index, Reason.NO_ROUTE, _detail(name)) for index in missed}
+            named = self._named(values, group, _chosen(group, len(headers)), found)
+            rejects |= named.rejects
+            for name, chosen in named.parts:
+                bad = self._judge_fields(values, replace(group, indexes=chosen), name, masks)
+                route_of[chosen] = self._first(chosen, name, masks)
+                missed = chosen[route_of[chosen] == _NO_ROUTE].tolist()
+                rejects |= {index: bad.get(index) or Reject(index, Reason.NO_ROUTE, _detail(name)) for index in missed}
         route_of[nulls] = self._first(nulls, None, masks)
         missed = nulls[route_of[nulls] == _NO_ROUTE].tolist()
         rejects |= {index: Reject(index, Reason.NULL_VALUE, "the value is null, no route takes it") for index in missed}
@@ -93,21 +100,33 @@ class Router:
                 found[(found == _NO_ROUTE) & mask[chosen]] = place
         return found
 
+    def _named(
+        self, values: pa.LargeBinaryArray, group: Group, chosen: Indexes, schema: RegisteredSchema | None
+    ) -> NamedRecords:
+        """Return the group's records by their names, as far as a route asks for one."""
+        if self._names is None:
+            return NamedRecords([(None if schema is None else record_name(schema), chosen)])
+        return self._names.divide(values, group, chosen, schema)
+
     def _judge_fields(
-        self, values: pa.LargeBinaryArray, group: Group, chosen: Indexes, name: str | None, masks: Sequence[Mask]
+        self, values: pa.LargeBinaryArray, group: Group, name: str | None, masks: Sequence[Mask]
     ) -> Mapping[int, Reject]:
         """Note in the masks of routes which records have their fields. Return the records that cannot be decoded."""
         deciding = [
-            (r, mask) for r, mask in zip(self._routes, masks, strict=True) if r.fields and r.schema in (None, name)
+            (judge, route, mask)
+            for judge, route, mask in zip(self._judges, self._routes, masks, strict=True)
+            if route.fields and route.schema in (None, name)
         ]
-        if not deciding:
-            return {}
-        conditions = tuple(dict.fromkeys(condition for route, _ in deciding for condition in route.fields))
-        judged = self._fields.judge(values, group, chosen, conditions)
-        for route, mask in deciding:
-            for condition in route.fields:
-                mask[chosen] &= judged.holds[condition]
-        return judged.rejects
+        rejects: dict[int, Reject] = {}
+        for judge in dict.fromkeys(judge for judge, _, _ in deciding):
+            own = [(route, mask) for by, route, mask in deciding if by is judge]
+            conditions = tuple(dict.fromkeys(condition for route, _ in own for condition in route.fields))
+            judged = judge.judge(values, group, conditions)
+            for route, mask in own:
+                for condition in route.fields:
+                    mask[group.indexes] &= judged.holds[condition]
+            rejects |= judged.rejects
+        return rejects
 
 
 def _holds_undecoded(route: Route, headers: Headers, nulls: Indexes) -> Mask:

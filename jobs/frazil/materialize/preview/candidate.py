@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from frazil.delta.expressible import inexpressible
-from frazil.formats.open import record_name
+from frazil.formats.open import record_names
 from frazil.materialize.changed_spec.applied_spec import ever_kept
 from frazil.materialize.create import initial_columns
 from frazil.materialize.evolve import differences_of_newest
@@ -137,8 +137,8 @@ def plan_schema(
 
 
 def _not_taken(spec: TableSpec, schema: RegisteredSchema) -> str:
-    found, wanted = record_name(schema) or "a schema without a name", schema_of_route(spec)
-    return f"the table's route takes records of {wanted}, and the schema is {found}"
+    found = ", ".join(sorted(record_names(schema))) or "a schema without a name"
+    return f"the table's route takes records of {schema_of_route(spec)}, and the schema is {found}"
 
 
 def _new_table(registry: SchemaRegistry, spec: TableSpec) -> _Base:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from frazil.formats.open import record_name
+from frazil.formats.open import record_names
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.spec import TableSpec
 
@@ -16,8 +16,7 @@ def schema_of_route(spec: TableSpec) -> str | None:
 
 def takes(spec: TableSpec, schema: RegisteredSchema) -> bool:
     """Return whether the table can get records whose values have this writer schema."""
-    wanted = schema_of_route(spec)
-    return wanted is None or record_name(schema) == wanted
+    return spec.group is None or spec.group.route_of(spec.table).takes(record_names(schema))
 
 
 def route_without_schema(spec: TableSpec, schemas: Iterable[RegisteredSchema]) -> str | None:
