@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -40,19 +41,19 @@ class MessageNames:
         decoder = None if schema is None else self._decoder(schema)
         if decoder is None:
             return NamedRecords([(None if schema is None else record_name(schema), chosen)])
-        names = np.full(len(chosen), None, object)
+        parts: defaultdict[str, list[Indexes]] = defaultdict(list)
         rejects: dict[int, Reject] = {}
         start = 0
         while start < len(chosen):
             decoded = decode_group(decoder, chosen_payloads(values, chosen[start:]), group)
-            bad = [start + reject.index for reject in decoded.rejects]
-            for place, reject in zip(bad, decoded.rejects, strict=True):
-                rejects[int(chosen[place])] = reject.at(int(chosen[place]))
-            good = np.setdiff1d(np.arange(start, start + decoded.taken), bad)
-            names[good] = decoded.rows.column(0).to_pylist()
+            here = chosen[start : start + decoded.taken]
+            rejects |= {int(here[each.index]): each.at(int(here[each.index])) for each in decoded.rejects}
+            good, names = np.delete(here, [each.index for each in decoded.rejects]), decoded.rows.column(0)
+            codes = names.indices.to_numpy()
+            for code in np.unique(codes).tolist():
+                parts[names.dictionary[code].as_py()].append(good[codes == code])
             start += decoded.taken
-        named = {name: np.flatnonzero(names == name) for name in dict.fromkeys(names.tolist()) if name is not None}
-        return NamedRecords([(name, chosen[places]) for name, places in named.items()], rejects)
+        return NamedRecords([(name, np.concatenate(found)) for name, found in parts.items()], rejects)
 
     def _decoder(self, schema: RegisteredSchema) -> Decoder | None:
         if schema not in self._decoders:
