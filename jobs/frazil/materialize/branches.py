@@ -97,7 +97,13 @@ def stage_on_branch(
 
 
 def stage_with_state(
-    lake: Lake, view: TableView, *, names: Iterator[str], change: BatchChange, state: TableState, receipt: Receipt
+    lake: Lake,
+    view: TableView,
+    *,
+    names: Iterator[str],
+    change: BatchChange,
+    state: TableState,
+    receipt: Receipt | None,
 ) -> Staged:
     """Stage a batch on the head of `main`: a change, the state after it, and its receipt. Raises as `stage_on_branch`.
 
