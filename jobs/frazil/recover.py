@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from frazil.adapters.iceberg.dropped_table import (
@@ -15,6 +15,7 @@ from frazil.adapters.iceberg.dropped_table import (
     register,
 )
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.materialize.pause.history import Operation, operations
 from frazil.model.errors import CatalogError, Misuse, StateLostError
 from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
@@ -24,11 +25,15 @@ from frazil.model.summary import ROWS_UUID, carries_state, state_in
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """A table that the catalog lists again, from which file, and newer files that could not be used, with why."""
+    """A table that the catalog lists again, from which file, and newer files that could not be used, with why.
+
+    `undone` are the erasures that newer files note, and the recovered state does not have.
+    """
 
     view: TableView
     address: str
     passed_over: tuple[Unusable, ...] = ()
+    undone: tuple[Operation, ...] = ()
 
 
 def recover(catalog: CatalogSettings, spec: TableSpec, *, metadata: str | None = None) -> list[Recovered]:
@@ -44,8 +49,11 @@ def recover(catalog: CatalogSettings, spec: TableSpec, *, metadata: str | None =
     if (rows := lake.load(spec.identifier)) is None:
         if metadata:
             chosen = _named(lake, spec.identifier, metadata)
+            newer = _newer(lake, catalog, chosen)
         else:
             chosen = _last_table(_Folder.listed(lake, catalog, spec.identifier))
+            newer = iter(chosen.passed_over)
+        chosen = replace(chosen, undone=_undone(chosen, newer))
         register(lake, spec.identifier, chosen.address)
         found, rows = [chosen], chosen.view
     elif metadata is not None:
@@ -82,6 +90,21 @@ def _named(lake: IcebergLake, identifier: str, address: str) -> Recovered:
     if isinstance(found, Unusable):
         raise CatalogError(f"{address} cannot be used for {identifier}: {found.why}", hint="name another file")
     return Recovered(found, address)
+
+
+def _newer(lake: IcebergLake, catalog: CatalogSettings, chosen: Recovered) -> Iterator[TableView | Unusable]:
+    """Yield what the newer metadata files in the folder of a chosen one describe, the newest first."""
+    location, _, name = chosen.address.rpartition("/metadata/")
+    files = metadata_files(catalog, location)
+    commits = next((each.commits for each in files if each.address.endswith(f"/{name}")), 0)
+    yield from (_described(lake, chosen.view.identifier, each.address) for each in files if each.commits > commits)
+
+
+def _undone(chosen: Recovered, newer: Iterable[TableView | Unusable]) -> tuple[Operation, ...]:
+    """Return the erasures that newer metadata of the table notes: Kafka may have the rows still."""
+    of_table = (each.properties for each in newer if each.uuid == chosen.view.uuid)
+    last, known = next(of_table, {}), operations(chosen.view.properties)
+    return tuple(each for each in operations(last) if each.what == "forget" and each not in known)
 
 
 def _last_table(folder: _Folder) -> Recovered:
@@ -153,7 +176,7 @@ def _described(lake: IcebergLake, identifier: str, address: str) -> TableView | 
         if newest is not None and ROWS_UUID not in newest.summary:  # dead letters have no state of their own
             state_in(newest)
     except StateLostError as damaged:
-        return Unusable(address, damaged.what)
+        return Unusable(address, damaged.what, view.uuid, view.properties)
     return view
 
 

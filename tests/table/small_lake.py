@@ -111,13 +111,16 @@ class SmallLake:
     folder: Path
     spec: TableSpec
     batch_name: str = "batch"
+    catalog: CatalogSettings | None = None
+    """By default an embedded one in the folder."""
+
     lake: IcebergLake = field(init=False)
     state: TableState = field(init=False)
     state_before: TableState = field(init=False)
     """Before the last batch."""
 
     def __post_init__(self) -> None:
-        self.lake = IcebergLake(CatalogSettings("jdbc", str(self.folder)))
+        self.restart()
         self.state = TableState(self.spec.pipeline.name, 0, "w", "", ())
         columns = (Column("symbol", Scalar("string")), *metadata_columns(self.spec, None))
         stored = store(self.state)
@@ -146,7 +149,7 @@ class SmallLake:
 
     def restart(self) -> None:
         """Look at the tables as another process, which remembers nothing of them."""
-        self.lake = IcebergLake(CatalogSettings("jdbc", str(self.folder)))
+        self.lake = IcebergLake(self.catalog or CatalogSettings("jdbc", str(self.folder)))
 
     def load(self, identifier: str) -> TableView:
         view = self.lake.load(identifier)

@@ -30,7 +30,9 @@ OUT_OF_REACH = (
     "copies in Snowflake, with its Time Travel and Fail-safe",
     "files that were exported, sent or downloaded",
 )
-AGAIN = "records with the value that Kafka still has: a rebuild, a rewind or a new record brings the rows back"
+AGAIN = (
+    "records with the value that Kafka still has: a rebuild, a rewind, a rollback or a new record brings the rows back"
+)
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="The table as `table` or `database.table`.")]
 Key = Annotated[

@@ -23,7 +23,8 @@ def recover(table: Table, metadata: Metadata = None, config: Config = DEFAULT_CO
     """List a table again that was dropped from its catalog.
 
     The table and its dead letters are registered with the newest metadata files in their folders, if the catalog lacks
-    them. Their files must still be there. What was committed later than such a file is read from Kafka again.
+    them. Their files must still be there. What was committed later than such a file is read from Kafka again. If that
+    is an erasure, it is named.
     """
     from frazil.model.spelling import plural  # noqa: PLC0415
     from frazil.recover import recover as list_again  # noqa: PLC0415
@@ -40,3 +41,7 @@ def recover(table: Table, metadata: Metadata = None, config: Config = DEFAULT_CO
         print(f"{each.view.identifier}: {rows}, from {each.address}")
         for newer in each.passed_over:
             print(f"  not used: {newer.address}: {newer.why}")
+        for erasure in each.undone:
+            print(f"  not in this state: {erasure}")
+        if each.undone:
+            print("  if Kafka still has these records, their rows come back: run `frazil forget` again")

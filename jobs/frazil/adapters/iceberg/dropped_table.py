@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -66,22 +67,30 @@ def metadata_files(settings: CatalogSettings, location: str) -> list[FoundMetada
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """A metadata file that names no table which can be read, and why."""
+    """A metadata file that names no table which can be read, and why.
+
+    `uuid` and `properties` are what it says of the table, if it can be parsed.
+    """
 
     address: str
     why: str
+    uuid: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 def described_by(lake: IcebergLake, identifier: str, address: str) -> TableView | Unusable:
     """Return the table that a metadata file describes. Raises CatalogError if storage does not answer."""
+    uuid, properties = "", dict[str, str]()
     try:
         table = StaticTable.from_metadata(address, lake.catalog.properties)
+        uuid, properties = str(table.metadata.table_uuid), table.metadata.properties
         head = table.metadata.current_snapshot()
         if head is not None:
             head.manifests(table.io)
         return view_of(identifier, table, read_document, LiveRows().count, SourceChanges().between)
     except (FileNotFoundError, ValidationError, ValueError) as damaged:
-        return Unusable(address, " ".join(f"{type(damaged).__name__}: {damaged}".split())[:300])
+        why = " ".join(f"{type(damaged).__name__}: {damaged}".split())[:300]
+        return Unusable(address, why, uuid, properties)
     except Exception as problem:
         raise _not_answered(f"read {address}", problem) from problem
 
