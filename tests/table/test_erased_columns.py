@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.types import DoubleType, LongType, StringType
 
@@ -149,3 +150,15 @@ def test_folders_of_partitions_are_known_by_an_earlier_name_of_the_column(lake: 
     found = TraceSearch(sought_in(lake.view, "ticker", "theirs")).find(lake.view).found
 
     assert [each.count for each in found if each.address == str(left)] == [1]
+
+
+def test_texts_of_an_imported_file_without_ids_are_not_compared_as_numbers(lake: SmallLake, tmp_path: Path) -> None:
+    with lake.table.update_schema() as update:
+        update.add_column("customer", LongType())
+    lake.restart()
+    make_again(lake, "lake.orders", "customer", kind=StringType())
+    path = tmp_path / "imported.parquet"
+    pq.write_table(pa.table({"customer": ["17", "017"]}), path)
+    lake.table.add_files([str(path)], check_duplicate_files=False)
+
+    assert rows_found(lake, "customer", "017") == 1

@@ -39,12 +39,12 @@ def _positions(file: pq.ParquetFile, path: ColumnPath, value: str | int) -> Posi
 
 
 def _matching(file: pq.ParquetFile, path: ColumnPath, value: str | int) -> Iterator[Positions]:
-    start = 0
+    start, wide = 0, pa.int64() if isinstance(value, int) else pa.string()
     for batch in file.iter_batches(columns=[".".join(path)]):
         column = pc.struct_field(batch.column(0), list(path[1:])) if path[1:] else batch.column(0)
-        is_number = isinstance(value, int) and pa.types.is_integer(column.type)
-        wide, wanted = (pa.int64(), value) if is_number else (pa.string(), str(value))
-        mask = pc.fill_null(pc.equal(column.cast(wide), pa.scalar(wanted, wide)), False)
+        if pa.types.is_integer(column.type) != isinstance(value, int):
+            return  # an imported file without ids, with a column of the type that another column of the name has
+        mask = pc.fill_null(pc.equal(column.cast(wide), pa.scalar(value, wide)), False)
         yield np.flatnonzero(mask.to_numpy(zero_copy_only=False)) + start
         start += batch.num_rows
 
