@@ -38,7 +38,7 @@ from frazil.specs.keys import Built, Derived, Key, Required, Section, Values, Wo
 from frazil.specs.partitions import COLUMN_NAME, PARTITIONS, SORT_FIELDS
 from frazil.specs.policy_keys import parse_column_path
 from frazil.specs.scalars import COUNT, DURATION, PREFIX, SHARE, SIZE, TABLE_NAME, TEXT, TIME, TOPIC_NAME, WHOLE
-from frazil.specs.shapes import Choice, ListOf, Scalar
+from frazil.specs.shapes import Choice, ListOf, OrNull, Scalar
 from frazil.specs.start_offsets import OFFSETS
 
 KEPT_SNAPSHOTS, KEPT_METADATA, SUBJECTS = KeepSnapshots(), MetadataColumns(), SubjectSettings()
@@ -251,7 +251,7 @@ KEEP_DEAD_LETTERS = Key(
 )
 RETAIN_ROWS = Key(
     "retain_rows",
-    DURATION,
+    OrNull(DURATION),
     "The time that rows are kept, by the first time in `partition_by`: a partition goes once all of it is older.",
     Derived("for ever"),
     "s, m, h or d",
