@@ -38,12 +38,12 @@ def connect(engine: Engine, table: Table, config: Config = DEFAULT_CONFIG) -> No
     """
     from frazil.connect.snippets import ENGINES, snippet  # noqa: PLC0415
     from frazil.specs.problems import suggest  # noqa: PLC0415
-    from frazil.specs.select import select_table  # noqa: PLC0415
+    from frazil.specs.select import select_own_table  # noqa: PLC0415
 
     if engine not in ENGINES:
         raise Misuse(f"no text for the engine {engine}", hint=suggest(engine, ENGINES))
     settings = settings_from(config)
-    print(snippet(engine, _address(settings, select_table(settings, table), engine)))
+    print(snippet(engine, _address(settings, select_own_table(settings, table), engine)))
 
 
 def _address(settings: Settings, spec: TableSpec, engine: str) -> TableAddress:

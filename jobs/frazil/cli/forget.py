@@ -88,11 +88,11 @@ def forget(  # noqa: PLR0913, PLR0917 - one for each option
     from frazil.adapters.iceberg.sought_value import sought_in  # noqa: PLC0415
     from frazil.adapters.iceberg.traces import TraceSearch  # noqa: PLC0415
     from frazil.materialize.maintenance.own_tables import own_dead_letters, own_rows  # noqa: PLC0415
-    from frazil.specs.select import select_table  # noqa: PLC0415
+    from frazil.specs.select import select_own_table  # noqa: PLC0415
 
     _check_options(key, where, confirm=confirm, of_confirm={"--drop-pins": drop_pins, "--all-letters": all_letters})
     settings = settings_from(config)
-    lake, spec = IcebergLake(settings.catalog), select_table(settings, table)
+    lake, spec = IcebergLake(settings.catalog), select_own_table(settings, table)
     rows, dead = own_rows(lake, spec), own_dead_letters(lake, spec)
     column, text = _column_and_text(spec, rows, key, where)
     sought = sought_in(rows, column, text)

@@ -81,7 +81,8 @@ def register(app: typer.Typer) -> None:
         "frazil materialize --once",
         "frazil materialize --every 30s",
         "frazil materialize --metrics-port 9464",
-        "frazil materialize --spark-master spark://host:7077 --spark-environment .frazil/spark/environment.tar.gz",
+        "frazil materialize --spark-master spark://host:7077 \\\n"
+        "    --spark-environment .frazil/spark/environment.tar.gz",
     )
     app.command("materialize", epilog=example(*examples))(materialize)
 

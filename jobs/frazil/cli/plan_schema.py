@@ -61,15 +61,12 @@ def plan_schema(
     from frazil.adapters.registry import open_registry  # noqa: PLC0415
     from frazil.materialize.preview.candidate import lines  # noqa: PLC0415
     from frazil.materialize.preview.candidate import plan_schema as plan_for  # noqa: PLC0415
-    from frazil.specs.select import read_with, select_table  # noqa: PLC0415
+    from frazil.specs.select import select_own_table  # noqa: PLC0415
 
     if (schema is None) is (subject_version is None):
         raise Misuse("exactly one of --schema and --subject-version must be given", hint="name a file or a version")
     settings = settings_from(config)
-    spec = select_table(settings, table)
-    if table not in {spec.table, spec.identifier}:
-        tables = ", ".join(each.table for each in read_with(settings, spec))
-        raise Misuse(f"{table} is a group of tables, each with columns of its own", hint=f"name one of: {tables}")
+    spec = select_own_table(settings, table)
     wanted = _schema_type(spec, of_key=key)
     with closing(open_registry(settings.registry)) as registry:
         if schema is not None:

@@ -28,10 +28,10 @@ def recover(table: Table, metadata: Metadata = None, config: Config = DEFAULT_CO
     """
     from frazil.model.spelling import plural  # noqa: PLC0415
     from frazil.recover import recover as list_again  # noqa: PLC0415
-    from frazil.specs.select import select_table  # noqa: PLC0415
+    from frazil.specs.select import select_own_table  # noqa: PLC0415
 
     settings = settings_from(config)
-    spec = select_table(settings, table)
+    spec = select_own_table(settings, table)
     done = list_again(settings.catalog, spec, metadata=metadata)
     if not done:
         print(f"nothing to do: the catalog has {spec.identifier} and its dead letters")

@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
     running = example("frazil transform run --once", "frazil transform run stock_total_trades --every 30s")
     verbs.command("run", epilog=running)(run)
     verbs.command("rebuild", epilog=example("frazil transform rebuild stock_total_trades"))(rebuild)
-    testing = example("frazil transform test stock_total_trades --input trades.jsonl --expect totals.csv")
+    testing = example("frazil transform test stock_total_trades --input in.jsonl --expect out.csv")
     verbs.command("test", epilog=testing)(test)
     verbs.command("verify", epilog=example("frazil transform verify stock_total_trades"))(verify)
     verbs.command("list", epilog=example("frazil transform list"))(list_all)

@@ -25,6 +25,15 @@ def select_table(settings: Settings, name: str) -> TableSpec:
     return _named(settings, name)[0]
 
 
+def select_own_table(settings: Settings, name: str) -> TableSpec:
+    """Return the spec of one table by its own name. Raises SpecError, also for the name of a group of tables."""
+    spec = select_table(settings, name)
+    if name not in {spec.table, spec.identifier}:
+        tables = ", ".join(each.table for each in read_with(settings, spec))
+        raise SpecError(f"{name} is a group of tables, and this command takes one", hint=f"name one of: {tables}")
+    return spec
+
+
 def read_with(settings: Settings, spec: TableSpec) -> tuple[TableSpec, ...]:
     """Return the tables of a table's group, or the table alone."""
     return tuple(each for each in settings.tables if each.pipeline.name == spec.pipeline.name)

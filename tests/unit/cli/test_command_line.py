@@ -352,6 +352,16 @@ def test_every_command_has_a_summary_and_an_example(name: str) -> None:
     assert name == "frazil" or "Example" in HELPS[name]
 
 
+def test_no_help_is_wider_than_a_terminal_of_80_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in HELPS:
+        assert app.run([*name.split()[1:], "--help"]) == 0
+
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
+
+
 @pytest.mark.parametrize("name", [name for name in LEAVES if name != "frazil demo"])
 def test_every_verb_takes_a_configuration(name: str) -> None:
     assert "--config FILE" in HELPS[name]

@@ -11,7 +11,7 @@ from frazil.model.errors import SpecError
 from frazil.model.policed import policed_by_all
 from frazil.model.policies import Policy
 from frazil.model.settings import Settings
-from frazil.specs.select import read_together, read_with, select_ledger, select_table, select_tables
+from frazil.specs.select import read_together, read_with, select_ledger, select_own_table, select_table, select_tables
 from tests.routes import EVENTS, group_specs
 
 
@@ -43,6 +43,14 @@ def test_a_pause_and_dead_letters_belong_to_the_ledger_of_a_group(settings: Sett
         "orders",
         "more",
     ]
+
+
+def test_the_name_of_a_group_is_no_single_table(settings: Settings) -> None:
+    assert select_own_table(settings, "lake.refunds").table == "refunds"
+    for name in ("events", "lake.events"):
+        with pytest.raises(SpecError, match=f"{name} is a group of tables") as refused:
+            select_own_table(settings, name)
+        assert refused.value.hint == "name one of: orders, refunds"
 
 
 def test_tables_are_divided_into_those_that_are_read_together(settings: Settings) -> None:
