@@ -244,7 +244,7 @@ class RegistryError(ServiceError):
 
 
 class SubjectMissingError(RegistryError):
-    """The registry has no such subject, or no such version of it."""
+    """The registry has no such subject, or no such version of the subject."""
 
     worth_retrying = False
 

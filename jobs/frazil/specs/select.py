@@ -68,7 +68,7 @@ def _named(settings: Settings, name: str) -> Sequence[TableSpec]:
 
 
 def _refuse_dead_letters(settings: Settings, name: str) -> None:
-    """Raise SpecError if a table of dead letters has this name: the table that they belong to stands for it."""
+    """Raise SpecError if a table of dead letters has this name: commands take the table that they belong to."""
     for spec in settings.tables:
         owner, letters = spec.pipeline.name, spec.dead_letters_identifier
         if name in {letters, letters.partition(".")[2]}:

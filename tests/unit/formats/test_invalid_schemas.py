@@ -1,4 +1,4 @@
-"""Texts that are no schemas, which are told from schemas that cannot become columns."""
+"""Texts that are no schemas, unlike schemas that cannot become columns."""
 
 from __future__ import annotations
 
