@@ -289,6 +289,7 @@ def _carry_out(
         try:
             if once:
                 reports = run_once(runs, stopping)
+                display.idle = "running transformations…" if following else display.idle
                 made = transform.once(following, stopping)
             else:
                 with transform.beside(following, _often(runs, every), stopping) as made:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from frazil.adapters.spark.task_progress import CountingReader, offsets_read
-from frazil.cli import progress
+from frazil.cli import progress, transform
 from frazil.cli.backlog import Progress
-from frazil.cli.materialize import _waiting
+from frazil.cli.materialize import _carry_out, _waiting
 from frazil.cli.progress import Display, WatchedRunner, bar_line
 from frazil.materialize.scheduling.fair_queue import FairQueue
 from frazil.materialize.scheduling.schedule import _in_turn
@@ -169,3 +169,21 @@ def test_a_task_keeps_its_progress_in_a_file(tmp_path: Any, monkeypatch: pytest.
 
     assert offsets_read(tmp_path) == 50
     assert offsets_read(tmp_path / "gone") == 0
+
+
+def test_transformations_after_the_tables_are_named_while_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    display = Display()
+    seen: list[str] = []
+
+    def once(made: object, stopping: object) -> list[Any]:
+        del made, stopping
+        seen.append(display.idle)
+        return []
+
+    monkeypatch.setattr(transform, "once", once)
+    following: Any = [object()]
+
+    _carry_out((), (), display, once=True, every=None)
+    _carry_out((), following, display, once=True, every=None)
+
+    assert seen == ["planning the next batch…", "running transformations…"]
