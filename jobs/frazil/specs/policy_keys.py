@@ -88,8 +88,8 @@ KEY_ID = Key(
 SECRET = Key("secret", LaterSecret(), "The key, 32 bytes in base64, looked up when used: `${secret:NAME#key}`.",
              Derived("required, unless file is given"))  # fmt: skip
 IF_LOST = (
-    "restore the file from a copy; a new key is another key, so never make one in its place: docs/policies.md, A lost"
-    " key, says what to do without a copy"
+    "restore the file from a copy: tables need the key that they began with. docs/policies.md shows how to make a first"
+    " key (Keys), and what to do if there is no copy (A lost key)"
 )
 FILE = Key(
     "file",

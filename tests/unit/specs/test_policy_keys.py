@@ -154,4 +154,4 @@ def test_a_key_in_a_file_is_read_when_used(load: Load, tmp_path: Path) -> None:
         key.read()
     assert lost.value.hint is not None
     assert lost.value.hint.startswith("correct the path, or restore the file from a copy")
-    assert "docs/policies.md, A lost key" in lost.value.hint
+    assert "what to do if there is no copy (A lost key)" in lost.value.hint
