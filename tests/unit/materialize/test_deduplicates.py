@@ -11,6 +11,7 @@ import pytest
 from deduplicated import EVENT, Duplicates, Event
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rebuilt_tables import rebuild
 
 from frazil.model.errors import SpecChangeError, SpecError
 from frazil.model.ingested import DeletedRows
@@ -33,6 +34,20 @@ def test_the_first_record_of_an_identity_is_its_row_for_ever(events: Duplicates)
 
     events.check()
     assert events.records() == {"a": (5, 0, 0), "b": (5, 0, 1), "c": (9, 0, 3)}
+
+
+def test_a_rebuild_may_keep_another_record_of_an_identity(events: Duplicates) -> None:
+    """Its batches are others: one of them may have records that were in several."""
+    for event in (("a", 5, 0), ("a", 3, 1), ("b", 4, 1)):
+        events.send_events(event)
+        events.catch_up()
+    events.check()
+    assert events.records() == {"a": (5, 0, 0), "b": (4, 1, 1)}
+
+    rebuild(events).perform()
+
+    assert events.records() == {"a": (3, 1, 0), "b": (4, 1, 1)}
+    assert (events.verify().findings, events.against_kafka().findings) == ((), ())
 
 
 def test_within_a_batch_the_least_timestamp_partition_and_offset_is_first(events: Duplicates) -> None:

@@ -16,6 +16,7 @@ from frazil.materialize.rebuild.rebuilt_state import progress_of, records_read
 from frazil.materialize.state import Standing
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import RecordsLostError
+from frazil.model.key_forms import has_several_forms
 from frazil.model.plan import TopicFacts
 from frazil.model.progress import PartitionProgress, TableState
 from frazil.model.spec import TableSpec
@@ -156,16 +157,18 @@ def _check_deleted(lake: Lake, spec: TableSpec, here: Standing, built: Standing,
     A key may be written as several sequences of bytes, such as with two schemas. For Kafka these are several keys: it
     removes a delete of one in time, and keeps the records of the other.
     """
-    schemas = len({*here.state.key_schema_ids, *built.state.key_schema_ids})
+    schemas = {*here.state.key_schema_ids, *built.state.key_schema_ids}
+    has_forms = has_several_forms(spec.key, schemas)
     if not _has_same_rules(here, built):
-        if schemas > 1:
-            why = f", and the keys have {schemas} schemas: a delete of the same key with another schema may be gone"
+        if has_forms:
+            form = f"have {len(schemas)} schemas" if len(schemas) > 1 else f"may have other bytes (`key: {spec.key}`)"
+            why = f", and equal keys {form}: a delete of the same key with other bytes may be gone"
             raise _too_few(spec, at, why=why, hint=f"{NEW_TABLE} to have what Kafka still has")
         return
     more = _row_offsets(lake, spec, built, at.number) - _row_offsets(lake, spec, here, at.number)
     counts = at.had.counts
     others = counts.dead_letters + counts.skipped + count_foreign(here).sourced_removed  # may be rows now
-    if len(more) > (0 if schemas > 1 else others):
+    if len(more) > (0 if has_forms else others):
         why = (
             f", and {plural(len(more), 'key')} would have a row that the table does not have, of"
             f" {_offsets([*more[:NAMED]], len(more))}: a delete may be gone that had other bytes as its key"
