@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -26,10 +27,12 @@ from rebuilt_tables import (
     rows,
 )
 
+from frazil.dead_letters import DeadLetter, list_dead_letters
 from frazil.materialize.rebuild import perform
 from frazil.materialize.rebuild.rewind import ToOffsets
 from frazil.model.change_events import ChangeEvents
 from frazil.model.errors import RecordsLostError
+from frazil.model.progress import Counts
 from frazil.model.spec import StartOffsets
 from tests.fakes.debezium_samples import order, postgres
 
@@ -96,6 +99,30 @@ def test_a_record_without_an_identity_and_a_delete_lose_no_row(log: Changelog) -
 
     check_as_new(log)
     assert (log.rows(), letters(log)) == ({"b": 3}, [2])
+
+
+def test_a_dead_letter_without_a_key_stays_though_compaction_removed_its_record(log: Changelog) -> None:
+    """No newer record takes its place."""
+    sent(log, ("a", 1), (None, 4), ("b", 1), ("a", 2), (None, 5))
+    log.world.gone |= {0, 1}
+    before = stored_letters(log)
+
+    for _ in range(2):
+        (receipt,) = rebuild(log).perform()
+
+        assert receipt.counts == Counts(read=4, rows=2, dead_letters=2)
+        assert (log.rows(), stored_letters(log)[0]) == ({"a": 3, "b": 2}, before[0])
+        assert [letter.offset for letter in stored_letters(log)] == [1, 4]
+        assert (log.verify().findings, log.against_kafka().findings) == ((), ())
+    log.world.gone.add(4)
+    log.spec = replace(log.spec, on_bad_record="skip")
+    rebuild(log).perform()
+    assert letters(log) == []
+
+
+def stored_letters(log: Changelog) -> Sequence[DeadLetter]:
+    found = list_dead_letters(log.world.lake, log.spec, limit=9).newest
+    return sorted(found, key=lambda letter: letter.offset)
 
 
 def test_many_dead_letters_are_counted_and_the_first_named(log: Changelog) -> None:

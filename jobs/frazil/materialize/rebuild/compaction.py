@@ -42,7 +42,7 @@ RULES = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Partition:
+class ComparedPartition:
     """One partition of the table and of what was built, and how many records each was made of.
 
     `earlier` of the records of what was built are from before the table's first one.
@@ -65,6 +65,11 @@ class _Partition:
         if self.built.origin <= self.had.origin:
             return self.records - self.earlier < self.records_before
         return self.empty > self.empty_before
+
+    @property
+    def lost(self) -> int:
+        """Return how many records the table was made of that Kafka does not have; 0 if it has more."""
+        return max(self.records_before - (self.records - self.earlier), 0)
 
     @property
     def empty(self) -> int:
@@ -110,7 +115,7 @@ def check_complete(
     the newest record of each key only, which compaction leaves, where offsets order the records and these are rows or
     deletes that take no values from the row before them.
     """
-    for at in _lacking(here.state, built):
+    for at in partitions_that_lack_records(here.state, built):
         if base is not None:
             raise _too_few(spec, at, hint=_instead_of_rewind(spec, here.state, facts))
         if not _is_by_offset(spec) or at.built.last_incomplete != -1:
@@ -120,14 +125,15 @@ def check_complete(
             _check_deleted(lake, spec, here, built, at)
 
 
-def _lacking(table: TableState, built: Standing) -> Iterator[_Partition]:
+def partitions_that_lack_records(table: TableState, built: Standing) -> Iterator[ComparedPartition]:
+    """Yield the partitions of which Kafka has fewer records than the table was made of."""
     earlier = earlier_of(built)
     for source in table.sources:
         for number, had in sorted(source.partitions.items()):
             topic, now = source.topic, progress_of(built.state, source.topic, number)
             before, records = (records_read(state, topic, number) for state in (table, built.state))
             less = 0 if earlier is None else records_read(earlier, topic, number)
-            at = _Partition(topic, number, had, now, before, records, less)
+            at = ComparedPartition(topic, number, had, now, before, records, less)
             if at.lacks_records:
                 yield at
 
@@ -136,7 +142,7 @@ def _is_by_offset(spec: TableSpec) -> bool:
     return spec.write == "upsert" and not spec.order
 
 
-def _check_newest(lake: Lake, spec: TableSpec, built: Standing, at: _Partition) -> None:
+def _check_newest(lake: Lake, spec: TableSpec, built: Standing, at: ComparedPartition) -> None:
     """Raise RecordsLostError if the newest record of a key may be one that neither is its row nor deletes it."""
     if spec.on_tombstone != "delete":
         why = ", and a record without a value, which deletes no row here, may be all that is left of a key that has one"
@@ -151,7 +157,7 @@ def _check_newest(lake: Lake, spec: TableSpec, built: Standing, at: _Partition) 
         raise _too_few(spec, at, why=why, hint=hint)
 
 
-def _check_deleted(lake: Lake, spec: TableSpec, here: Standing, built: Standing, at: _Partition) -> None:
+def _check_deleted(lake: Lake, spec: TableSpec, here: Standing, built: Standing, at: ComparedPartition) -> None:
     """Raise RecordsLostError if keys have rows again that the table has deleted.
 
     A key may be written as several sequences of bytes, such as with two schemas. For Kafka these are several keys: it
@@ -192,7 +198,7 @@ def _row_offsets(lake: Lake, spec: TableSpec, at: Standing, number: int) -> BitM
     return found
 
 
-def _dead_letters(lake: Lake, spec: TableSpec, built: Standing, at: _Partition) -> Iterator[str]:
+def _dead_letters(lake: Lake, spec: TableSpec, built: Standing, at: ComparedPartition) -> Iterator[str]:
     """Yield how many dead letters of the partition have a key, by reason, with the first few offsets."""
     view = lake.load(spec.dead_letters_identifier) if at.built.counts.dead_letters else None
     if view is None:
@@ -207,7 +213,7 @@ def _dead_letters(lake: Lake, spec: TableSpec, built: Standing, at: _Partition) 
         yield f"{plural(counts[reason], 'dead letter')} ({reason}) at {_offsets(first[reason], counts[reason])}"
 
 
-def _skipped(built: TableState, at: _Partition) -> Iterator[str]:
+def _skipped(built: TableState, at: ComparedPartition) -> Iterator[str]:
     """Yield how many records with a key were skipped, by reason: those of all partitions."""
     found: Mapping[str, int] = built.skipped_by_reason if at.built.counts.skipped else {}
     for reason in sorted(OF_KEYS & found.keys()):
@@ -238,7 +244,7 @@ def _rebuilds(at: PartitionProgress, earliest: int) -> bool:
     return is_kept and at.last_incomplete == -1 and not at.counts.dead_letters + at.counts.skipped
 
 
-def _too_few(spec: TableSpec, at: _Partition, *, hint: str, why: str = "") -> RecordsLostError:
+def _too_few(spec: TableSpec, at: ComparedPartition, *, hint: str, why: str = "") -> RecordsLostError:
     return RecordsLostError(
         f"{spec.identifier}: {at.says}{why}. Readers see the table as it was",
         hint=f"{hint}; `frazil rebuild --discard {spec.identifier}` drops what was built",

@@ -41,6 +41,7 @@ from frazil.materialize.rebuild.continued import continues
 from frazil.materialize.rebuild.earlier_records import ends_of_earlier, tag_earlier
 from frazil.materialize.rebuild.former_order import former_orders, read_first, record
 from frazil.materialize.rebuild.group_checks import check_removed, check_tables
+from frazil.materialize.rebuild.kept_letters import keep_letters
 from frazil.materialize.rebuild.rebuilt_properties import DECIDED
 from frazil.materialize.rebuild.rebuilt_state import ends_of, offsets_in, read_by_group, total_offsets
 from frazil.materialize.rebuild.replaced import check_replaced, receipts_of, was_interrupted
@@ -363,12 +364,14 @@ class Rebuild:
 
         Of a group, the ledger decides. The others are ready before it is replaced, and take what is ready after that.
         """
-        batch_id = self.clients.new_id()
+        batch_id, ledger = self.clients.new_id(), self._ledger(built)
+        kept = keep_letters(self.clients.lake, self.built, self.spec, self._ledger(here), ledger, writer=self.writer)
+        built = {**built, self.spec.identifier: kept.counted_in(ledger)}
         together = read_by_group(self.spec, built[self.spec.identifier].state, self._base_state(self.spec))
         at = ((spec, here[spec.identifier], built[spec.identifier], self._base_state(spec)) for spec in self._specs)
         first, *others = (Replacement(*each, self.writer, batch_id, together) for each in at)
         lake, letters, after = self.clients.lake, self.spec.dead_letters_identifier, first.after
-        since, files = 0 if first.base is None else first.base.epoch, self._letter_files()
+        since, files = 0 if first.base is None else first.base.epoch, [*self._letter_files(), *kept.files]
         prepare_rebuilt(lake, letters, plan=first.plan, after=after, since=since, writer=self.writer, files=files)
         for other in others:
             other.make_ready(self.built)
