@@ -89,7 +89,7 @@ def status(
     elif prometheus:
         _print_metrics(found, () if tables else look_at_keys(settings), transforms)
     elif html is not None:
-        write_page(html, settings, found, () if tables else look_at_keys(settings))
+        write_page(html, settings, found, () if tables else look_at_keys(settings), transforms)
     else:
         _show(found, partitions_of_each=bool(tables))
         if not tables:

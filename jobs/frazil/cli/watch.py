@@ -107,7 +107,8 @@ class Watch:
 
         histories = read_histories(self.runs[0].clients.lake, self.settings.tables, views)
         title = f"Tables of {self.settings.database}"
-        return status_page(found, histories, (), now=datetime.now(UTC), title=title)
+        transforms = self._look_at_transforms([each.table for each in found])
+        return status_page(found, histories, (), now=datetime.now(UTC), title=title, transforms=transforms)
 
     def exposition(self) -> str:
         from frazil.monitoring.prometheus import exposition  # noqa: PLC0415

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from frazil.key_status import KeyStatus
 from frazil.model.moments import rfc3339
 from frazil.model.spelling import age, plural, rate
+from frazil.monitoring import page_transforms
 from frazil.monitoring.axes import Window, size_words
 from frazil.monitoring.history import TableHistory
 from frazil.monitoring.markup import Markup, element, joined, with_code
@@ -16,6 +17,7 @@ from frazil.monitoring.plots import freshness_plot, rejects_plot, sizes_plot, th
 from frazil.monitoring.remarks import remarks
 from frazil.monitoring.style import STYLE
 from frazil.status import TableStatus
+from frazil.transforms.standing import TransformStanding
 
 LATE = timedelta(minutes=15)
 """A table that is behind needs attention if it lags by more."""
@@ -62,6 +64,7 @@ def status_page(
     *,
     now: datetime,
     title: str,
+    transforms: Sequence[TransformStanding] = (),
 ) -> str:
     """Return the page. Tables that need attention are first. `histories` are by the names of tables."""
     tables = [Watched(each, histories.get(each.table, TableHistory()), f"t{n}") for n, each in enumerate(found)]
@@ -73,10 +76,11 @@ def status_page(
         element(
             "p", f"{rfc3339(now.replace(microsecond=0))} · times are UTC · plots show {window.words}", class_="when"
         ),
-        *_attention(tables, keys),
+        *_attention(tables, keys, [*page_transforms.boxes(transforms, now=now, late=LATE)]),
         element("h2", plural(len(tables), "table").capitalize()),
         _overview(tables),
         *(_table(each, window, is_open=each.level != "good" or len(tables) <= OPEN_TABLES) for each in tables),
+        *page_transforms.overview(transforms, now=now, late=LATE),
         *_keys(keys),
     )
     head = (
@@ -89,12 +93,13 @@ def status_page(
     return f"<!DOCTYPE html>\n{element('html', element('head', *head), element('body', *body), lang='en')}\n"
 
 
-def _attention(tables: Sequence[Watched], keys: Sequence[KeyStatus]) -> Iterator[Markup]:
+def _attention(tables: Sequence[Watched], keys: Sequence[KeyStatus], transforms: Sequence[Markup]) -> Iterator[Markup]:
     """Yield a box for each thing that needs a person, or one that says that there is none."""
     silent = dict.fromkeys(each.status.kafka_problem for each in tables if each.status.kafka_problem)
     boxes = [
         *(_box("bad", [with_code(f"Kafka: {problem}")]) for problem in silent),
         *(_box(each.level, _what_is_wrong(each)) for each in tables if each.level != "good" and not _only_silent(each)),
+        *transforms,
         *(_box("warn", [joined([key.secret, ": ", with_code(line)])]) for key in keys for line in key.warnings),
     ]
     yield from boxes or [_box("good", [joined(["No table needs attention."])])]

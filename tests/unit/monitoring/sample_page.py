@@ -9,9 +9,11 @@ from frazil.key_status import KeyStatus
 from frazil.maintain.figures import Files, Throughput
 from frazil.materialize.pause.pausing import Pause
 from frazil.model.progress import Counts
+from frazil.model.transforms import TransformSpec
 from frazil.monitoring.history import Batch, Rejects, TableHistory
 from frazil.monitoring.page import status_page
 from frazil.status import LastBatch, PartitionLag, TableStatus
+from frazil.transforms.standing import PublishedBatch, TransformStanding
 
 NOW = datetime(2026, 1, 31, 12, 10, tzinfo=UTC)
 HOSTILE = "lake.<script>alert('frazil')</script>\"'&amp;<img src=x onerror=alert(1)>"
@@ -85,8 +87,26 @@ KEYS = (
 )
 
 
+TRANSFORMS = (
+    TransformStanding(
+        TransformSpec("transforms/totals.yaml", "totals", "lake", "totals", "lake.stock_trades"),
+        epoch=1_203,
+        unread=1,
+        unread_rows=70_000,
+        behind_since=NOW - timedelta(seconds=41),
+        rows=8_123,
+        last_batch=PublishedBatch(NOW - timedelta(seconds=101), "b", 12, 8),
+    ),
+    TransformStanding(
+        TransformSpec("transforms/by_city.yaml", "by_city", "lake", "orders_by_city", "lake.orders"),
+        rows=12,
+        problem="lake.orders_by_city: others changed the table of the transformation by_city (append)",
+    ),
+)
+
+
 def sample() -> str:
-    return status_page(TABLES, HISTORIES, KEYS, now=NOW, title="Tables of lake")
+    return status_page(TABLES, HISTORIES, KEYS, now=NOW, title="Tables of lake", transforms=TRANSFORMS)
 
 
 def hostile() -> str:
@@ -102,4 +122,5 @@ def hostile() -> str:
         removed_topics=(HOSTILE,),
     )
     keys = [KeyStatus(HOSTILE, age_seconds=1.0, warnings=(HOSTILE,))]
-    return status_page([table], {HOSTILE: history()}, keys, now=NOW, title=HOSTILE)
+    transforms = [TransformStanding(TransformSpec("t.yaml", HOSTILE, "lake", HOSTILE, HOSTILE), problem=HOSTILE)]
+    return status_page([table], {HOSTILE: history()}, keys, now=NOW, title=HOSTILE, transforms=transforms)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from html.parser import HTMLParser
 
 import pytest
-from sample_page import HISTORIES, HOSTILE, KEYS, NOW, TABLES, history, hostile, sample
+from sample_page import HISTORIES, HOSTILE, KEYS, NOW, TABLES, TRANSFORMS, history, hostile, sample
 
 from frazil.monitoring.axes import Window, scale_of, scale_of_seconds, short, size_words
 from frazil.monitoring.history import TableHistory
@@ -80,6 +80,27 @@ def test_what_needs_attention_comes_first_and_with_what_to_do() -> None:
     assert "lake.orders behind by 90 min 48,211 records are unread" in first
     assert "frazil/dev/loader: its rotation is overdue" in first
     assert "stock_trades" not in first
+
+
+def test_transformations_have_their_lag_and_the_halted_ones_are_at_the_top() -> None:
+    text = " ".join(Parsed(sample()).text.split())
+
+    first, second = text[: text.index("4 tables")], text[text.index("2 transformations") :]
+    assert "others changed the table of the transformation by_city (append)" in first
+    assert "frazil explain by_city shows what to do" in first
+    assert "totals" not in first
+    assert "totals lake.totals lake.stock_trades behind 70,000 41 s 8,123 101 s" in second
+    assert "by_city lake.orders_by_city lake.orders in trouble ? ? 12 -" in second
+
+
+@pytest.mark.parametrize(("seconds", "is_there"), [(899, False), (901, True)])
+def test_a_transformation_that_is_late_needs_attention(seconds: int, is_there: bool) -> None:
+    late = replace(TRANSFORMS[0], behind_since=NOW - timedelta(seconds=seconds))
+
+    page = Parsed(status_page(TABLES[:1], HISTORIES, (), now=NOW, title="Tables", transforms=[late]))
+
+    assert ("lacks 1 epoch" in page.text) == is_there
+    assert ("No table needs attention." in page.text) != is_there
 
 
 def test_a_page_without_trouble_says_so() -> None:
