@@ -411,10 +411,14 @@ NOT_FOLLOWED = [
     ("SELECT id + 1 AS id FROM orders", "lacks one of the columns id, unchanged"),
     ("SELECT id, explode(array(1, 2)) AS e FROM orders", "has the step Generate, which may make several rows of one"),
     ("SELECT orders.id FROM orders JOIN users USING (id)", "joins another table with orders, whose rows change"),
+    ("SELECT id, n AS __FILE FROM orders", "names a column __FILE"),
+    ("SELECT n AS __file, count(*) AS __gone FROM orders GROUP BY n", "names a column __file and __gone"),
 ]
 
 
-@pytest.mark.parametrize(("sql", "what"), sampled(NOT_FOLLOWED, lambda case: "explode" in case[0] or "+" in case[0]))
+@pytest.mark.parametrize(
+    ("sql", "what"), sampled(NOT_FOLLOWED, lambda case: any(each in case[0] for each in ("explode", "+", "AS __")))
+)
 def test_what_would_not_find_the_rows_of_a_changed_row_is_refused(
     orders: Orders, session: SqlSession, sql: str, what: str
 ) -> None:
@@ -425,6 +429,16 @@ def test_what_would_not_find_the_rows_of_a_changed_row_is_refused(
         tables.append(TableRows(orders.view("lake.users"), ()))
     with pytest.raises(SpecError, match=what):
         SparkQueries(session, orders.lake).check(spec_of(sql, joins=joins, **CHANGES), tables)
+
+
+def test_names_of_tables_may_have_capitals(orders: Orders, session: SqlSession) -> None:
+    orders.make("lake.Orders")
+    orders.put([{"id": 1, "symbol": "s", "n": 1}], "lake.Orders")
+    made = in_spark(orders, session, "SELECT Id AS id, symbol, N + 1 AS next FROM ORDERS", source="lake.Orders")
+
+    made.batch()
+
+    assert orders.rows_of() == [{"id": 1, "symbol": "s", "next": 2}]
 
 
 def test_verify_compares_with_the_query_over_what_was_read(orders: Orders, session: SqlSession) -> None:
@@ -655,6 +669,21 @@ def test_verify_computes_averages_as_batches_do(orders: Orders, session: SqlSess
         orders.add(2**53 + 1)
         made.batch()
 
+    assert verify(made).clean
+
+
+@pytest.mark.parametrize("changes", [{}, CHANGES], ids=["added", "changed"])
+def test_the_average_of_decimals_is_null_where_there_is_none(
+    orders: Orders, session: SqlSession, changes: dict[str, object]
+) -> None:
+    made = in_spark(
+        orders, session, "SELECT symbol, avg(CAST(n AS decimal(12, 2))) AS mean FROM orders GROUP BY symbol", **changes
+    )
+    for numbers in ((7, 1), (11, 14)):
+        orders.add(*numbers)
+        made.batch()
+
+    assert {row["symbol"]: row["mean"] for row in orders.rows_of()} == {"s2": None, "s1": 1, None: 5, "s4": None}
     assert verify(made).clean
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from frazil.adapters.spark.sql.comparable import without_maps
-from frazil.adapters.spark.sql.merge import grouped, merged, taken_out
+from frazil.adapters.spark.sql.merge import NEW, grouped, merged, taken_out
 from frazil.adapters.spark.sql.plans import analyzed, columns_read, optimized_text
 from frazil.adapters.spark.sql.replace import groups_with, keys_of_groups, keys_of_rows, places_of, rows_and_places
 from frazil.adapters.spark.sql.rows import (
@@ -46,6 +46,9 @@ from frazil.transforms.row_by_row import Division, division
 from frazil.transforms.sources import kind_of
 from frazil.transforms.tables import Changes, TableRows, live_rows
 
+OF_BATCHES = frozenset({FILE, POSITION, GONE, NEW})
+"""Names of columns that say where a stored row is, and which rows a batch has computed."""
+
 LOOKED_UP_ROWS = 1_000_000
 """Each task that reads stored rows looks their keys up among those of a batch of fewer rows."""
 
@@ -75,6 +78,8 @@ class SparkQueries:
             )
         columns, keyed = _columns(spec, frame), keyed_of(plan, changes=kind.changes)
         identity = identity_in(plan, tables[0].name, kind) if kind.changes and keyed is None else ()
+        if keyed is not None or identity:
+            _check_names(spec, columns)
         if keyed is not None:
             columns = (*columns, *_states(session, spec, frame, columns, keyed))
         return Query(columns, plan, columns_read(frame), keyed, identity, kind.null_keys, optimized_text(frame))
@@ -267,6 +272,16 @@ def _states(
                 hint="name the column of the query otherwise",
             )
     return [column for column in _columns(spec, grouped(session, frame, keyed)) if column.name in states]
+
+
+def _check_names(spec: TransformSpec, columns: Sequence[Column]) -> None:
+    """Raise SpecError for a name that a column beside those of the query has while rows are replaced."""
+    taken = [column.name for column in columns if column.name.lower() in OF_BATCHES]
+    if taken:
+        raise SpecError(
+            f"{_place(spec)}: the query names a column {' and '.join(taken)}, which a batch that replaces rows adds",
+            hint="name it otherwise, with AS",
+        )
 
 
 def query_over(session: SqlSession, spec: TransformSpec, frames: Mapping[str, Any]) -> Any:

@@ -14,7 +14,8 @@ from frazil.adapters.spark.sql.rows import FILE, GONE, POSITION
 from frazil.adapters.spark.sql.session import SqlSession, quoted
 from frazil.model.queries import ROWS, SUM_OF, Kept, Keyed
 
-_NEW = "__new"
+NEW = "__new"
+"""The column that says of a group that rows of the batch are in it."""
 
 
 def grouped(session: SqlSession, frame: Any, keyed: Keyed) -> Any:
@@ -60,14 +61,14 @@ def merged(session: SqlSession, new: Any, stored: Any | None, keyed: Keyed, type
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     nowhere = F.lit(None).cast("long")
-    both = new.withColumns({FILE: nowhere, POSITION: nowhere, _NEW: F.lit(True)})
+    both = new.withColumns({FILE: nowhere, POSITION: nowhere, NEW: F.lit(True)})
     if stored is not None:
-        both = both.unionByName(stored.withColumn(_NEW, F.lit(False)))
+        both = both.unionByName(stored.withColumn(NEW, F.lit(False)))
     function = {name: how for each in keyed.kept for name, how in _merges(each)}
     function |= {ROWS: "sum"} if keyed.is_signed else {}
     merges = [getattr(F, how)(quoted(name)).cast(types[name]).alias(name) for name, how in function.items()]
-    places = [F.max(name).alias(name) for name in (FILE, POSITION, _NEW)]
-    groups = both.groupBy(*(F.col(quoted(name)) for name in keyed.keys)).agg(*merges, *places).where(_NEW)
+    places = [F.max(name).alias(name) for name in (FILE, POSITION, NEW)]
+    groups = both.groupBy(*(F.col(quoted(name)) for name in keyed.keys)).agg(*merges, *places).where(NEW)
     computed = {each.name: _average(session, each, types) for each in keyed.kept if each.is_quotient}
     if keyed.is_signed:
         computed |= {name: _unless_empty(name, count) for each in keyed.kept for name, count in _sums(each)}
@@ -111,7 +112,8 @@ def _average(session: SqlSession, kept: Kept, types: dict[str, str]) -> Any:
     expression = jvm.org.apache.spark.sql.classic.ExpressionUtils.expression
     kind = jvm.org.apache.spark.sql.types.DataType.fromDDL(types[kept.name])
     divide = jvm.org.apache.spark.sql.catalyst.expressions.DecimalDivideWithOverflowCheck
-    return column_of(jvm, divide(expression(total._jc), expression(count.cast("decimal(20,0)")._jc), kind, None, False))
+    quotient = divide(expression(total._jc), expression(count.cast("decimal(20,0)")._jc), kind, None, False)
+    return F.when(count.isNotNull(), column_of(jvm, quotient))  # it takes a sum without values for one that overflowed
 
 
 def aggregate_of(jvm: Any, frame: Any) -> tuple[Any, Any]:
