@@ -70,7 +70,7 @@ def cost(
     Bytes, files, batches and their times come from the retained snapshots of the tables, and requests from what a batch
     makes; the prices are a list that comes with Frazil, with its date. The tables may be on this machine. The first
     figures are those of a job run that streams, with the default sizes of workers. With options, the figures with them
-    follow. What reads the tables is not included.
+    follow. What reads the tables is not included, and neither are the tables of transformations.
     """
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.monitoring.cost.estimate import Deployment, cost_of  # noqa: PLC0415
