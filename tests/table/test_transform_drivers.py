@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -60,6 +61,25 @@ class Outdated:
         return getattr(self.lake, name)
 
 
+@dataclass(slots=True)
+class Interrupted:
+    """A lake; right after a process has loaded its first table, another driver runs a batch."""
+
+    lake: IcebergLake
+    act: Callable[[], object]
+    done: bool = False
+
+    def load(self, identifier: str) -> TableView | None:
+        found = self.lake.load(identifier)
+        if not self.done:
+            self.done = True
+            self.act()
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.lake, name)
+
+
 def driver(orders: Orders, spec: TransformSpec, other: Transformation) -> Transformation:
     queries = Meanwhile(DuckQueries(orders.lake), other)
     return orders.transformation(spec, lambda: cast(Queries, queries))
@@ -72,6 +92,22 @@ def test_a_table_that_another_driver_has_made_and_filled_is_continued(tmp_path: 
     done = driver(orders, ALL, orders.transformation(ALL)).batch()
 
     assert done is None
+    assert by_id(orders.rows_of()) == by_id(orders.rows)
+
+
+def test_a_batch_that_another_driver_publishes_between_two_loads_is_no_reason_to_halt(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    orders.add(1, 2)
+    orders.transformation(ALL).batch()
+
+    def act() -> None:
+        orders.add(3)
+        orders.transformation(ALL).batch()
+
+    made = orders.transformation(ALL)
+    made.lake = cast(Lake, Interrupted(orders.lake, act))
+
+    assert made.batch() is None
     assert by_id(orders.rows_of()) == by_id(orders.rows)
 
 

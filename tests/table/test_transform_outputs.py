@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from frazil.materialize.scheduling.schedule import Stopping
 from frazil.model.errors import FencedError, FrazilError, OutputHaltedError, SpecError
 from frazil.model.outputs import OutputSpec
 from frazil.model.settings import CatalogSettings
-from frazil.model.transforms import TransformSpec
+from frazil.model.transforms import Identified, TransformSpec
 from frazil.monitoring.prometheus import exposition
 from frazil.monitoring.transform_metrics import transform_metrics
 from frazil.outputs.ports import OutputClients
@@ -27,7 +27,7 @@ from frazil.transforms.checks import problems
 from frazil.transforms.rebuild import Rebuild
 from frazil.transforms.run import Transformation
 from frazil.transforms.schedule import Report, run_once
-from frazil.transforms.send import TransformSending
+from frazil.transforms.send import TransformSending, halted_by_rebuild
 from frazil.transforms.standing import transform_standing
 from tests.fakes.disturbed_commits import ACTS, DiedError, disturbed
 from tests.fakes.output_topics_in_memory import MOMENTS, OutputTopicsInMemory, SchemasInMemory
@@ -196,9 +196,23 @@ def test_an_output_halts_after_a_rebuild(sent: Sent) -> None:
     made = sent.transformation()
     made.batch()
     assert made.send() is None
-    Rebuild(made, RebuildLake(sent.orders.lake, ["lake.made"])).perform()
+    done = Rebuild(made, RebuildLake(sent.orders.lake, ["lake.made"])).perform()
 
     assert isinstance(sent.transformation().send(), OutputHaltedError)
+    (said,) = halted_by_rebuild(sent.orders.view("lake.made"), STATELESS, done.state.rows)
+    assert "give the output another `name` in transforms/made.yaml" in said
+
+
+def test_an_output_with_another_name_goes_on_after_a_rebuild(sent: Sent) -> None:
+    sent.orders.add(1)
+    sent.run()
+    Rebuild(sent.transformation(), RebuildLake(sent.orders.lake, ["lake.made"])).perform()
+    named = replace(STATELESS, outputs=(replace(STATELESS.outputs[0], name="made.again"),))
+    sent.orders.add(2)
+
+    assert sent.run(named).unsent is None
+    assert [value["id"] for _, value in sent.records] == [1, 2]
+    assert [*halted_by_rebuild(sent.orders.view("lake.made"), named, Identified())] == []
 
 
 def test_a_check_finds_what_would_keep_records_from_being_sent(sent: Sent) -> None:

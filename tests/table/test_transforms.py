@@ -17,7 +17,7 @@ import pytest
 from frazil.adapters.iceberg.rebuild_lake import RebuildLake
 from frazil.cli import transform
 from frazil.materialize.scheduling.schedule import Stopping
-from frazil.model.changes import AddColumn, RenameColumn
+from frazil.model.changes import AddColumn, DropColumn, RenameColumn
 from frazil.model.columns import Column, Scalar
 from frazil.model.errors import (
     CatalogError,
@@ -103,6 +103,34 @@ def test_renamed_and_added_columns_are_read_as_the_table_has_them(orders: Orders
     orders.lake.change_schema(orders.view(), [RenameColumn("symbol", "kind")], {})
     renamed.batch()
     assert [row["kind"] for row in by_id(orders.rows_of("lake.again"))] == ["s1", "s2", "s"]
+
+
+def renamed(orders: Orders) -> None:
+    orders.lake.change_schema(orders.view(), [RenameColumn("symbol", "kind")], {})
+    orders.put([{"id": 3, "kind": "s", "n": 1}])
+
+
+def dropped(orders: Orders) -> None:
+    orders.lake.change_schema(orders.view(), [DropColumn("symbol")], {})
+    orders.put([{"id": 3, "n": 1}])
+
+
+@pytest.mark.parametrize("change", [renamed, dropped])
+def test_a_query_that_loses_a_column_halts_until_it_is_rebuilt(
+    orders: Orders, change: Callable[[Orders], None]
+) -> None:
+    orders.add(1, 2)
+    every = spec_of("SELECT * FROM orders")
+    orders.transformation(every).batch()
+    before = orders.rows_of()
+    change(orders)
+
+    with pytest.raises(TransformHaltedError, match="the query does not give symbol any more"):
+        orders.transformation(every).batch()
+    assert orders.rows_of() == before
+
+    Rebuild(orders.transformation(every), RebuildLake(orders.lake, ["lake.made"])).perform()
+    assert by_id(orders.rows_of()) == by_id(orders.rows_of(ORDERS))
 
 
 def test_a_joined_table_is_read_at_its_newest_snapshot_which_is_recorded(orders: Orders) -> None:

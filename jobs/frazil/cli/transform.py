@@ -109,12 +109,16 @@ def rebuild(
     """
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.adapters.iceberg.rebuild_lake import RebuildLake  # noqa: PLC0415
+    from frazil.transforms.commit import loaded  # noqa: PLC0415
     from frazil.transforms.rebuild import Rebuild  # noqa: PLC0415
+    from frazil.transforms.send import halted_by_rebuild  # noqa: PLC0415
 
     with opened(config, [name], cluster_on(spark_master, spark_environment)) as (made,):
         lake = made.lake
         assert isinstance(lake, IcebergLake)  # noqa: S101 - narrows the type: it was opened here
-        _announce(Rebuild(made, RebuildLake(lake, [made.spec.identifier]), newest_joins).perform())
+        done = Rebuild(made, RebuildLake(lake, [made.spec.identifier]), newest_joins).perform()
+        _announce(done)
+        print_lines(halted_by_rebuild(loaded(lake, made.spec.identifier), made.spec, done.state.rows), sys.stderr)
 
 
 def test(name: Name, given: Input, expect: Expect, join: Join = None, config: Config = DEFAULT_CONFIG) -> None:

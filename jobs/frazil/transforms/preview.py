@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from frazil.adapters.iceberg.types import to_partition_spec, to_schema, to_sort_order
-from frazil.materialize.schema.compare import compare
 from frazil.model.columns import Column
 from frazil.model.errors import FrazilError, SpecError, TransformHaltedError
 from frazil.model.snapshot import TableView
 from frazil.model.spelling import plural
 from frazil.model.transforms import TransformSpec
 from frazil.outputs.standing import OutputStanding, output_standing
+from frazil.transforms.fit import changes_for
 from frazil.transforms.queries import Query
 from frazil.transforms.query import lineage
 from frazil.transforms.run import Transformation
@@ -57,13 +57,7 @@ def preview(made: Transformation) -> Preview:
 def _continued(made: Transformation, source: TableView, target: TableView, query: Query) -> Unread:
     state = current_state(target, made.spec, definition=made.definition())
     check_kept(target, made.spec, state.rows, query.rows)
-    findings = compare(query.columns, target.columns, {}).findings
-    if findings:
-        raise TransformHaltedError(
-            f"{target.identifier}: the rows of the transformation {made.spec.name} do not fit its table any more:"
-            f" {'; '.join(map(str, findings))}",
-            hint=f"run `frazil transform rebuild {made.spec.name}`, which makes the table again",
-        )
+    changes_for(target, made.spec, query.columns)
     return unread(source, made.spec, state.position, changes=kind_of(made.spec, source).changes)
 
 

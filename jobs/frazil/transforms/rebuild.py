@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, branch_names, given_up
 from frazil.materialize.state import CHECKPOINT_TAG
-from frazil.model.errors import CommitError, CommitUnknownError, ContendedError, TransformHaltedError
+from frazil.model.columns import Column
+from frazil.model.errors import (
+    CatalogError,
+    CommitError,
+    CommitRejectedError,
+    CommitUnknownError,
+    ContendedError,
+    TransformHaltedError,
+)
 from frazil.model.join_history import JoinHistory
 from frazil.model.snapshot import TableView
 from frazil.model.transforms import Position, TransformSpec, TransformState, transform_state
@@ -42,7 +51,7 @@ class Rebuild:
         what a batch raises.
         """
         made, spec = self.made, self.made.spec
-        begun, lake = made.clock(), made.lake
+        begun, lake, definition = made.clock(), made.lake, made.definition()
         there = lake.load(spec.identifier)
         if there is None:
             done = made.batch()
@@ -63,16 +72,17 @@ class Rebuild:
         parts.append(tables)
         query = made.queries().check(spec, tables)
         outputs_by(spec, query.rows)
+        branch = self._begun(query.columns, TransformState(spec.name, definition))
+        change = made.change(query, parts, branch, ())
         state = TransformState(
             spec.name, made.definition(), news.position, joined, made.new_id(), last.epoch + 1, query.rows, met
         )
-        self.built.discard(spec.identifier)
-        branch = create(self.built, spec, query.columns, TransformState(spec.name, state.definition))
-        change = made.change(query, parts, branch, ())
         try:
             publish(self.built, branch, change, state, names=branch_names(STAGE_PREFIX, state.batch_id))
-        except OvertakenError as other:
-            raise _other_rebuild(spec.identifier) from other
+        except (OvertakenError, CatalogError, ContendedError) as failed:
+            if isinstance(failed, OvertakenError) or self._is_dropped():
+                raise _other_rebuild(spec.identifier) from failed
+            raise
         snapshot_id = self._replaced(state)
         keep_from(lake, loaded(lake, spec.source), spec, news.position)
         made.keep_joined(met, history_of(there, spec))
@@ -80,6 +90,25 @@ class Rebuild:
         LOG.info("transform_rebuilt", extra={"transform": spec.name, "table": spec.identifier, "rows": rows})
         read = sum(each[0].rows for each in parts)
         return Transformed(spec, read, rows, state, snapshot_id, made.clock() - begun)
+
+    def _begun(self, columns: Sequence[Column], state: TransformState) -> TableView:
+        """Begin the rebuild, in the place of one that another process has left. Raises ContendedError."""
+        identifier = self.made.spec.identifier
+        self.built.discard(identifier)
+        reason: Exception = OvertakenError()
+        for _ in range(ATTEMPTS):
+            try:
+                return create(self.built, self.made.spec, columns, state)
+            except CommitRejectedError as other:
+                if not self._is_dropped():
+                    raise _other_rebuild(identifier) from other
+                reason = other
+        raise given_up(identifier, "begin the rebuild", reason) from reason
+
+    def _is_dropped(self) -> bool:
+        """Return whether there is nothing built any more. Raises CatalogError if the table itself is gone."""
+        loaded(self.made.lake, self.made.spec.identifier)
+        return self.built.load(self.made.spec.identifier) is None
 
     def _replaced(self, state: TransformState) -> int:
         """Make what was built the table. A batch of a driver that is first is replaced as well."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from frazil.adapters.iceberg.probe import stored_files
 from frazil.maintain.expiring import elapsed_seconds
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, branch_names
-from frazil.materialize.schema.compare import compare
 from frazil.model.columns import Column
 from frazil.model.errors import (
     CommitRejectedError,
@@ -27,6 +26,7 @@ from frazil.model.transforms import Identified, TransformSpec, TransformState
 from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
 from frazil.transforms.commit import OvertakenError, appended, ensure, keep_from, loaded, publish, unmoved
+from frazil.transforms.fit import changes_for
 from frazil.transforms.function import code_of
 from frazil.transforms.joins import extended, heads, history_of, keep, read_at
 from frazil.transforms.queries import Parts, Queries, Query
@@ -65,6 +65,8 @@ class Transformation:
     upkeep: Upkeep | None = None
     """Of a process that keeps the table: with it, the lake is that of the batch at work."""
     sending: TransformSending | None = None
+    _code: str = ""
+    """That of the function's modules, as this process read it first."""
 
     def batch(self, *, waits_for_table: bool = False) -> Transformed | None:
         """Read what was added to the followed table, and publish the rows of the query over it; None if nothing was.
@@ -101,7 +103,8 @@ class Transformation:
 
     def _batch(self) -> Transformed | None:
         begun, spec, definition, first = self.clock(), self.spec, self.definition(), elapsed_seconds()
-        source, target = self.followed(), self.lake.load(spec.identifier)
+        target = self.lake.load(spec.identifier)
+        source = self.followed()  # after the table, so that it has what another process has read of it
         kind = kind_of(spec, source)
         last = None if target is None else current_state(target, spec, definition=definition)
         before = None if last is None else last.position
@@ -119,7 +122,9 @@ class Transformation:
             change, rows = appended(()), state.rows
         if self.sending is not None:
             target = unmoved(self.sending.begin(self.lake, target, rows), target.head)
-        after = TransformState(spec.name, definition, news.position, joined, self.new_id(), state.epoch + 1, rows, met)
+        after = TransformState(
+            spec.name, self.definition(), news.position, joined, self.new_id(), state.epoch + 1, rows, met
+        )
         names = branch_names(STAGE_PREFIX, after.batch_id)
         snapshot_id = publish(self.lake, target, change, after, names=names, began=first)
         keep_from(self.lake, loaded(self.lake, spec.source), spec, news.position)
@@ -144,8 +149,19 @@ class Transformation:
         return self.sending.send(self.lake, self.sending.begin(self.lake, target, rows), rows)
 
     def definition(self) -> str:
-        """Return the hash of what decides the rows. Raises SpecError if a module is missing."""
-        return self.spec.definition(code_of(self.spec))
+        """Return the hash of what decides the rows. Raises SpecError if a module is missing.
+
+        Python imports a module once. Raises TransformHaltedError if its file has changed since this process read it.
+        """
+        code = code_of(self.spec)
+        self._code = self._code or code
+        if code != self._code:
+            raise TransformHaltedError(
+                f"{self.spec.identifier}: the code of {self.spec.function} has changed since this process read it, and"
+                " the process would go on with the old code; nothing was published",
+                hint=f"restart the process; it says whether `frazil transform rebuild {self.spec.name}` is needed",
+            )
+        return self.spec.definition(code)
 
     def followed(self) -> TableView:
         return self._table(self.spec.source, "from")
@@ -264,18 +280,11 @@ class Transformation:
 
     def _with_columns(self, target: TableView, wanted: tuple[Column, ...]) -> TableView:
         """Add the columns that the query has got, since a table that it reads has."""
-        evolution = compare(wanted, target.columns, {})
-        if evolution.findings:
-            listed = "; ".join(map(str, evolution.findings))
-            raise TransformHaltedError(
-                f"{target.identifier}: the rows of the transformation {self.spec.name} do not fit its table any more:"
-                f" {listed}",
-                hint=f"run `frazil transform rebuild {self.spec.name}`, which makes the table again",
-            )
-        if not evolution.changes:
+        changes = changes_for(target, self.spec, wanted)
+        if not changes:
             return target
         try:
-            return unmoved(self.lake.change_schema(target, evolution.changes, {}), target.head)
+            return unmoved(self.lake.change_schema(target, changes, {}), target.head)
         except CommitRejectedError as overtaken:
             raise OvertakenError from overtaken
 

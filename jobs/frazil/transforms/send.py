@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -13,6 +13,7 @@ from frazil.model.transforms import Identified, TransformSpec, TransformTable
 from frazil.outputs.follow import FollowedOutput
 from frazil.outputs.ports import OutputClients
 from frazil.outputs.send_all import begin_all, send_all
+from frazil.outputs.standing import output_standing
 from frazil.ports import Lake
 
 
@@ -26,6 +27,18 @@ def outputs_by(spec: TransformSpec, rows: Identified) -> tuple[OutputSpec, ...]:
                 hint="remove `key` from the output",
             )
     return tuple(replace(each, key=rows.keys) if rows.keys else each for each in spec.outputs)
+
+
+def halted_by_rebuild(view: TableView, spec: TransformSpec, rows: Identified) -> Iterator[str]:
+    """Yield for each output of a table that was rebuilt why it halts, and how to go on."""
+    for output in outputs_by(spec, rows):
+        standing = output_standing(view, output)
+        if standing.problem is not None:
+            yield (
+                f"{view.identifier}: the output {output.name} sends nothing more: the topic {output.topic} has the"
+                f" rows from before the rebuild: give the output another `name` in {spec.source_file}, and best another"
+                " topic; it begins with the next batch"
+            )
 
 
 @dataclass(slots=True)

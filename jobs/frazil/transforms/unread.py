@@ -106,7 +106,8 @@ def current_state(view: TableView, spec: TransformSpec, *, definition: str) -> T
         raise TransformHaltedError(
             f"{view.identifier}: the transformation {spec.name} has changed since the table was filled:"
             f" its definition was {state.definition}, and is {definition} in {spec.source_file}",
-            hint=f"run `frazil transform rebuild {spec.name}`, which computes all rows again, or restore the old text",
+            hint=f"run `frazil transform rebuild {spec.name}`, which computes all rows again, or restore the old text."
+            " A process that began before a rebuild has the old text: restart it",
         )
     return state
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
@@ -74,7 +75,12 @@ class RebuildLake(IcebergLake):
 
     def __init__(self, lake: IcebergLake, tables: Collection[str]) -> None:
         vars(self).update(vars(lake))
+        self._lake = lake
         self._tables = frozenset(tables)
+
+    @property
+    def catalog(self) -> Catalog:  # type: ignore[override] - the other lake opens it once, for both
+        return self._lake.catalog
 
     def load(self, identifier: str) -> TableView | None:
         real = super().load(identifier)
