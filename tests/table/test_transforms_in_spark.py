@@ -413,6 +413,7 @@ NOT_FOLLOWED = [
     ("SELECT orders.id FROM orders JOIN users USING (id)", "joins another table with orders, whose rows change"),
     ("SELECT id, n AS __FILE FROM orders", "names a column __FILE"),
     ("SELECT n AS __file, count(*) AS __gone FROM orders GROUP BY n", "names a column __file and __gone"),
+    ("SELECT n AS __key0, max(id) AS __key FROM orders GROUP BY n", "names a column __key0, which"),
 ]
 
 
@@ -429,6 +430,17 @@ def test_what_would_not_find_the_rows_of_a_changed_row_is_refused(
         tables.append(TableRows(orders.view("lake.users"), ()))
     with pytest.raises(SpecError, match=what):
         SparkQueries(session, orders.lake).check(spec_of(sql, joins=joins, **CHANGES), tables)
+
+
+def test_integers_of_8_and_16_bits_become_those_of_tables(orders: Orders, session: SqlSession) -> None:
+    sql = "SELECT CAST(n AS tinyint) AS n, max(CAST(id AS smallint)) AS last, array(CAST(n AS smallint)) AS l"
+    made = in_spark(orders, session, f"{sql} FROM orders GROUP BY CAST(n AS tinyint), array(CAST(n AS smallint))")
+    for numbers in ((1, 2, 4), (8, 14)):
+        orders.add(*numbers)
+        made.batch()
+
+    found = {row["n"]: (row["last"], row["l"]) for row in orders.rows_of()}
+    assert found == {1: (1, [1]), 2: (8, [2]), 4: (4, [4]), None: (14, [None])}
 
 
 def test_names_of_tables_may_have_capitals(orders: Orders, session: SqlSession) -> None:

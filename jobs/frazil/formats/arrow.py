@@ -30,12 +30,16 @@ _OF_SCALARS = {pa.string(): Scalar("string"), pa.binary(): Scalar("binary")} | {
     arrow: Scalar(name) for name, arrow in _SCALARS.items()
 }
 _PROMOTIONS = {
+    *((small, wide) for small in (pa.int8(), pa.int16()) for wide in (pa.int32(), pa.int64())),
     (pa.int32(), pa.int64()),
     (pa.float32(), pa.float64()),
     (pa.string(), pa.large_string()),
     (pa.binary(), pa.large_binary()),
 }
-"""Safe promotions. The last two widen offsets, not values: texts and bytes are read from files with 32-bit offsets."""
+"""Safe promotions. Queries have integers of 8 and 16 bits, tables have none.
+
+The last two widen offsets, not values: texts and bytes are read from files with 32-bit offsets.
+"""
 
 
 VALUE = "value"

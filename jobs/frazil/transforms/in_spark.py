@@ -13,7 +13,7 @@ import numpy as np
 from frazil.adapters.spark.sql.comparable import without_maps
 from frazil.adapters.spark.sql.merge import NEW, grouped, merged, taken_out
 from frazil.adapters.spark.sql.plans import analyzed, columns_read, optimized_text
-from frazil.adapters.spark.sql.replace import groups_with, keys_of_groups, keys_of_rows, places_of, rows_and_places
+from frazil.adapters.spark.sql.replace import KEY, groups_with, keys_of_groups, keys_of_rows, places_of, rows_and_places
 from frazil.adapters.spark.sql.rows import (
     FILE,
     GONE,
@@ -46,8 +46,8 @@ from frazil.transforms.row_by_row import Division, division
 from frazil.transforms.sources import kind_of
 from frazil.transforms.tables import Changes, TableRows, live_rows
 
-OF_BATCHES = frozenset({FILE, POSITION, GONE, NEW})
-"""Names of columns that say where a stored row is, and which rows a batch has computed."""
+OF_BATCHES = re.compile(rf"{FILE}|{POSITION}|{GONE}|{NEW}|{KEY}\d+", re.IGNORECASE)
+"""Names of columns that say where a stored row is, which rows a batch has computed, and which keys it has."""
 
 LOOKED_UP_ROWS = 1_000_000
 """Each task that reads stored rows looks their keys up among those of a batch of fewer rows."""
@@ -276,7 +276,7 @@ def _states(
 
 def _check_names(spec: TransformSpec, columns: Sequence[Column]) -> None:
     """Raise SpecError for a name that a column beside those of the query has while rows are replaced."""
-    taken = [column.name for column in columns if column.name.lower() in OF_BATCHES]
+    taken = [column.name for column in columns if OF_BATCHES.fullmatch(column.name)]
     if taken:
         raise SpecError(
             f"{_place(spec)}: the query names a column {' and '.join(taken)}, which a batch that replaces rows adds",

@@ -158,7 +158,7 @@ class Transformation:
         if code != self._code:
             raise TransformHaltedError(
                 f"{self.spec.identifier}: the code of {self.spec.function} has changed since this process read it, and"
-                " the process would go on with the old code; nothing was published",
+                " the process would run the old code; nothing was published",
                 hint=f"restart the process; it says whether `frazil transform rebuild {self.spec.name}` is needed",
             )
         return self.spec.definition(code)

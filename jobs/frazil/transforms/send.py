@@ -30,7 +30,7 @@ def outputs_by(spec: TransformSpec, rows: Identified) -> tuple[OutputSpec, ...]:
 
 
 def halted_by_rebuild(view: TableView, spec: TransformSpec, rows: Identified) -> Iterator[str]:
-    """Yield for each output of a table that was rebuilt why it halts, and how to go on."""
+    """Yield for each output of a table that was rebuilt why it halts, and how to continue it."""
     for output in outputs_by(spec, rows):
         standing = output_standing(view, output)
         if standing.problem is not None:

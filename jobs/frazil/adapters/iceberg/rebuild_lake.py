@@ -79,7 +79,8 @@ class RebuildLake(IcebergLake):
         self._tables = frozenset(tables)
 
     @property
-    def catalog(self) -> Catalog:  # type: ignore[override] - the other lake opens it once, for both
+    def catalog(self) -> Catalog:  # type: ignore[override]
+        """The catalog of the other lake, opened once for both."""
         return self._lake.catalog
 
     def load(self, identifier: str) -> TableView | None:

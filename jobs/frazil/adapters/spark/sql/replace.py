@@ -15,7 +15,8 @@ from frazil.adapters.spark.sql.rows import FILE, POSITION
 from frazil.adapters.spark.sql.session import SqlSession, quoted
 from frazil.model.queries import Keyed
 
-_KEY = "__key"
+KEY = "__key"
+"""The beginning of the names of columns with the keys of changed rows; then follows a number."""
 
 
 def keys_of_groups(session: SqlSession, frames: Sequence[Any], keyed: Keyed) -> Any:
@@ -23,7 +24,7 @@ def keys_of_groups(session: SqlSession, frames: Sequence[Any], keyed: Keyed) -> 
     found = []
     for frame in frames:
         rows, keys, _ = _parts(session, frame, keyed)
-        found.append(rows.select(*(key.alias(f"{_KEY}{n}") for n, key in enumerate(keys))))
+        found.append(rows.select(*(key.alias(f"{KEY}{n}") for n, key in enumerate(keys))))
     return reduce(lambda one, other: one.unionByName(other), found).distinct()
 
 
@@ -31,7 +32,7 @@ def keys_of_rows(frames: Sequence[Any], columns: Sequence[str]) -> Any:
     """Return the values of columns that name a row, of all rows of these DataFrames."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - a second to import
 
-    keys = [F.col(quoted(name)).alias(f"{_KEY}{n}") for n, name in enumerate(columns)]
+    keys = [F.col(quoted(name)).alias(f"{KEY}{n}") for n, name in enumerate(columns)]
     return reduce(lambda one, other: one.unionByName(other), (each.select(*keys) for each in frames)).distinct()
 
 
@@ -65,7 +66,7 @@ def rows_and_places(rows: Any, places: Any | None) -> Any:
 
 
 def _same(keys: Sequence[Any], touched: Any) -> Any:
-    return reduce(lambda one, other: one & other, (k.eqNullSafe(touched[f"{_KEY}{n}"]) for n, k in enumerate(keys)))
+    return reduce(lambda one, other: one & other, (k.eqNullSafe(touched[f"{KEY}{n}"]) for n, k in enumerate(keys)))
 
 
 def _parts(session: SqlSession, frame: Any, keyed: Keyed) -> tuple[Any, list[Any], list[Any]]:
