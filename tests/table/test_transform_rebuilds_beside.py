@@ -1,4 +1,4 @@
-"""A rebuild of a transformation beside a driver, or beside another rebuild: each row is there once, and both continue."""
+"""A rebuild of a transformation beside a driver, or beside another rebuild: each row is there once; both continue."""
 
 from __future__ import annotations
 
