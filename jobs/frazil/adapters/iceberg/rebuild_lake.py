@@ -79,7 +79,7 @@ class RebuildLake(IcebergLake):
         self._tables = frozenset(tables)
 
     @property
-    def catalog(self) -> Catalog:  # type: ignore[override]
+    def catalog(self) -> Catalog:
         """The catalog of the other lake, opened once for both."""
         return self._lake.catalog
 
