@@ -1,6 +1,8 @@
-"""Conditions of exports on columns that were widened after some files were written."""
+"""Conditions of exports: values that a column or a file cannot hold, and columns of lists."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +10,7 @@ from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.pinned_scan import PinnedScan
 from frazil.model.changes import WidenType
-from frazil.model.columns import Column, Decimal, Scalar, Struct
+from frazil.model.columns import Column, Decimal, ListOf, Scalar, Struct
 from frazil.model.settings import CatalogSettings
 from tests.table.delta_trades import Trades
 
@@ -17,6 +19,7 @@ COLUMNS = (
     Column("price", Decimal(12, 2)),
     Column("party", Struct((Column("limit", Decimal(5, 1)),))),
 )
+LEGS = Column("legs", ListOf(Struct((Column("leg", Scalar("string")), Column("n", Scalar("long"))))))
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +49,57 @@ def trades(tmp_path_factory: pytest.TempPathFactory) -> Trades:
     ],
 )
 def test_a_file_from_before_takes_values_of_the_wider_type(trades: Trades, where: str, expected: list[int]) -> None:
+    assert found(trades, where) == expected
+
+
+@pytest.fixture(scope="module")
+def limits(tmp_path_factory: pytest.TempPathFactory) -> Trades:
+    """Limits of 2 and 4, and null in the rows 1 and 3; the column was widened between the rows 2 and 3."""
+    lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path_factory.mktemp("warehouse"))))
+    limit = Column("party", Struct((Column("limit", Scalar("int")),)))
+    made = Trades(lake, DeltaRsLogs(lake.storage)).create((Column("id", Scalar("int")), limit, LEGS))
+    made.append(1, 2)
+    made.change(WidenType("party.limit", Scalar("int"), Scalar("long")))
+    made.append(3, 4)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("party.limit < 1099511627776", [2, 4]),
+        ("party.limit >= -1099511627776", [2, 4]),
+        ("party.limit <> 1099511627776", [2, 4]),
+        ("party.limit > 1099511627776", []),
+        ("party.limit <= 99999999999999999999", [2, 4]),
+        ("NOT party.limit = 99999999999999999999", [2, 4]),
+        ("party.limit = 99999999999999999999 OR party.limit = 2", [2]),
+        ("party.limit IN (4, 99999999999999999999)", [4]),
+        ("party.limit = 99999999999999999999", []),
+    ],
+)
+def test_a_null_is_not_less_than_a_value_that_its_type_cannot_hold(
+    limits: Trades, where: str, expected: list[int]
+) -> None:
+    assert found(limits, where) == expected
+
+
+def test_a_value_beyond_a_type_is_not_the_greatest_of_the_type(tmp_path: Path) -> None:
+    lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path)))
+    made = Trades(lake, DeltaRsLogs(lake.storage)).create((Column("id", Scalar("int")),))
+    made.append(1, 2**31 - 1)
+
+    assert found(made, "id IN (1, 1099511627776)") == [1]
+    assert found(made, "id NOT IN (1, 1099511627776)") == [2**31 - 1]
+
+
+@pytest.mark.parametrize(("where", "expected"), [("legs IS NULL", [3]), ("legs IS NOT NULL AND id > 1", [2, 4])])
+def test_a_list_can_be_compared_with_null(limits: Trades, where: str, expected: list[int]) -> None:
+    assert found(limits, where) == expected
+
+
+def found(trades: Trades, where: str) -> list[int]:
+    """Return the ids of the rows that an export with this condition has."""
     scan = PinnedScan(trades.view, trades.view.head or 0, columns=["id"], where=where)
-
-    found = [n for file in range(scan.files) for part in scan.rows_of(file) for n in part.column("id").to_pylist()]
-
-    assert sorted(found) == expected
+    parts = (part for file in range(scan.files) for part in scan.rows_of(file))
+    return sorted(n for part in parts for n in part.column("id").to_pylist())

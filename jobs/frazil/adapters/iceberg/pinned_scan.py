@@ -12,14 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThan
-from pyiceberg.expressions.parser import parse
-from pyiceberg.expressions.visitors import bind
+from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, LessThan
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.types import PrimitiveType
 
+from frazil.adapters.iceberg.conditions import condition_of
 from frazil.adapters.iceberg.scan import all_of, live_files, planned, reading
 from frazil.adapters.iceberg.undecodable import decoding
 from frazil.adapters.iceberg.windows import Range, can_read, rows_in
@@ -61,7 +60,7 @@ class PinnedScan:
         self._table = _as_of(view, snapshot_id)
         schema = self._table.schema()
         _check_columns(view.identifier, schema, [*columns, *(each.column for each in bounds)])
-        chosen = _condition_of(view.identifier, schema, where)
+        chosen = condition_of(view.identifier, schema, where)
         self._condition = all_of([chosen, *(each.condition() for each in bounds)])
         names = columns or [field.name for field in schema.fields]
         self._projection = _in_order(schema, names)
@@ -137,21 +136,6 @@ def _check_columns(identifier: str, schema: Schema, names: Sequence[str]) -> Non
             likely = did_you_mean(name, known)
             hint = f"did you mean {likely}?" if likely else f"it has {', '.join(known[:30])}"
             raise Misuse(f"the table {identifier} has no column {name}", hint=hint)
-
-
-def _condition_of(identifier: str, schema: Schema, text: str) -> BooleanExpression:
-    """Return a condition in Iceberg's filter language. Raises Misuse if it does not fit the columns."""
-    if not text:
-        return AlwaysTrue()
-    try:
-        condition = parse(text)
-        bind(schema, condition, case_sensitive=True)
-    except Exception as problem:  # the library raises errors of several kinds
-        raise Misuse(
-            f"the condition {text} does not fit the table {identifier}: {problem}",
-            hint=f"name columns as the table has them: {', '.join(schema.column_names[:30])}",
-        ) from problem
-    return condition
 
 
 def _as_of(view: TableView, snapshot_id: int) -> Table:

@@ -27,8 +27,9 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.table import FileScanTask, Table
-from pyiceberg.types import DecimalType, IcebergType, ListType, MapType, NestedField, StructType
+from pyiceberg.types import DecimalType, FloatType, IcebergType, IntegerType, ListType, MapType, NestedField, StructType
 
+from frazil.adapters.iceberg.conditions import nested_ids
 from frazil.adapters.iceberg.lacking_nulls import LackedNulls
 from frazil.adapters.iceberg.parquet_slices import SLICE_BYTES, opened_for_dictionaries, slices
 from frazil.adapters.iceberg.position_deletes import left_of, positions_in
@@ -112,7 +113,8 @@ def opened_by_page(stream: Any, columns: int) -> pq.ParquetFile:
 
 def _ids(projection: Schema, schema: Schema, wanted: Range) -> set[int]:
     """The fields to read."""
-    return plain_ids(projection) | set(extract_field_ids(bind(schema, wanted.condition, case_sensitive=True)))
+    bound = bind(schema, wanted.condition, case_sensitive=True)
+    return plain_ids(projection) | nested_ids(schema, extract_field_ids(bound))
 
 
 def plain_ids(projection: Schema) -> set[int]:
@@ -123,21 +125,23 @@ def plain_ids(projection: Schema) -> set[int]:
 def _condition(table: Table, schema: Schema, wanted: Range, missing: dict[int, Any]) -> Any:
     bound = bind(table.schema(), wanted.condition, case_sensitive=True)
     in_file = translate_column_names(bound, schema, case_sensitive=True, projected_field_values=missing)
-    widest = Schema(*map(_widest, schema.fields))
+    widest = Schema(*(_widest(field, table.schema()) for field in schema.fields))
     return expression_to_pyarrow(bind(widest, in_file, case_sensitive=True), widest)
 
 
-def _widest(field: NestedField) -> NestedField:
-    """Return the field with as many digits as a decimal can have.
+def _widest(field: NestedField, schema: Schema) -> NestedField:
+    """Return the field of a file with the table's type, or with as many digits as a decimal can have.
 
     The library makes values of a condition with the type of the file's column, in which those of a column that was
-    widened later may have no place. Arrow compares decimals of different precisions.
+    widened later may have no place. Arrow compares numbers of different types.
     """
     match field.field_type:
         case DecimalType(scale=scale):
             wider: IcebergType = DecimalType(MOST_DIGITS, scale)
         case StructType(fields=fields):
-            wider = StructType(*map(_widest, fields))
+            wider = StructType(*(_widest(each, schema) for each in fields))
+        case IntegerType() | FloatType() if field.field_id in schema.field_ids:
+            wider = schema.find_type(field.field_id)
         case other:
             wider = other
     return field.model_copy(update={"field_type": wider})

@@ -1,0 +1,101 @@
+"""Conditions that a user writes in Iceberg's filter language, on the columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    BoundPredicate,
+    In,
+    LiteralPredicate,
+    Not,
+    NotNull,
+    Or,
+    SetPredicate,
+    UnboundPredicate,
+)
+from pyiceberg.expressions.literals import AboveMax, BelowMin
+from pyiceberg.expressions.parser import parse
+from pyiceberg.expressions.visitors import BooleanExpressionVisitor, bind, rewrite_not, visit
+from pyiceberg.schema import Schema
+from pyiceberg.types import ListType, MapType
+
+from frazil.model.errors import Misuse
+
+
+def condition_of(identifier: str, schema: Schema, text: str) -> BooleanExpression:
+    """Return the condition; all rows meet an empty one. Raises Misuse if it does not fit the columns."""
+    if not text:
+        return AlwaysTrue()
+    try:
+        condition = parse(text)
+        bind(schema, condition, case_sensitive=True)
+        return visit(rewrite_not(condition), _WithinTypes(schema))
+    except Exception as problem:  # the library raises errors of several kinds
+        raise Misuse(
+            f"the condition {text} does not fit the table {identifier}: {problem}",
+            hint=f"name columns as the table has them: {', '.join(schema.column_names[:30])}",
+        ) from problem
+
+
+def nested_ids(schema: Schema, field_ids: Iterable[int]) -> set[int]:
+    """Return the field ids by which the library reads these fields: of lists and maps, those of their elements."""
+    found: set[int] = set()
+    for each in field_ids:
+        match schema.find_type(each):
+            case ListType(element_id=element):
+                found |= nested_ids(schema, [element])
+            case MapType(key_id=key, value_id=value):
+                found |= nested_ids(schema, [key, value])
+            case _:
+                found.add(each)
+    return found
+
+
+class _WithinTypes(BooleanExpressionVisitor[BooleanExpression]):
+    """Takes values that the types of their columns cannot hold out of a condition without Not.
+
+    PyIceberg 0.12.0 takes `n < 5000000000` of an int for true, also where `n` is null. In a list of values, it takes
+    such a value for the greatest or the least one of the type.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    def visit_true(self) -> BooleanExpression:
+        return AlwaysTrue()
+
+    def visit_false(self) -> BooleanExpression:
+        return AlwaysFalse()
+
+    def visit_not(self, child_result: BooleanExpression) -> BooleanExpression:
+        return Not(child_result)
+
+    def visit_and(self, left_result: BooleanExpression, right_result: BooleanExpression) -> BooleanExpression:
+        return And(left_result, right_result)
+
+    def visit_or(self, left_result: BooleanExpression, right_result: BooleanExpression) -> BooleanExpression:
+        return Or(left_result, right_result)
+
+    def visit_bound_predicate(self, predicate: BoundPredicate) -> BooleanExpression:
+        raise TypeError(f"Expected an unbound predicate, found {predicate}")
+
+    def visit_unbound_predicate(self, predicate: UnboundPredicate) -> BooleanExpression:
+        match predicate:
+            case LiteralPredicate():
+                bound: BooleanExpression = predicate.bind(self._schema)
+                return NotNull(term=predicate.term) if isinstance(bound, AlwaysTrue) else predicate
+            case SetPredicate():
+                return self._set(predicate)
+            case _:
+                return predicate
+
+    def _set(self, predicate: SetPredicate) -> BooleanExpression:
+        field_type = predicate.term.bind(self._schema).ref().field.field_type
+        values = [each for each in predicate.literals if not isinstance(each.to(field_type), AboveMax | BelowMin)]
+        among = In(term=predicate.term, literals=values)
+        return among if isinstance(predicate, In) else And(NotNull(term=predicate.term), ~among)
