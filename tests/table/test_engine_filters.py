@@ -22,6 +22,7 @@ from tests.table.one_column import changed, count_in_duckdb, written
 
 LEAST, MOST = Decimal(-1), Decimal(2**64 - 1)
 BEYOND_INT = 2**40
+LEAST_LONG = -(2**63)
 
 
 @pytest.fixture
@@ -49,6 +50,18 @@ def test_duckdb_refuses_negative_values_of_short_truncated_decimals(tmp_path: Pa
     assert count_in_pyiceberg(view, EqualTo(term="n", value=Decimal("-1.23"))) == 1
     with pytest.raises(duckdb.InternalException, match="Information loss on integer cast"):
         count_in_duckdb(view, "n = -1.23")
+
+
+def test_no_engine_finds_the_least_long_in_all_filters_if_it_is_truncated(tmp_path: Path) -> None:
+    """Spark 4.1.1 finds as few rows as DuckDB."""
+    values = [LEAST_LONG, -11, 0]
+    view = written(tmp_path, Column("n", Scalar("long")), values, partition_by=["truncate(10, n)"])
+
+    assert count_in_pyiceberg(view, EqualTo(term="n", value=LEAST_LONG)) == 0
+    assert count_in_pyiceberg(view, LessThan(term="n", value=-11)) == 0
+    assert count_in_duckdb(view, "n < -11") == 0
+    assert count_in_duckdb(view, f"n >= {LEAST_LONG}") == 1
+    assert count_in_duckdb(view, "n IS NOT NULL") == 3
 
 
 def test_pyiceberg_finds_nulls_and_greatest_values_by_values_beyond_a_type(tmp_path: Path) -> None:
