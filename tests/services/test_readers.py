@@ -230,6 +230,21 @@ def test_every_filter_finds_something_and_not_everything(
     assert all(0 < found.count(n) < 200 for n in range(len(FILTERS)))
 
 
+def test_spark_finds_none_of_a_list_of_texts_unless_nulls_are_left_out(
+    market: dict[str, tuple[Place, Table]], spark: SparkSession
+) -> None:
+    """Iceberg 1.11.0 looks for the partition null in the list, as `docs/architecture.md` says."""
+    _, table = market["[symbol]"]
+    use_catalog(spark, table)
+    counted, listed = f"select count(*) from {name_in_spark(table)} where ", "symbol in ('ABC', 'ABD')"
+
+    with pytest.raises(Exception, match="NullPointerException: Invalid object: null"):
+        spark.sql(counted + listed).collect()
+    [(found,)] = spark.sql(f"{counted} symbol is not null and {listed}").collect()
+
+    assert found == sum(row["symbol"] in ("ABC", "ABD") for row in table.rows())
+
+
 def test_spark_would_have_made_the_same_partitions_and_bounds(
     market: dict[str, tuple[Place, Table]], spark: SparkSession
 ) -> None:
