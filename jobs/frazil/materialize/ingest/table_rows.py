@@ -25,6 +25,7 @@ from frazil.materialize.ingest.keys import (
     with_identities,
     with_identity,
 )
+from frazil.materialize.ingest.least_placed import below, least_placed
 from frazil.materialize.ingest.payloads import Part, Stop, both, decode_framed, first_stop, narrow
 from frazil.materialize.ingest.placing import ByName, Place, nowhere
 from frazil.materialize.layout import reads_keys_by_schema
@@ -109,6 +110,7 @@ class TableDecoder:
         self._keeps_history = spec.keeps_history and VALID_FROM in row_schema.names
         apart = {*self._metadata, *(column.name for column in added_columns(spec))}
         self._record_schema = pa.schema([f for f in row_schema if f.name not in apart])
+        self._least_placed = least_placed(spec.partition_by, self._record_schema)
         self._key_column = prefix + "key"
         self._reads_keys_by_schema = reads_keys_by_schema(spec)
         self._plain_keys = open_plain(spec.key, spec.key_settings)
@@ -131,8 +133,8 @@ class TableDecoder:
         """Decode all records but those that are refused. Raises CrowdedError and IncompatibleSchemaError."""
         values, keys = self._decode_values(chunk), self._decode_keys(chunk)
         deletes, skipped = None, values.without_row.skipped
-        unordered = self._unordered(chunk, values)
-        refused = {**unordered, **refused}
+        unfit = {**self._unordered(chunk, values), **self._unplaced(values)}
+        refused = {**unfit, **refused}
         if self._follows_key:
             keys = with_identities(keys, self._key_column, len(chunk.records))
             values, deletes = self._without_deletes(chunk, values, keys, refused)
@@ -146,7 +148,7 @@ class TableDecoder:
         return TableRows(
             rows=rows,
             accepted=accepted,
-            rejects=Rejects.joined([unordered.values(), keys_refused, values.rejects, nulls]).in_order(),
+            rejects=Rejects.joined([unfit.values(), keys_refused, values.rejects, nulls]).in_order(),
             truncated_nanos=values.truncated_nanos + keys.truncated_nanos,
             undeclared=values.undeclared + keys.undeclared,
             deletes=deletes,
@@ -206,6 +208,16 @@ class TableDecoder:
             for at in np.flatnonzero(order.is_null().to_numpy(zero_copy_only=False)).tolist()
         ]
         return {reject.index: reject for reject in _but_keyless(rejects, values.without_row)}
+
+    def _unplaced(self, values: Part) -> Refused:
+        """Return the records whose row would have no partition."""
+        found: dict[int, Reject] = {}
+        for name, least in self._least_placed.items():
+            for at in below(values.columns[self._record_schema.get_field_index(name)], least).tolist():
+                index = int(at if values.accepted is None else values.accepted[at])
+                detail = f"it has no partition: truncate takes values below {least} out of the column's type"
+                found[index] = Reject(index, Reason.OUT_OF_RANGE, detail, name)
+        return found
 
     def _begins(self, chunk: Chunk, columns: Mapping[str, pa.Array], accepted: Indexes | None) -> pa.Array:
         """Return when the accepted records begin to be valid; `columns` has those of their values."""

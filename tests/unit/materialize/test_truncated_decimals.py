@@ -1,0 +1,48 @@
+"""A decimal that Iceberg's `truncate` takes out of its type is a dead letter: no manifest could name its partition."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+from values_of_tables import spec
+from whole_batches import World, drained, framed
+
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.materialize.ingest.least_placed import least_placed
+from frazil.model.settings import CatalogSettings
+from frazil.model.spec import BadRecordLimit
+from frazil.verify.table import verify_table
+from tests.fakes.clients_in_memory import a_field, record
+
+MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+PRICE = record(a_field("d", ["null", MONEY]))
+LEAST, LESS, GREATEST = Decimal("-9999999.50"), Decimal("-9999999.51"), Decimal("9999999.99")
+
+
+def test_such_a_record_is_a_dead_letter_and_the_others_are_rows(tmp_path: Path) -> None:
+    world = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+    world.registry.register("orders-value", PRICE)
+    world.values = [framed(1, PRICE, {"d": each}) for each in (GREATEST, LESS, LEAST, None)]
+    wanted = spec(partition_by=("truncate(50, d)",), bad_record_limit=BadRecordLimit.off())
+
+    drained(world, wanted)
+
+    rows = world.lake.catalog.load_table(wanted.identifier).scan().to_arrow()
+    assert sorted(rows["kafka_offset"].to_pylist()) == [0, 2, 3]
+    letters = world.lake.catalog.load_table(wanted.dead_letters_identifier).scan().to_arrow().to_pylist()
+    (found,) = [(each["offset"], each["reason"], each["path"], each["detail"]) for each in letters]
+    assert found == (
+        1,
+        "out_of_range",
+        "d",
+        "it has no partition: truncate takes values below -9999999.50 out of the column's type",
+    )
+    assert verify_table(world.lake, wanted).findings == ()
+
+
+def test_other_partitions_ask_nothing_of_decimals() -> None:
+    columns = pa.schema([("d", pa.decimal128(9, 2)), ("s", pa.large_string())])
+
+    assert least_placed(("d", "bucket(50, d)", "truncate(5, s)", "truncate(5, gone)"), columns) == {}
