@@ -44,7 +44,7 @@ from frazil.materialize.rebuild.group_checks import check_removed, check_tables
 from frazil.materialize.rebuild.kept_letters import keep_letters
 from frazil.materialize.rebuild.rebuilt_properties import DECIDED
 from frazil.materialize.rebuild.rebuilt_state import ends_of, offsets_in, read_by_group, total_offsets
-from frazil.materialize.rebuild.replaced import check_replaced, receipts_of, was_interrupted
+from frazil.materialize.rebuild.replaced import announce, check_replaced, receipts_of, was_interrupted
 from frazil.materialize.rebuild.replacement import Replacement, read_so_far
 from frazil.materialize.rebuild.rewind import Target, bases_of, check_expired
 from frazil.materialize.rebuild.topics import Offsets, TopicsUpTo, ends_up_to, origins_of, own_origins, unread_from
@@ -123,6 +123,11 @@ class Rebuild:
         SourceChangedError if the topics cannot make them again, ContendedError if a driver publishes faster than this
         can follow, and what a batch raises.
         """
+        receipts = self._performed()
+        announce(self.clients, self._specs)
+        return receipts
+
+    def _performed(self) -> list[Receipt]:
         self._started = self.clock()
         if (completed := self._completed()) is not None:
             return completed

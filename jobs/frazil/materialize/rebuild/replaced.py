@@ -1,15 +1,20 @@
-"""Tables that were replaced by their rebuild: what their snapshots say."""
+"""Tables that were replaced by their rebuild: what their snapshots say, and who is told."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+from frazil.materialize.announce import Announcing
+from frazil.materialize.clients import Clients
 from frazil.materialize.group.complete import Places
 from frazil.materialize.group.rebuilt import is_ready
+from frazil.materialize.warn_once import WarnOnce
 from frazil.model.errors import CommitRejectedError
 from frazil.model.progress import BatchRef, TableState
 from frazil.model.receipt import Receipt
 from frazil.model.snapshot import TableView
+from frazil.model.spec import TableSpec
 from frazil.model.summary import batch_of, receipt_in
 
 
@@ -29,3 +34,11 @@ def receipts_of(here: Places, batch: BatchRef) -> list[Receipt]:
     found = (next(each for each in at.view.ancestry(at.view.head) if batch_of(each) == batch) for at in here.values())
     receipts = ((receipt_in(snapshot), snapshot.id) for snapshot in found)
     return [replace(receipt, snapshot_id=snapshot) for receipt, snapshot in receipts if receipt is not None]
+
+
+def announce(clients: Clients, specs: Iterable[TableSpec]) -> None:
+    """Bring the readers that do not read Iceberg to the tables. A failure is logged, and the next run repairs it."""
+    for spec in specs:
+        view = clients.lake.load(spec.identifier)
+        if view is not None:
+            Announcing(spec, WarnOnce(spec.identifier)).announce(clients, view)
