@@ -67,6 +67,14 @@ def test_a_value_of_a_dropped_column_whose_name_was_given_anew_is_erased(lake: S
     assert is_clean(lake)
 
 
+def test_nothing_is_erased_while_files_have_the_values_of_a_column_that_the_proof_needs(lake: SmallLake) -> None:
+    """Files that are written anew would not have them, and they could not be restored."""
+    make_again(lake, "lake.orders", "kafka_offset")
+
+    with pytest.raises(ErasureError, match="made the column kafka_offset again, and files have earlier values"):
+        erase(lake, "symbol", "theirs")
+
+
 def test_a_value_of_a_column_that_was_dropped_for_good_is_erased(lake: SmallLake) -> None:
     add_rows(lake, {"symbol": "theirs"}, {"symbol": "other"})
     with lake.table.update_schema(allow_incompatible_changes=True) as update:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from frazil.adapters.iceberg.former_columns import hidden_columns
+from frazil.materialize.changed_spec.applied_spec import as_applied
 from frazil.materialize.state import Standing
 from frazil.model.errors import ErasureError
 from frazil.model.join_history import JOINED_TAG
@@ -12,6 +14,8 @@ from frazil.model.snapshot import REBUILD_PREFIX, TableView
 from frazil.model.spec import TableSpec
 from frazil.model.traces import SoughtValue
 from frazil.model.transforms import TRANSFORM_TAG
+from frazil.proof.sources import source_columns
+from frazil.verify.changed_columns import RECIPE
 
 BY_HAND = "docs/erasure.md says how to erase it by hand; run `frazil forget` without --confirm to see what is left"
 OUTPUT_PROPERTY = "frazil.output."
@@ -19,7 +23,7 @@ OUTPUT_PROPERTY = "frazil.output."
 
 def check_can_erase(spec: TableSpec, here: Standing) -> None:
     """Raise ErasureError with each reason why nothing can be erased from a table by this release."""
-    reasons = [*_of_spec(spec), *_of_table(here.view)]
+    reasons = [*_of_spec(spec), *_of_table(here.view), *_of_sources(spec, here)]
     if here.rolled_back:
         reasons.append("it was rolled back, and no batch has been published since: run `frazil materialize --once`")
     if reasons:
@@ -79,3 +83,10 @@ def _of_table(view: TableView) -> Iterator[str]:
         yield "a rebuild of it has begun: finish it, or drop its branches"
     if view.properties.get("gc.enabled") == "false":
         yield "`gc.enabled` is false: its files must not be deleted"
+
+
+def _of_sources(spec: TableSpec, here: Standing) -> Iterator[str]:
+    """Files that are written anew have the present columns only: values under earlier ones could not be restored."""
+    for name in source_columns(as_applied(spec, here.view.properties), here.state).names:
+        if hidden_columns(here.view, here.view.head or here.carrier.id, name):
+            yield f"another writer made the column {name} again, and files have earlier values: restore them {RECIPE}"
