@@ -14,7 +14,7 @@ from frazil.model.delta import DeltaLog, FileShape, LogWrite, Removals, TableFil
 from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import Deletion, DroppedFile, IngestTask, TaskResult, WrittenFile
 from frazil.model.plan import OffsetRange, TopicFacts
-from frazil.model.probe import FoundRows, ProbeTask, StoredFile, Within
+from frazil.model.probe import FoundRows, ProbeTask, StoredFile
 from frazil.model.remembered import PuffinFile
 from frazil.model.rewrites import RewriteTask, Rewritten
 from frazil.model.schemas import RegisteredSchema, SchemaDefinition, SchemaId
@@ -200,8 +200,8 @@ class Lake(RebuiltTables, Protocol):
         """Return what `write_blob` wrote; None if the file is gone, or is not such a file."""
         ...
 
-    def stored_files(self, view: TableView, within: Within | None = None) -> Sequence[StoredFile]:
-        """Return the head's data files with rows `within`. Raises CatalogError also if rows are deleted by equality."""
+    def stored_files(self, view: TableView) -> Sequence[StoredFile]:
+        """Return the data files of the view's head. Raises CatalogError also if rows are deleted by equality."""
         ...
 
     def added_files(self, view: TableView, snapshot_id: int) -> Sequence[WrittenFile]:
@@ -216,9 +216,8 @@ class Lake(RebuiltTables, Protocol):
         equal: Mapping[str, object],
         present: Collection[str] = (),
         between: tuple[str, int, int] | None = None,
-        without: Collection[str] = (),
     ) -> Iterator[pa.RecordBatch]:
-        """Yield rows of the view's head in small batches, but for those in the files `without`.
+        """Yield rows of the view's head in small batches.
 
         `equal` are values that columns must have, and columns that are `present` may not be null; `between` is a
         column, of numbers or of times in microseconds, and the range `[start, end)` of its values.
@@ -280,7 +279,8 @@ class Lake(RebuiltTables, Protocol):
     ) -> TableView:
         """Apply changes to the schema that the view shows, and set the partitioning and the sort order.
 
-        Both are written as in a spec; files that are there keep theirs. Refused where one of the three has changed.
+        Both are written as in a spec, and files that are in the table keep theirs. Refused where the schema, the
+        partitioning or the order has changed.
         """
         ...
 

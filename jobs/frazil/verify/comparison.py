@@ -219,7 +219,7 @@ def _explained(then: int, elsewhere: int, deleted: int, forgotten: int, *, remov
     letters = f"the {plural(deleted, 'dead letter')} that were deleted because of their age or by `frazil forget`"
     causes = ["removals by other writers"] * removed + [skipped] * (then > 0) + [routed] * (elsewhere > 0)
     causes += [letters] * (deleted > 0)
-    causes += [f"the {plural(forgotten, 'row')} that `frazil forget` or `retain_rows` took out"] * (forgotten > 0)
+    causes += [f"the {plural(forgotten, 'row')} that `frazil forget` erased"] * (forgotten > 0)
     return f"{' and '.join(causes)} explain the number"
 
 
@@ -236,7 +236,7 @@ def _lost_keys(name: str, found: Compared, result: Comparison, *, removed: bool,
     )
     if removed or deleted or erased:
         why = "removals by other writers" if removed else "deletes that Kafka does not have any more"
-        why = "rows that `frazil forget` or `retain_rows` took out" if erased else why
+        why = "rows that `frazil forget` erased" if erased else why
         result.notes.append(f"{name}: {what}; {why} explain the number")
     else:
         result.findings.append(Discrepancy(FindingKind.LOST_KEY, name, what, offsets))

@@ -49,7 +49,7 @@ from frazil.model.columns import Column
 from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError, FrazilError, Misuse
 from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import Deletion, DroppedFile, WrittenFile
-from frazil.model.probe import StoredFile, Within
+from frazil.model.probe import StoredFile
 from frazil.model.remembered import PuffinFile
 from frazil.model.secret import SettingValue
 from frazil.model.settings import CatalogSettings
@@ -203,8 +203,8 @@ class IcebergLake(RebuiltTables):
         with reading(view.identifier):
             return read_blob(_table(view).io, path)
 
-    def stored_files(self, view: TableView, within: Within | None = None) -> Sequence[StoredFile]:
-        return stored_files(view, within)
+    def stored_files(self, view: TableView) -> Sequence[StoredFile]:
+        return stored_files(view)
 
     def added_files(self, view: TableView, snapshot_id: int) -> Sequence[WrittenFile]:
         return added_files(_table(view), snapshot_id)
@@ -217,9 +217,8 @@ class IcebergLake(RebuiltTables):
         equal: Mapping[str, object],
         present: Collection[str] = (),
         between: tuple[str, int, int] | None = None,
-        without: Collection[str] = (),
     ) -> Iterator[pa.RecordBatch]:
-        scan = TableScan(view, columns=columns, equal=equal, present=present, without=without)
+        scan = TableScan(view, columns=columns, equal=equal, present=present)
         return scan.slices() if between is None else scan.between(*between)
 
     def publish(
