@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from frazil.adapters.delta.log import DeltaRsLogs
@@ -91,6 +92,29 @@ def test_a_value_beyond_a_type_is_not_the_greatest_of_the_type(tmp_path: Path) -
 
     assert found(made, "id IN (1, 1099511627776)") == [1]
     assert found(made, "id NOT IN (1, 1099511627776)") == [2**31 - 1]
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("NOT d < 5", [2, 3]),
+        ("NOT d >= 5", [1, 2]),
+        ("NOT (d < 5 OR id = 3)", [2]),
+        ("NOT (NOT d < 5)", [1]),
+        ("d >= 5", [3]),
+        ("NOT d = 1", [2, 3]),
+    ],
+)
+def test_a_number_that_is_none_meets_what_is_not_less_and_not_greater(
+    tmp_path: Path, where: str, expected: list[int]
+) -> None:
+    lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path)))
+    made = Trades(lake, DeltaRsLogs(lake.storage)).create((Column("id", Scalar("int")), Column("d", Scalar("double"))))
+    table = lake.catalog.load_table(made.view.identifier)
+    numbers = {"id": [1, 2, 3, 4], "d": [1.0, float("nan"), 7.0, None]}
+    table.append(pa.table(numbers, schema=table.schema().as_arrow()))
+
+    assert found(made, where) == expected
 
 
 @pytest.mark.parametrize(("where", "expected"), [("legs IS NULL", [3]), ("legs IS NOT NULL AND id > 1", [2, 4])])

@@ -126,6 +126,8 @@ class Rewriting:
             LOG.info("rewrite_overtaken", extra={"table": view.identifier, "problem": str(refused)})
         except FrazilError as failed:
             LOG.warning("rewrite_failed", extra={"table": view.identifier, "problem": str(failed)})
+        except Exception:
+            LOG.exception("rewrite_failed", extra={"table": view.identifier})
         return False
 
     def asked(self, clients: Clients, view: TableView) -> Rewrote | None:

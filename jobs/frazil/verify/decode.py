@@ -14,6 +14,7 @@ from frazil.materialize.ingest.dead_rows import named_writers
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from frazil.materialize.ingest.decoders import NewSchemaError, SchemasById, TaskSchemas, UnknownIds
 from frazil.materialize.ingest.distribute import write_target
+from frazil.materialize.ingest.least_placed import least_placed
 from frazil.materialize.ingest.placing import ByNameIfThere
 from frazil.materialize.ingest.routing import Router
 from frazil.materialize.ingest.table_rows import TableDecoder
@@ -217,7 +218,7 @@ def open_judge(
     spec, at = tables[0]
     spec = replace(spec, on_bad_record=on_bad_record, on_tombstone=on_tombstone, dead_letter_key=None)
     routes, by_name = routes_of(at.state), {own.table: (own, standing) for own, standing in tables}
-    own_of_each = [by_name.get(route.table, tables[0]) for route in routes] or [tables[0]]
+    own_of_each = [by_name.get(route.table) or _removed(route, tables[0]) for route in routes] or [tables[0]]
     specs = [(route, own) for route, (own, _) in zip(routes, own_of_each, strict=False)]
     known = KnownSchemas.none_yet(spec, registry, excluded, specs)
     decoders = [
@@ -237,6 +238,14 @@ def open_judge(
     settings = [own.value_settings for own, _ in own_of_each]
     router = Router(routes, known.values, settings, spec.wire_format) if is_divided else None
     return Judge(spec, registry, _decoder(spec, decoders, at, dead_letters, router), known, router, place)
+
+
+def _removed(route: Route, ledger: tuple[TableSpec, Standing]) -> tuple[TableSpec, Standing]:
+    """Return a spec for the records of a route that is in the state only: they have the columns of its message."""
+    own, at = ledger
+    if own.value != "protobuf" or route.schema is None:
+        return ledger
+    return replace(own, value_settings=replace(own.value_settings, message=route.schema)), at
 
 
 def _tombstones(spec: TableSpec, otherwise: OnTombstone) -> OnTombstone:
@@ -271,11 +280,13 @@ def _decoder(
 def _without_record(spec: TableSpec, view: TableView) -> pa.Schema:
     """Return the columns that a record is judged by without a row: the table may not hold the schema of a letter.
 
-    In a table that follows keys, the identity and the order say which row it is about, and whether it is newer.
+    In a table that follows keys, the identity and the order say which row it is about, and whether it is newer. Some
+    decimals have no partition.
     """
     row_schema = arrow_schema_of(view)
     found = IdentityPaths.found(spec.identity_paths, row_schema, former_names_of(view.properties))
     deciding = {*(() if found is None else found.tops), *(spec.order if spec.orders_by_value else ())}
+    deciding |= least_placed(spec.partition_by, row_schema).keys()
     without_key = {spec.metadata.prefix + "key"} if spec.key_type is not None else set()
     about = (_about_record(spec) - without_key) | deciding
     return pa.schema([each for each in row_schema if each.name in about])

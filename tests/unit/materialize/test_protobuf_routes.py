@@ -119,6 +119,22 @@ def test_tables_follow_their_message_through_versions_and_files(
     assert findings(world, tables) == []
 
 
+def test_rows_of_a_removed_route_stay_right(world: GroupWorld, tmp_path: Path) -> None:
+    """Each file has other messages than the ledger's."""
+    world.registry.register(
+        "events-value", VISIT.replace("}", "} message Click { int32 n = 1; }"), schema_format="PROTOBUF"
+    )
+    visits, clicks = "{table: visits, schema: web.Visit}", "{table: clicks, schema: web.Click}"
+    head = ROUTES[: ROUTES.index("  - {table: lines")]
+    world.values += [sent(1, ORDER, 0), sent(2, ORDER, 1), sent(2, REFUND, 2)]
+    world.catch_up(world.driver(*group_specs(tmp_path / "all", f"{head}  - {visits}\n  - {clicks}\n")))
+
+    left = group_specs(tmp_path / "left", f"{head}  - {clicks}\n")
+
+    assert rows(world, "clicks") == [{"n": 2, "kafka_offset": 2}]
+    assert findings(world, left) == []
+
+
 def routed(
     routes: list[Route], values: list[bytes], headers: list[HeaderList], word: str = "protobuf"
 ) -> tuple[list[int], dict[int, Reason]]:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
+import pytest
 from values_of_tables import spec
 from whole_batches import World, drained, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.ingest.least_placed import least_placed
 from frazil.model.settings import CatalogSettings
-from frazil.model.spec import BadRecordLimit
+from frazil.model.spec import BadRecordLimit, OnBadRecord, TableSpec
+from frazil.proof.verification import Verification
+from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import a_field, record
 
 MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
 PRICE = record(a_field("d", ["null", MONEY]))
 LEAST, LESS, GREATEST = Decimal("-9999999.50"), Decimal("-9999999.51"), Decimal("9999999.99")
+
+
+def verified(world: World, wanted: TableSpec) -> Verification:
+    return verify_table(world.lake, wanted, kafka=KafkaSide(world.topics, cast(Any, world), world.registry))
 
 
 def test_such_a_record_is_a_dead_letter_and_the_others_are_rows(tmp_path: Path) -> None:
@@ -39,7 +48,43 @@ def test_such_a_record_is_a_dead_letter_and_the_others_are_rows(tmp_path: Path) 
         "d",
         "it has no partition: truncate takes values below -9999999.50 out of the column's type",
     )
-    assert verify_table(world.lake, wanted).findings == ()
+    verification = verified(world, wanted)
+    assert verification.findings == ()
+    assert not [note for note in verification.notes if "can be decoded now" in note]
+
+
+@pytest.mark.parametrize("on_bad_record", ["skip", "dead_letter"])
+def test_a_key_keeps_its_row_after_such_a_record(tmp_path: Path, on_bad_record: OnBadRecord) -> None:
+    world = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+    world.registry.register("orders-value", PRICE)
+    world.values = [framed(1, PRICE, {"d": each}) for each in (GREATEST, LESS)]
+    world.keys = {0: b"a", 1: b"a"}
+    wanted = spec(
+        write="upsert",
+        on_tombstone="delete",
+        partition_by=("truncate(50, d)",),
+        on_bad_record=on_bad_record,
+        bad_record_limit=BadRecordLimit.off(),
+    )
+
+    drained(world, wanted)
+
+    assert verified(world, wanted).findings == ()
+
+
+def test_a_decimal_key_may_have_no_partition_either(tmp_path: Path) -> None:
+    world = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+    world.registry.register("orders-value", PRICE)
+    world.registry.register("orders-key", json.dumps(MONEY))
+    world.values = [framed(1, PRICE, {"d": GREATEST}) for _ in range(2)]
+    world.keys = {n: framed(2, json.dumps(MONEY), each) for n, each in enumerate((LEAST, LESS))}
+    wanted = spec(key="avro", partition_by=("truncate(50, kafka_key)",), bad_record_limit=BadRecordLimit.off())
+
+    drained(world, wanted)
+
+    rows = world.lake.catalog.load_table(wanted.identifier).scan().to_arrow()
+    assert rows["kafka_key"].to_pylist() == [LEAST]
+    assert verified(world, wanted).findings == ()
 
 
 def test_other_partitions_ask_nothing_of_decimals() -> None:

@@ -10,7 +10,12 @@ from pyiceberg.expressions import (
     And,
     BooleanExpression,
     BoundPredicate,
+    GreaterThan,
+    GreaterThanOrEqual,
     In,
+    IsNaN,
+    LessThan,
+    LessThanOrEqual,
     LiteralPredicate,
     Not,
     NotNull,
@@ -20,9 +25,9 @@ from pyiceberg.expressions import (
 )
 from pyiceberg.expressions.literals import AboveMax, BelowMin
 from pyiceberg.expressions.parser import parse
-from pyiceberg.expressions.visitors import BooleanExpressionVisitor, bind, rewrite_not, visit
+from pyiceberg.expressions.visitors import BooleanExpressionVisitor, bind, visit
 from pyiceberg.schema import Schema
-from pyiceberg.types import ListType, MapType
+from pyiceberg.types import DoubleType, FloatType, ListType, MapType
 
 from frazil.model.errors import Misuse
 
@@ -34,7 +39,7 @@ def condition_of(identifier: str, schema: Schema, text: str) -> BooleanExpressio
     try:
         condition = parse(text)
         bind(schema, condition, case_sensitive=True)
-        return visit(rewrite_not(condition), _WithinTypes(schema))
+        return visit(_without_not(condition, schema), _WithinTypes(schema))
     except Exception as problem:  # the library raises errors of several kinds
         raise Misuse(
             f"the condition {text} does not fit the table {identifier}: {problem}",
@@ -54,6 +59,25 @@ def nested_ids(schema: Schema, field_ids: Iterable[int]) -> set[int]:
             case _:
                 found.add(each)
     return found
+
+
+def _without_not(condition: BooleanExpression, schema: Schema, *, negated: bool = False) -> BooleanExpression:
+    """Return the condition with each Not at its comparisons, and there in their opposites.
+
+    A NaN is neither less than a number nor greater, so it meets the opposite of both.
+    """
+    match condition:
+        case Not(child=child):
+            return _without_not(child, schema, negated=not negated)
+        case And(left=left, right=right) | Or(left=left, right=right):
+            together = And if isinstance(condition, And) is not negated else Or
+            return together(*(_without_not(each, schema, negated=negated) for each in (left, right)))
+        case LessThan() | LessThanOrEqual() | GreaterThan() | GreaterThanOrEqual() if negated:
+            field_type = condition.term.bind(schema).ref().field.field_type
+            is_float = isinstance(field_type, FloatType | DoubleType)
+            return Or(~condition, IsNaN(term=condition.term)) if is_float else ~condition
+        case _:
+            return ~condition if negated else condition
 
 
 class _WithinTypes(BooleanExpressionVisitor[BooleanExpression]):

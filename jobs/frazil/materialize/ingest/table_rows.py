@@ -110,7 +110,7 @@ class TableDecoder:
         self._keeps_history = spec.keeps_history and VALID_FROM in row_schema.names
         apart = {*self._metadata, *(column.name for column in added_columns(spec))}
         self._record_schema = pa.schema([f for f in row_schema if f.name not in apart])
-        self._least_placed = least_placed(spec.partition_by, self._record_schema)
+        self._least_placed = least_placed(spec.partition_by, row_schema)
         self._key_column = prefix + "key"
         self._reads_keys_by_schema = reads_keys_by_schema(spec)
         self._plain_keys = open_plain(spec.key, spec.key_settings)
@@ -133,7 +133,7 @@ class TableDecoder:
         """Decode all records but those that are refused. Raises CrowdedError and IncompatibleSchemaError."""
         values, keys = self._decode_values(chunk), self._decode_keys(chunk)
         deletes, skipped = None, values.without_row.skipped
-        unfit = {**self._unordered(chunk, values), **self._unplaced(values)}
+        unfit = {**self._unordered(chunk, values), **self._unplaced(values, keys)}
         refused = {**unfit, **refused}
         if self._follows_key:
             keys = with_identities(keys, self._key_column, len(chunk.records))
@@ -209,12 +209,13 @@ class TableDecoder:
         ]
         return {reject.index: reject for reject in _but_keyless(rejects, values.without_row)}
 
-    def _unplaced(self, values: Part) -> Refused:
+    def _unplaced(self, values: Part, keys: Part) -> Refused:
         """Return the records whose row would have no partition."""
         found: dict[int, Reject] = {}
         for name, least in self._least_placed.items():
-            for at in below(values.columns[self._record_schema.get_field_index(name)], least).tolist():
-                index = int(at if values.accepted is None else values.accepted[at])
+            part, place = (keys, 0) if name == self._key_column else (values, self._record_schema.get_field_index(name))
+            for at in below(part.columns[place], least).tolist():
+                index = int(at if part.accepted is None else part.accepted[at])
                 detail = f"it has no partition: truncate takes values below {least} out of the column's type"
                 found[index] = Reject(index, Reason.OUT_OF_RANGE, detail, name)
         return found

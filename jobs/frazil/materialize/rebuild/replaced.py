@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -10,12 +11,14 @@ from frazil.materialize.clients import Clients
 from frazil.materialize.group.complete import Places
 from frazil.materialize.group.rebuilt import is_ready
 from frazil.materialize.warn_once import WarnOnce
-from frazil.model.errors import CommitRejectedError
+from frazil.model.errors import CatalogError, CommitRejectedError
 from frazil.model.progress import BatchRef, TableState
 from frazil.model.receipt import Receipt
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import batch_of, receipt_in
+
+LOG = logging.getLogger(__name__)
 
 
 def check_replaced(view: TableView, after: TableState) -> None:
@@ -39,6 +42,11 @@ def receipts_of(here: Places, batch: BatchRef) -> list[Receipt]:
 def announce(clients: Clients, specs: Iterable[TableSpec]) -> None:
     """Bring the readers that do not read Iceberg to the tables. A failure is logged, and the next run repairs it."""
     for spec in specs:
-        view = clients.lake.load(spec.identifier)
+        try:
+            view = clients.lake.load(spec.identifier)
+        except CatalogError as failed:
+            about = {"table": spec.identifier, "problem": failed.what, "hint": failed.hint}
+            LOG.warning("delta_log_failed", extra=about)
+            continue
         if view is not None:
             Announcing(spec, WarnOnce(spec.identifier)).announce(clients, view)
