@@ -1,4 +1,4 @@
-"""Tables that were replaced by their rebuild: what their snapshots say, and who is told."""
+"""Tables that were replaced by their rebuild: their snapshots, and the readers that do not read Iceberg."""
 
 from __future__ import annotations
 
