@@ -25,7 +25,7 @@ from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import open_registry
 from frazil.dead_letters import Chosen, list_dead_letters
 from frazil.local.supervisor import LocalServices
-from frazil.model.errors import RegistryError
+from frazil.model.errors import RegistryError, SubjectMissingError
 from frazil.model.schemas import (
     UNREGISTERED,
     RegisteredSchema,
@@ -315,7 +315,9 @@ def test_the_registry_of_glue_answers_as_the_port_says(glue_place: GluePlace) ->
     assert older == by_id == RegisteredSchema(first, "AVRO", json.dumps(ORDER))
     proto = registry.latest("other")
     assert proto is not None and proto.format == "PROTOBUF"
-    assert (registry.latest("none"), registry.version("orders", 9), registry.by_id(12)) == (None, None, None)
+    assert (registry.latest("none"), registry.by_id(12)) == (None, None)
+    with pytest.raises(SubjectMissingError, match="no version 9 of orders, which has 1, 2"):
+        registry.version("orders", 9)
     versions = place.client.list_schema_versions(SchemaId={"RegistryName": place.name, "SchemaName": "orders"})
     assert [each["VersionNumber"] for each in versions["Schemas"]] == [1, 2]
     other = GluePlace(place.services, place.folder)
