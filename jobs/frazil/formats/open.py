@@ -68,8 +68,21 @@ def _format_of(schema: RegisteredSchema, settings: FormatSettings) -> Format:
 @lru_cache(maxsize=10_000)
 def record_name(schema: RegisteredSchema) -> str | None:
     """Return the full name of a schema of records (in JSON Schema its title), or None for another schema or text."""
+    mapped = _mapped(schema)
+    return None if mapped is None else mapped.record or None
+
+
+@lru_cache(maxsize=10_000)
+def record_names(schema: RegisteredSchema) -> frozenset[str]:
+    """Return the full names of the records that payloads of a schema can be: in Protobuf, of all its messages."""
+    mapped = _mapped(schema)
+    return frozenset() if mapped is None else frozenset(filter(None, (mapped.record, *mapped.other_records)))
+
+
+def _mapped(schema: RegisteredSchema) -> Mapped | None:
+    """Return the columns of a schema; None for one of an unknown type and for a text that is none."""
     try:
-        return map_schema(schema).record or None if is_known(schema) else None
+        return map_schema(schema) if is_known(schema) else None
     except IncompatibleSchemaError:
         return None
 
@@ -82,16 +95,6 @@ def why_invalid(schema: RegisteredSchema) -> str | None:
     except IncompatibleSchemaError as invalid:
         return invalid.what
     return None
-
-
-@lru_cache(maxsize=10_000)
-def record_names(schema: RegisteredSchema) -> frozenset[str]:
-    """Return the full names of the records that payloads of a schema can be: in Protobuf, of all its messages."""
-    try:
-        mapped = map_schema(schema) if is_known(schema) else None
-    except IncompatibleSchemaError:
-        mapped = None
-    return frozenset() if mapped is None else frozenset(filter(None, (mapped.record, *mapped.other_records)))
 
 
 def open_decoder(

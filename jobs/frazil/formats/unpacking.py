@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.decoder import Decoded, Decoder, Payloads, in_one_array
+from frazil.formats.decoder import Decoded, Decoder, Indexes, Payloads, chosen_payloads, in_one_array
 from frazil.formats.framing import Group
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.spelling import plural
@@ -33,6 +33,36 @@ def decode_group(decoder: Decoder, payloads: Payloads, group: Group) -> Decoded:
     if group.trailer_bytes:
         payloads = pc.binary_slice(in_one_array(payloads), 0, -group.trailer_bytes)
     return decoder.decode(_with_indexes(payloads, group.message), skip=group.header_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedPart:
+    """Some values of a chunk, decoded: those at these `indexes`."""
+
+    indexes: Indexes
+    decoded: Decoded
+
+    @property
+    def good(self) -> Indexes:
+        """The indexes of the values that are decoded."""
+        return np.delete(self.indexes, [reject.index for reject in self.decoded.rejects])
+
+    @property
+    def rejects(self) -> dict[int, Reject]:
+        """Those that are refused, by their index."""
+        places = ((int(self.indexes[reject.index]), reject) for reject in self.decoded.rejects)
+        return {index: reject.at(index) for index, reject in places}
+
+
+def decode_in_parts(
+    decoder: Decoder, values: pa.LargeBinaryArray, group: Group, chosen: Indexes
+) -> Iterator[DecodedPart]:
+    """Decode the values at the indexes `chosen`, which are those of the group, in as many parts as memory asks for."""
+    while len(chosen):
+        payloads = chosen_payloads(values, None if len(chosen) == len(values) else chosen)
+        decoded = decode_group(decoder, payloads, group)
+        yield DecodedPart(chosen[: decoded.taken], decoded)
+        chosen = chosen[decoded.taken :]
 
 
 def _with_indexes(payloads: Payloads, indexes: bytes) -> Payloads:

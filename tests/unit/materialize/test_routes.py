@@ -16,11 +16,11 @@ from policed_tables import LETTER_KEY
 from test_ingest_decode import BAD_HEADERS, framed, target, unknown
 from values_of_tables import spec
 
+from frazil.formats import unpacking
 from frazil.formats.avro.mapping import map_schema
 from frazil.formats.avro.schema import parse_schema
 from frazil.formats.framing import group_by_schema_id
 from frazil.formats.unpacking import decode_group
-from frazil.materialize.ingest import field_conditions
 from frazil.materialize.ingest.decoders import SchemasById, UnknownIds
 from frazil.materialize.ingest.isolate import Refused
 from frazil.materialize.ingest.routing import Divided, Router
@@ -327,7 +327,7 @@ def test_fields_are_compared_before_any_mask(read: Any, payments: list[bytes]) -
 def test_fields_of_many_records_are_judged_in_parts(
     read: Any, payments: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(field_conditions, "decode_group", _two_at_a_time)
+    monkeypatch.setattr(unpacking, "decode_group", _two_at_a_time)
 
     got = read(*payments, order(5), *payments, routes=(Route("paid", fields=CONDITIONS[1][:1]),), known=(1, 4))
 

@@ -13,12 +13,9 @@ import pyarrow.compute as pc
 
 from frazil.formats.decoder import Decoded, Decoder, Payloads, in_one_array
 from frazil.formats.faults import Broken
-from frazil.formats.protobuf.indexes import written_indexes
+from frazil.formats.protobuf.indexes import ONE_BYTE, written_indexes
 from frazil.formats.protobuf.wire import read_short_varint
 from frazil.records import binary
-
-_ONE_BYTE = 0x80
-"""Numbers below this one take one byte."""
 
 
 class GlueIndexDecoder:
@@ -34,8 +31,8 @@ class GlueIndexDecoder:
 
     def _with_indexes(self, payloads: pa.LargeBinaryArray, skip: int) -> pa.LargeBinaryArray:
         firsts = pc.binary_slice(payloads, skip, skip + 1).dictionary_encode()
-        numbers = [each[0] if each else _ONE_BYTE for each in firsts.dictionary.to_pylist()]
-        if any(number >= _ONE_BYTE for number in numbers):
+        numbers = [each[0] if each else ONE_BYTE for each in firsts.dictionary.to_pylist()]
+        if any(number >= ONE_BYTE for number in numbers):
             return binary([self._rewritten(each[skip:]) for each in payloads.to_pylist()])
         indexes = binary([self._indexes(number) for number in numbers]).take(firsts.indices)
         longest = pc.max(pc.binary_length(payloads)).as_py() or 0  # Arrow fails on short values without an end

@@ -6,6 +6,9 @@ from frazil.formats.faults import Broken
 from frazil.formats.protobuf.wire import read_short_varint
 from frazil.model.dead_letter import Reason
 
+ONE_BYTE = 0x80
+"""Numbers below this one take one byte."""
+
 MOST_INDEXES = 100
 """The maximum number of message indexes. Protobuf's libraries support no deeper nesting of messages."""
 

@@ -10,15 +10,13 @@ import pyarrow.compute as pc
 
 from frazil.formats.decoder import Decoded, Indexes, Payloads, in_one_array
 from frazil.formats.faults import Broken
-from frazil.formats.protobuf.indexes import read_indexes
+from frazil.formats.protobuf.indexes import ONE_BYTE, read_indexes
 from frazil.formats.protobuf.reading import unknown_path
 from frazil.formats.protobuf.schema import MessagePath
 from frazil.model.dead_letter import Reject
 
 MESSAGE = "message"
 
-_ONE_BYTE = 0x80
-"""Numbers below this one take one byte."""
 _FIRST_MESSAGE = b"\0"
 """The indexes of the first message, alone."""
 _UNNAMED = -1
@@ -63,9 +61,9 @@ def _by_head(payloads: pa.LargeBinaryArray, skip: int) -> Iterator[tuple[bytes, 
             yield first, indexes
             continue
         own = payloads if len(indexes) == len(payloads) else payloads.take(pa.array(indexes))
-        length = 1 + (first[0] >> 1) if first and first[0] < _ONE_BYTE else 0
+        length = 1 + (first[0] >> 1) if first and first[0] < ONE_BYTE else 0
         for head, places in _alike(pc.binary_slice(own, skip, skip + length)):
-            if length and max(head) < _ONE_BYTE:
+            if length and max(head) < ONE_BYTE:
                 yield head, indexes[places]
             else:
                 yield from ((own[place].as_py()[skip:], indexes[[place]]) for place in places.tolist())

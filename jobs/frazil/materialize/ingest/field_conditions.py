@@ -10,9 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.decoder import chosen_payloads
 from frazil.formats.framing import Group
-from frazil.formats.unpacking import decode_group
+from frazil.formats.unpacking import decode_in_parts
 from frazil.materialize.ingest.decoders import SchemasById, TaskDecoders
 from frazil.model.dead_letter import Reason, Reject
 from frazil.model.routes import FieldCondition
@@ -24,7 +23,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class JudgedFields:
-    """Which of the given records fulfil each condition; `rejects` are those that cannot be decoded, by their index."""
+    """Which records of a chunk fulfil each condition; `rejects` are those that cannot be decoded, by their index."""
 
     holds: Mapping[FieldCondition, Mask]
     rejects: Mapping[int, Reject]
@@ -42,20 +41,14 @@ class FieldJudge:
     def judge(self, values: pa.LargeBinaryArray, group: Group, conditions: Sequence[FieldCondition]) -> JudgedFields:
         """Judge the values of the group."""
         chosen = np.arange(len(values)) if group.indexes is None else group.indexes
-        holds = {condition: np.zeros(len(chosen), np.bool_) for condition in conditions}
+        holds = {condition: np.zeros(len(values), np.bool_) for condition in conditions}
         rejects: dict[int, Reject] = {}
-        decoder, start = self._decoders.decoder(group.schema_id), 0
+        decoder = self._decoders.decoder(group.schema_id)
         assert not isinstance(decoder, Reason)  # noqa: S101 - the router leaves out records without a known schema
-        while start < len(chosen):
-            part = None if start == 0 and len(chosen) == len(values) else chosen[start:]
-            decoded = decode_group(decoder, chosen_payloads(values, part), group)
-            bad = [start + reject.index for reject in decoded.rejects]
-            for place, reject in zip(bad, decoded.rejects, strict=True):
-                rejects[int(chosen[place])] = reject.at(int(chosen[place]))
-            good = np.setdiff1d(np.arange(start, start + decoded.taken), bad)
+        for part in decode_in_parts(decoder, values, group, chosen):
+            rejects |= part.rejects
             for condition in conditions:
-                holds[condition][good] = _has_value(decoded.rows, condition)
-            start += decoded.taken
+                holds[condition][part.good] = _has_value(part.decoded.rows, condition)
         return JudgedFields(holds, rejects)
 
 

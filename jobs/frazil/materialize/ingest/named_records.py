@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from frazil.formats.decoder import Decoder, Indexes, chosen_payloads
+from frazil.formats.decoder import Decoder, Indexes
 from frazil.formats.framing import Group
 from frazil.formats.open import message_names, record_name
-from frazil.formats.unpacking import decode_group
+from frazil.formats.unpacking import decode_in_parts
 from frazil.model.dead_letter import Reject
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import RegisteredSchema
@@ -43,16 +43,12 @@ class MessageNames:
             return NamedRecords([(None if schema is None else record_name(schema), chosen)])
         parts: defaultdict[str, list[Indexes]] = defaultdict(list)
         rejects: dict[int, Reject] = {}
-        start = 0
-        while start < len(chosen):
-            decoded = decode_group(decoder, chosen_payloads(values, chosen[start:]), group)
-            here = chosen[start : start + decoded.taken]
-            rejects |= {int(here[each.index]): each.at(int(here[each.index])) for each in decoded.rejects}
-            good, names = np.delete(here, [each.index for each in decoded.rejects]), decoded.rows.column(0)
+        for part in decode_in_parts(decoder, values, group, chosen):
+            rejects |= part.rejects
+            names = part.decoded.rows.column(0)
             codes = names.indices.to_numpy()
             for code in np.unique(codes).tolist():
-                parts[names.dictionary[code].as_py()].append(good[codes == code])
-            start += decoded.taken
+                parts[names.dictionary[code].as_py()].append(part.good[codes == code])
         return NamedRecords([(name, np.concatenate(found)) for name, found in parts.items()], rejects)
 
     def _decoder(self, schema: RegisteredSchema) -> Decoder | None:

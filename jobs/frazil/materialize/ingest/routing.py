@@ -124,7 +124,7 @@ class Router:
             judged = judge.judge(values, group, conditions)
             for route, mask in own:
                 for condition in route.fields:
-                    mask[group.indexes] &= judged.holds[condition]
+                    mask[group.indexes] &= judged.holds[condition][group.indexes]
             rejects |= judged.rejects
         return rejects
 
