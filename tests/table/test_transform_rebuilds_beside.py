@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from frazil.adapters.iceberg.rebuild_lake import RebuildLake
 from frazil.model.errors import ContendedError, TransformHaltedError
 from frazil.model.settings import CatalogSettings
 from frazil.model.transforms import TransformSpec
+from frazil.transforms import function
 from frazil.transforms.rebuild import Rebuild
 from frazil.transforms.tables import all_rows
 from tests.fakes.watched_lake import Around, Commit, WatchedLake
@@ -178,7 +180,20 @@ def test_a_rebuild_that_another_one_began_over_changes_nothing(orders: Orders, n
     assert goes_on(orders, OTHER)
 
 
-def test_a_driver_whose_module_changed_under_it_publishes_no_rows_of_the_old_code(orders: Orders) -> None:
+@pytest.fixture
+def restart(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Let what follows be a process that has read no module yet."""
+
+    def forget() -> None:
+        monkeypatch.setattr(function, "READ_FIRST", {})
+
+    forget()
+    return forget
+
+
+def test_a_driver_whose_module_changed_under_it_publishes_no_rows_of_the_old_code(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch, restart: Callable[[], None]
+) -> None:
     module = orders.folder / "cleaning.py"
     module.write_text("def rows(orders):\n    return orders\n")
     spec = spec_of(function="cleaning:rows", folder=str(orders.folder))
@@ -186,7 +201,9 @@ def test_a_driver_whose_module_changed_under_it_publishes_no_rows_of_the_old_cod
     driver.batch()
     orders.add(3)
     module.write_text("def rows(orders):\n    return orders.where('n > 1')\n")
-    rebuild(orders, spec)
+    with monkeypatch.context() as other_process:
+        other_process.setattr(function, "READ_FIRST", {})
+        rebuild(orders, spec)
     seen = orders.rows_of()
     orders.add(4)
 
@@ -195,5 +212,28 @@ def test_a_driver_whose_module_changed_under_it_publishes_no_rows_of_the_old_cod
 
     assert "restart" in str(halted.value.hint)
     assert orders.rows_of() == seen
+    restart()
     orders.transformation(spec).batch()
     assert is_query(orders, spec)
+
+
+def test_a_transformation_begins_with_no_code_of_a_module_that_changed_since_another_one_read_it(
+    orders: Orders, restart: Callable[[], None]
+) -> None:
+    (orders.folder / "shared_rules.py").write_text("LEAST = 0\n")
+    for name in ("first", "second"):
+        (orders.folder / f"{name}_of_two.py").write_text(
+            "import shared_rules\n\ndef rows(orders):\n    return orders\n"
+        )
+    first = spec_of(function="first_of_two:rows", folder=str(orders.folder))
+    second = replace(spec_of(function="second_of_two:rows", folder=str(orders.folder)), name="second", table="second")
+    batch(orders, first)
+    (orders.folder / "shared_rules.py").write_text("LEAST = 1\n")
+
+    with pytest.raises(TransformHaltedError, match="has changed since this process read it"):
+        batch(orders, second)
+
+    assert orders.lake.load(second.identifier) is None
+    restart()
+    batch(orders, second)
+    assert orders.lake.load(second.identifier) is not None

@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from frazil.model.errors import SpecError
+from frazil.model.errors import SpecError, TransformHaltedError
 from frazil.model.transforms import TransformSpec
 
 Function = Callable[..., Any]
+
+READ_FIRST: dict[tuple[str, str], str] = {}
+"""The texts of modules, by folder and name, as this process read them before it ran them: it imports each once."""
 
 
 def code_of(spec: TransformSpec) -> str:
@@ -22,12 +25,36 @@ def code_of(spec: TransformSpec) -> str:
 
     Raises SpecError if there is no such module.
     """
+    return _code(_texts(spec))
+
+
+def code_to_run(spec: TransformSpec) -> str:
+    """Return `code_of` for a process that runs it.
+
+    Raises TransformHaltedError if a module has changed since this process read it, for this or another transformation.
+    """
+    texts = _texts(spec)
+    for module, text in texts.items():
+        if READ_FIRST.setdefault((spec.folder, module), text) != text:
+            raise TransformHaltedError(
+                f"{spec.identifier}: the code of {spec.function} has changed since this process read it, and the"
+                " process would run the old code; nothing was published",
+                hint=f"restart the process; it says whether `frazil transform rebuild {spec.name}` is needed",
+            )
+    return _code(texts)
+
+
+def _code(texts: dict[str, str]) -> str:
+    return next(iter(texts.values()), "") if len(texts) <= 1 else json.dumps(texts, sort_keys=True)
+
+
+def _texts(spec: TransformSpec) -> dict[str, str]:
     if not spec.function:
-        return ""
+        return {}
     name, file = spec.function.partition(":")[0], _module_file(spec)
     texts = {name: file.read_text(encoding="utf-8")}
     _add_imported(texts, name, Path(spec.folder), is_package=file.name == "__init__.py")
-    return texts[name] if len(texts) == 1 else json.dumps(texts, sort_keys=True)
+    return texts
 
 
 def _add_imported(texts: dict[str, str], name: str, folder: Path, *, is_package: bool) -> None:

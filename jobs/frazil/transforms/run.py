@@ -17,7 +17,6 @@ from frazil.model.errors import (
     FrazilError,
     Misuse,
     ServiceError,
-    TransformHaltedError,
 )
 from frazil.model.join_history import JoinHistory
 from frazil.model.probe import StoredFile
@@ -27,7 +26,7 @@ from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
 from frazil.transforms.commit import OvertakenError, appended, ensure, keep_from, loaded, publish, unmoved
 from frazil.transforms.fit import changes_for
-from frazil.transforms.function import code_of
+from frazil.transforms.function import code_to_run
 from frazil.transforms.joins import extended, heads, history_of, keep, read_at
 from frazil.transforms.queries import Parts, Queries, Query
 from frazil.transforms.ranges import key_ranges, unchanged_columns
@@ -65,8 +64,6 @@ class Transformation:
     upkeep: Upkeep | None = None
     """Of a process that keeps the table: with it, the lake is that of the batch at work."""
     sending: TransformSending | None = None
-    _code: str = ""
-    """That of the function's modules, as this process read it first."""
 
     def batch(self, *, waits_for_table: bool = False) -> Transformed | None:
         """Read what was added to the followed table, and publish the rows of the query over it; None if nothing was.
@@ -149,19 +146,8 @@ class Transformation:
         return self.sending.send(self.lake, self.sending.begin(self.lake, target, rows), rows)
 
     def definition(self) -> str:
-        """Return the hash of what decides the rows. Raises SpecError if a module is missing.
-
-        Python imports a module once. Raises TransformHaltedError if its file has changed since this process read it.
-        """
-        code = code_of(self.spec)
-        self._code = self._code or code
-        if code != self._code:
-            raise TransformHaltedError(
-                f"{self.spec.identifier}: the code of {self.spec.function} has changed since this process read it, and"
-                " the process would run the old code; nothing was published",
-                hint=f"restart the process; it says whether `frazil transform rebuild {self.spec.name}` is needed",
-            )
-        return self.spec.definition(code)
+        """Return the hash of what decides the rows. Raises SpecError if a module is missing, and as `code_to_run`."""
+        return self.spec.definition(code_to_run(self.spec))
 
     def followed(self) -> TableView:
         return self._table(self.spec.source, "from")
