@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from pyiceberg.schema import Schema
@@ -13,8 +12,6 @@ from pyiceberg.types import IcebergType, IntegerType, LongType, NestedField, Str
 from frazil.model.errors import Misuse
 from frazil.model.snapshot import TableView
 from frazil.model.traces import SoughtColumn, SoughtValue
-
-WHOLE_NUMBER = re.compile("[+-]?[0-9]{1,40}")
 
 
 def sought_in(view: TableView, column: str, text: str) -> SoughtValue:
@@ -36,9 +33,7 @@ def sought_in(view: TableView, column: str, text: str) -> SoughtValue:
             hint="name a column in a struct with a dot, such as `customer.id`",
         )
     if not any(_value(each.field_type, text) is not None for each in must_hold):
-        raise Misuse(
-            f"{column} is a {fields[0].field_type}: found {text}", hint="expected a whole number that the type can hold"
-        )
+        raise Misuse(f"{column} is a {fields[0].field_type}: found {text}", hint="expected a whole number")
     return SoughtValue(
         column,
         text,
@@ -69,10 +64,10 @@ def _value(kind: IcebergType, text: str) -> str | int | None:
     """Return the text as a value of a type; None if the type has no such value, or is not searched."""
     if isinstance(kind, StringType):
         return text
-    if not isinstance(kind, (IntegerType, LongType)) or not WHOLE_NUMBER.fullmatch(text):
+    try:
+        return int(text) if isinstance(kind, (IntegerType, LongType)) else None
+    except ValueError:
         return None
-    number = int(text)
-    return number if kind.min <= number <= kind.max else None
 
 
 def _schemas(table: Table) -> list[Schema]:
