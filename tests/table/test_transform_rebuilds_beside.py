@@ -237,3 +237,31 @@ def test_a_transformation_begins_with_no_code_of_a_module_that_changed_since_ano
     restart()
     batch(orders, second)
     assert orders.lake.load(second.identifier) is not None
+
+
+@pytest.mark.parametrize("comes", [True, False], ids=["comes", "goes"])
+def test_a_module_that_comes_or_goes_is_a_change_of_the_code(
+    orders: Orders, comes: bool, restart: Callable[[], None]
+) -> None:
+    name = "one_that_comes" if comes else "one_that_goes"
+    module, more = orders.folder / f"{name}.py", orders.folder / f"more_of_{name}.py"
+    module.write_text(
+        f"try:\n    import more_of_{name}\nexcept ImportError:\n    pass\n\ndef rows(orders):\n    return orders\n"
+    )
+    if not comes:
+        more.write_text("LEAST = 1\n")
+    spec = spec_of(function=f"{name}:rows", folder=str(orders.folder))
+    driver = orders.transformation(spec)
+    driver.batch()
+    if comes:
+        more.write_text("LEAST = 1\n")
+    else:
+        more.unlink()
+    orders.add(3)
+
+    with pytest.raises(TransformHaltedError, match="has changed since this process read it"):
+        driver.batch()
+
+    restart()
+    with pytest.raises(TransformHaltedError, match="has changed since the table was filled"):
+        orders.transformation(spec).batch()

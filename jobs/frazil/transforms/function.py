@@ -17,7 +17,10 @@ from frazil.model.transforms import TransformSpec
 Function = Callable[..., Any]
 
 READ_FIRST: dict[tuple[str, str], str] = {}
-"""The texts of modules, by folder and name, as this process read them before it ran them: it imports each once."""
+"""The texts of modules and functions, by folder and name, as this process read them before it ran them.
+
+It imports each module once. The text of a function is that of its modules, so that one which comes or goes is a change.
+"""
 
 
 def code_of(spec: TransformSpec) -> str:
@@ -34,14 +37,15 @@ def code_to_run(spec: TransformSpec) -> str:
     Raises TransformHaltedError if a module has changed since this process read it, for this or another transformation.
     """
     texts = _texts(spec)
-    for module, text in texts.items():
-        if READ_FIRST.setdefault((spec.folder, module), text) != text:
+    code = _code(texts)
+    for name, text in {**texts, spec.function: code}.items():
+        if READ_FIRST.setdefault((spec.folder, name), text) != text:
             raise TransformHaltedError(
                 f"{spec.identifier}: the code of {spec.function} has changed since this process read it, and the"
                 " process would run the old code; nothing was published",
                 hint=f"restart the process; it says whether `frazil transform rebuild {spec.name}` is needed",
             )
-    return _code(texts)
+    return code
 
 
 def _code(texts: dict[str, str]) -> str:
