@@ -221,6 +221,9 @@ def test_the_command_names_what_it_cannot_search(config: str, lake: SmallLake, c
         (["--where", "symbol"], "expected COLUMN=VALUE"),
         (["--where", "colour=red"], "has no column colour"),
         (["--where", "kafka_offset=many"], "found many"),
+        (["--where", "kafka_offset=1_000"], "found 1_000"),
+        (["--where", f"kafka_offset={2**63}"], f"found {2**63}"),
+        (["--where", f"kafka_partition={2**31}"], f"found {2**31}"),
         (["--where", "kafka_timestamp=1"], "expected a column of strings, ints or longs"),
     ],
 )

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.rebuild_lake import RebuildLake
-from frazil.model.errors import ContendedError, TransformHaltedError
+from frazil.materialize import batch_age
+from frazil.model.errors import CommitRejectedError, ContendedError, TransformHaltedError
 from frazil.model.settings import CatalogSettings
 from frazil.model.transforms import TransformSpec
 from frazil.transforms import function
@@ -178,6 +180,22 @@ def test_a_rebuild_that_another_one_began_over_changes_nothing(orders: Orders, n
     assert orders.rows_of() == before
     rebuild(orders, OTHER)
     assert goes_on(orders, OTHER)
+
+
+def test_a_rebuild_whose_files_clean_up_may_have_deleted_changes_nothing(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch(orders, ROWS)
+    before = orders.rows_of()
+    monkeypatch.setattr(batch_age, "OLDEST", timedelta(0))
+
+    with pytest.raises(CommitRejectedError, match="took more than a day"):
+        rebuild(orders, OTHER)
+
+    assert orders.rows_of() == before
+    monkeypatch.undo()
+    rebuild(orders, OTHER)
+    assert is_query(orders, OTHER)
 
 
 @pytest.fixture

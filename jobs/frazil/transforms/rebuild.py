@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from frazil.maintain.expiring import elapsed_seconds
+from frazil.materialize.batch_age import is_old
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, branch_names, given_up
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.columns import Column
@@ -47,8 +49,8 @@ class Rebuild:
         """Replace rows, columns and layout by those of the present query. Readers see the old ones until then.
 
         A table that does not exist is created. If this is interrupted, nothing has changed, and it can be run again.
-        Raises TransformHaltedError for a table of others, ContendedError if another process rebuilds the table, and
-        what a batch raises.
+        Raises TransformHaltedError for a table of others, ContendedError if another process rebuilds the table,
+        CommitRejectedError if it took so long that clean-up may have deleted files, and what a batch raises.
         """
         made, spec = self.made, self.made.spec
         begun, lake, definition = made.clock(), made.lake, made.definition()
@@ -73,7 +75,14 @@ class Rebuild:
         query = made.queries().check(spec, tables)
         outputs_by(spec, query.rows)
         branch = self._begun(query.columns, TransformState(spec.name, definition))
+        first = elapsed_seconds()
         change = made.change(query, parts, branch, ())
+        if is_old(first):
+            raise CommitRejectedError(
+                f"{spec.identifier}: the rows took more than a day, and orphan clean-up may have deleted files of them;"
+                " nothing was changed",
+                hint="run the command again with more cores, such as with --spark-master",
+            )
         state = TransformState(
             spec.name, made.definition(), news.position, joined, made.new_id(), last.epoch + 1, query.rows, met
         )

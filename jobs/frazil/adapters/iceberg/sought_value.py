@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from pyiceberg.schema import Schema
@@ -12,6 +13,8 @@ from pyiceberg.types import IcebergType, IntegerType, LongType, NestedField, Str
 from frazil.model.errors import Misuse
 from frazil.model.snapshot import TableView
 from frazil.model.traces import SoughtColumn, SoughtValue
+
+WHOLE_NUMBER = re.compile("[+-]?[0-9]{1,40}")
 
 
 def sought_in(view: TableView, column: str, text: str) -> SoughtValue:
@@ -33,7 +36,9 @@ def sought_in(view: TableView, column: str, text: str) -> SoughtValue:
             hint="name a column in a struct with a dot, such as `customer.id`",
         )
     if not any(_value(each.field_type, text) is not None for each in must_hold):
-        raise Misuse(f"{column} is a {fields[0].field_type}: found {text}", hint="expected a whole number")
+        raise Misuse(
+            f"{column} is a {fields[0].field_type}: found {text}", hint="expected a whole number that the type can hold"
+        )
     return SoughtValue(
         column,
         text,
@@ -64,10 +69,10 @@ def _value(kind: IcebergType, text: str) -> str | int | None:
     """Return the text as a value of a type; None if the type has no such value, or is not searched."""
     if isinstance(kind, StringType):
         return text
-    try:
-        return int(text) if isinstance(kind, (IntegerType, LongType)) else None
-    except ValueError:
+    if not isinstance(kind, (IntegerType, LongType)) or not WHOLE_NUMBER.fullmatch(text):
         return None
+    number = int(text)
+    return number if kind.min <= number <= kind.max else None
 
 
 def _schemas(table: Table) -> list[Schema]:
