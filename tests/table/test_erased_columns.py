@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.types import DoubleType, LongType, StringType
+from pyiceberg.types import DoubleType, IntegerType, LongType, StringType
 
 from frazil.adapters.iceberg.sought_value import sought_in
 from frazil.adapters.iceberg.traces import TraceSearch
@@ -115,6 +115,19 @@ def test_rows_of_a_column_with_another_name_now_are_found_and_stay(lake: SmallLa
     assert rows_found(lake, "symbol", "theirs") == 1
     assert erase(lake, "ticker", "theirs").is_complete
     assert rows_found(lake, "symbol", "theirs") == 0
+
+
+def test_a_column_with_another_name_is_searched_in_the_type_that_it_has_now(lake: SmallLake) -> None:
+    with lake.table.update_schema() as update:
+        update.add_column("customer", IntegerType())
+    rename(lake, "customer", "buyer")
+    with lake.table.update_schema() as update:
+        update.update_column("buyer", LongType())
+        update.add_column("customer", LongType())
+    lake.restart()
+    add_rows(lake, {"buyer": 2**40})
+
+    assert rows_found(lake, "customer", str(2**40)) == 1
 
 
 def test_the_command_says_which_columns_had_the_name(config: str, lake: SmallLake, capsys: Captured) -> None:

@@ -81,13 +81,18 @@ def _schemas(table: Table) -> list[Schema]:
 
 
 def _named(table: Table, column: str) -> list[NestedField]:
-    """Return each column that has or had the name, by its newest field of this name; the present one first."""
-    found: dict[int, NestedField] = {}
-    for schema in _schemas(table):
-        field = _in_structs(schema.fields, column.split("."))
-        if field is not None:
-            found.setdefault(field.field_id, field)
-    return list(found.values())
+    """Return each column that has or had the name, as its newest field; the present one first.
+
+    That field may have another name and a wider type.
+    """
+    named = (_in_structs(schema.fields, column.split(".")) for schema in _schemas(table))
+    ids = dict.fromkeys(field.field_id for field in named if field is not None)
+    return [_newest(table, each) for each in ids]
+
+
+def _newest(table: Table, field_id: int) -> NestedField:
+    schema = next(each for each in _schemas(table) if each.find_column_name(field_id) is not None)
+    return schema.find_field(field_id)
 
 
 def _names(table: Table, fields: Sequence[NestedField]) -> Iterator[str]:
