@@ -25,6 +25,7 @@ from rebuilt_tables import (
     rebuild,
     rewind,
     rows,
+    stands,
 )
 
 from frazil.dead_letters import DeadLetter, list_dead_letters
@@ -228,6 +229,18 @@ def test_an_earlier_start_does_not_hide_that_records_are_gone(tmp_path: Path, go
         with pytest.raises(RecordsLostError, match=said):
             rebuild(log).perform()
     assert stored(log) == [3, 4, 5, 6, 7]
+
+
+def test_a_dead_letter_without_a_key_that_the_changed_spec_skips_is_counted_once(log: Changelog) -> None:
+    sent(log, ("a", 1), (None, None), ("b", 1), ("a", 2))
+    assert letters(log) == [1]
+    log.world.gone |= {0}
+    log.spec = replace(log.spec, on_tombstone="skip")
+
+    rebuild(log).perform()
+
+    assert stands(log).state.total() == Counts(read=3, rows=2, skipped=1)
+    assert letters(log) == []
 
 
 @pytest.mark.parametrize(

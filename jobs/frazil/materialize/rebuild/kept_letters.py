@@ -66,8 +66,8 @@ def keep_letters(
     )
     counts = dict[tuple[str, int], int]()
     for at in lacking:
-        kept = _offsets_to_keep(lake, letters, building.load(spec.dead_letters_identifier), here, at)
-        for batch in _without_key(lake, letters, here, at) if kept else ():
+        kept = _offsets_to_keep(lake, letters, building.load(spec.dead_letters_identifier), spec, here, at)
+        for batch in _without_key(lake, letters, spec, here, at) if kept else ():
             stays = pa.array([offset in kept for offset in batch.column("offset").to_pylist()], pa.bool_())
             files.add(project(batch.filter(stays), files.arrow_schema))
         counts[at.topic, at.number] = len(kept)
@@ -75,14 +75,14 @@ def keep_letters(
 
 
 def _offsets_to_keep(
-    lake: Lake, letters: TableView, built: TableView | None, here: Standing, at: ComparedPartition
+    lake: Lake, letters: TableView, built: TableView | None, spec: TableSpec, here: Standing, at: ComparedPartition
 ) -> BitMap64:
     """Return the offsets of dead letters without a record.
 
     If they are more than the records that are gone, the changed spec skips such records, and Kafka may have them.
     """
     found = BitMap64()
-    for batch in _without_key(lake, letters, here, at):
+    for batch in _without_key(lake, letters, spec, here, at):
         offsets = batch.column("offset").to_numpy()
         found |= bitmap_of(offsets[(offsets >= at.built.origin) & (offsets < at.built.next)])
     place = {"table_uuid": here.view.uuid, "topic": at.topic, "partition": at.number}
@@ -91,9 +91,13 @@ def _offsets_to_keep(
     return found if len(found) <= at.lost else BitMap64()
 
 
-def _without_key(lake: Lake, letters: TableView, here: Standing, at: ComparedPartition) -> Iterator[pa.RecordBatch]:
+def _without_key(
+    lake: Lake, letters: TableView, spec: TableSpec, here: Standing, at: ComparedPartition
+) -> Iterator[pa.RecordBatch]:
+    """Yield the letters without a key, apart from those that the spec skips now: their records are counted as that."""
     generation = next(source.generation for source in here.state.sources if source.topic == at.topic)
     place = {"topic": at.topic, "generation": generation, "partition": at.number}
     equal = {"table_uuid": here.view.uuid, **place, "reason": Reason.NULL_IDENTITY.value}
     for batch in lake.read(letters, columns=("*",), equal=equal):
-        yield batch.filter(batch.column("key").is_null())
+        found = batch.filter(batch.column("key").is_null())
+        yield found.filter(found.column("value").is_valid()) if spec.on_tombstone == "skip" else found
