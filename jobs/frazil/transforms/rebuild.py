@@ -23,9 +23,11 @@ from frazil.model.errors import (
 from frazil.model.join_history import JoinHistory
 from frazil.model.snapshot import TableView
 from frazil.model.transforms import Position, TransformSpec, TransformState, transform_state
+from frazil.modes.mode import BatchChange
 from frazil.ports import RebuildLake
 from frazil.transforms.commit import OvertakenError, create, document_of, keep_from, loaded, publish
 from frazil.transforms.joins import NEWEST, history_of, joined_before, with_joins_of
+from frazil.transforms.queries import Parts, Query
 from frazil.transforms.run import Transformation, Transformed
 from frazil.transforms.send import outputs_by
 from frazil.transforms.tables import TableRows
@@ -75,14 +77,7 @@ class Rebuild:
         query = made.queries().check(spec, tables)
         outputs_by(spec, query.rows)
         branch = self._begun(query.columns, TransformState(spec.name, definition))
-        first = elapsed_seconds()
-        change = made.change(query, parts, branch, ())
-        if is_old(first):
-            raise CommitRejectedError(
-                f"{spec.identifier}: the rows took more than a day, and orphan clean-up may have deleted files of them;"
-                " nothing was changed",
-                hint="run the command again with more cores, such as with --spark-master",
-            )
+        change = self._computed(query, parts, branch)
         state = TransformState(
             spec.name, made.definition(), news.position, joined, made.new_id(), last.epoch + 1, query.rows, met
         )
@@ -99,6 +94,18 @@ class Rebuild:
         LOG.info("transform_rebuilt", extra={"transform": spec.name, "table": spec.identifier, "rows": rows})
         read = sum(each[0].rows for each in parts)
         return Transformed(spec, read, rows, state, snapshot_id, made.clock() - begun)
+
+    def _computed(self, query: Query, parts: Parts, branch: TableView) -> BatchChange:
+        """Write the rows. Raises CommitRejectedError if clean-up may have deleted files of them meanwhile."""
+        first = elapsed_seconds()
+        change = self.made.change(query, parts, branch, ())
+        if is_old(first):
+            raise CommitRejectedError(
+                f"{self.made.spec.identifier}: the rows took more than a day, and orphan clean-up may have deleted"
+                " files of them; nothing was changed",
+                hint="run the command again with more cores, such as with --spark-master",
+            )
+        return change
 
     def _begun(self, columns: Sequence[Column], state: TransformState) -> TableView:
         """Begin the rebuild, in the place of one that another process has left. Raises ContendedError."""
