@@ -1,19 +1,33 @@
 """`cdc: debezium`, held against a model in plain Python while processes die and other engines change the table.
 
-A failure names its setting and seed, and shows what has happened.
+Hypothesis looks for the shortest history after which the two differ, and shows what happens in it.
 """
 
 from __future__ import annotations
 
+import random
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import ClassVar
 
 import pytest
+from hypothesis import HealthCheck, note, settings
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from hypothesis.strategies import integers, randoms
 from modelled_changes import Rules
 from random_changes import Campaign
 from written_changes import Setting
 
 from frazil.maintain import rewriting
-from tests.sampling import LONG, sampled
+from tests.sampling import LONG, examples, sampled
 
 BY_SOURCE, SOFT = Rules(by_source=True), Rules(soft=True)
 SETTINGS = {
@@ -30,18 +44,81 @@ SETTINGS = {
     "JSON, soft deletes": Setting("json", rules=SOFT, partition_by=("truncate(1, notes)",)),
 }
 SHORT = ("truncates", "positions", "JSON, soft deletes")
-STEPS, SEEDS = (25, 20) if LONG else (12, 1)
+SEARCH = settings(
+    max_examples=examples(10, 50),
+    stateful_step_count=25 if LONG else 12,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+EVENTS = integers(0, 5)
+"""How many are written before each step."""
 
 
-@pytest.mark.parametrize("seed", range(1, 1 + SEEDS))
+class History(RuleBasedStateMachine):
+    """What happens to the topic and its table, in any order. After each step the two are compared."""
+
+    setting: ClassVar[Setting]
+    campaign: Campaign
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = TemporaryDirectory()
+
+    @initialize(draw=randoms(use_true_random=False))
+    def begin(self, draw: random.Random) -> None:
+        self.campaign = Campaign.at(Path(self.folder.name), self.setting, draw)
+
+    @rule(events=EVENTS)
+    def something_happens_during_a_batch(self, events: int) -> None:
+        self.campaign.carry_out(self.campaign.disturbed, events)
+
+    @rule(events=EVENTS)
+    def another_driver_runs(self, events: int) -> None:
+        self.campaign.carry_out(self.campaign.other_driver, events)
+
+    @rule(events=EVENTS)
+    def files_are_rewritten(self, events: int) -> None:
+        self.campaign.carry_out(self.campaign.rewrite, events)
+
+    @rule(events=EVENTS)
+    def another_engine_changes_the_table(self, events: int) -> None:
+        self.campaign.carry_out(self.campaign.draw.choice(self.campaign.of_others()), events)
+
+    @rule(events=EVENTS)
+    def another_engine_rolls_back(self, events: int) -> None:
+        self.campaign.carry_out(self.campaign.roll_back, events)
+
+    @rule(events=EVENTS)
+    def the_schema_changes(self, events: int) -> None:
+        self.campaign.carry_out(self.campaign.evolve, events)
+
+    @rule(events=EVENTS)
+    def the_table_is_rebuilt(self, events: int) -> None:
+        self.campaign.carry_out(self.campaign.rebuild, events)
+
+    @rule(events=EVENTS)
+    def the_table_is_rewound(self, events: int) -> None:
+        self.campaign.carry_out(self.campaign.rewind, events)
+
+    @precondition(lambda self: self.setting.rules.by_source)
+    @rule(events=EVENTS)
+    def time_passes(self, events: int) -> None:
+        self.campaign.carry_out(self.campaign.wait, events)
+
+    @invariant()
+    def the_table_is_that_of_the_model(self) -> None:
+        self.campaign.check(whole=self.campaign.draw.random() < 0.3)
+
+    def teardown(self) -> None:
+        try:
+            if sys.exc_info()[0] is None:  # nothing has failed so far
+                self.campaign.end()
+        finally:
+            note("\n".join(self.campaign.log))
+            self.folder.cleanup()
+
+
 @pytest.mark.parametrize("name", sampled(SETTINGS, keep=SHORT.__contains__))
-def test_whatever_happens_the_table_is_that_of_the_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, seed: int
-) -> None:
+def test_whatever_happens_the_table_is_that_of_the_model(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(rewriting, "WORTH_A_SNAPSHOT", 1)  # rewrite files between batches, however small
-    campaign = Campaign.at(tmp_path, SETTINGS[name], seed)
-
-    try:
-        campaign.carry_out(STEPS)
-    finally:
-        print("\n".join(campaign.log))
+    machine = type("History", (History,), {"setting": SETTINGS[name]})
+    run_state_machine_as_test(machine, settings=SEARCH)
