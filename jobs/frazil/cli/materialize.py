@@ -347,7 +347,8 @@ def _stopped_by_signals(stopping: Stopping, display: Display) -> Iterator[thread
             signal.signal(each, signal.SIG_DFL)
         if number == signal.SIGINT:
             interrupted.set()
-            print("stopping after the current batches; press Ctrl-C again to stop at once", file=sys.stderr)
+        again = "; press Ctrl-C again to stop at once" if number == signal.SIGINT else ""
+        print(f"stopping after the current batches{again}", file=sys.stderr)
         stopping.stop()
 
     before = {each: signal.signal(each, stop) for each in STOPS}

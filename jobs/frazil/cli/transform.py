@@ -165,7 +165,8 @@ def verify(name: Name, config: Config = DEFAULT_CONFIG) -> None:
     with opened(config, [name], None) as (made,):
         found = verified(made)
     verdict = "each is there once" if found.clean else f"{found.lacks} missing, {found.beyond} unexpected"
-    print(f"{found.spec.identifier}: {plural(found.rows, 'row')} up to {found.position}: {verdict}")
+    upto = f"{found.position} of {found.spec.source}"
+    print(f"{found.spec.identifier}: {plural(found.rows, 'row')} up to {upto}: {verdict}")
     if not found.clean:
         raise typer.Exit(1)
 

@@ -16,7 +16,7 @@ from frazil.specs.keys import Built, Derived, Key, Required, Section, Values
 from frazil.specs.output_keys import OUTPUT, OUTPUT_KEY
 from frazil.specs.outputs import output_of
 from frazil.specs.partitions import PARTITIONS, SORT_FIELDS
-from frazil.specs.problems import Problem
+from frazil.specs.problems import Problem, suggest
 from frazil.specs.scalars import SIZE, TABLE_NAME, TEXT
 from frazil.specs.shapes import ListOf, Scalar, Unfit
 from frazil.specs.table_keys import KEEP_SNAPSHOTS, REWRITE_DELETED, defaults_of
@@ -146,8 +146,8 @@ def source_problems(
     if _is_filled(made, tables) or [*followed_by(made, every)]:
         return
     what = f"no table spec describes {made.source}"
-    names = ", ".join(sorted(spec.identifier for spec in tables))
-    hint = f"name one of the tables: {names}" if names else "write a table spec: `frazil init TOPIC`"
+    names = sorted({spec.identifier for spec in tables} | {spec.identifier for spec in every if spec is not made})
+    hint = suggest(made.source, names) if names else "write a table spec: `frazil init TOPIC`"
     yield Problem(values.place_of(FROM), what, hint, SpecError)
 
 

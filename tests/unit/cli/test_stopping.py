@@ -43,6 +43,7 @@ def test_a_signal_lets_every_table_end_in_order(asked: signal.Signals, status: i
         _, err = process.communicate(timeout=30)
 
     assert process.returncode == status
+    assert err.startswith("stopping after the current batches")
     assert err.endswith("lake.a: nothing new\nlake.b: nothing new\n")
     assert "Traceback" not in err
 

@@ -71,7 +71,7 @@ def test_no_folder_means_no_transformations(tmp_path: Path) -> None:
         ("from: orders\n", "exactly one of sql or python must be given, found 0", "give sql or python"),
         (f"{TOTALS}python: a:b\n", "exactly one of sql or python must be given, found 2", "give sql or python"),
         ("sql: SELECT 1\n", "from: required key is missing", "The table that is followed"),
-        ("from: order\nsql: SELECT 1\n", "from: no table spec describes lake.order", "name one of the tables"),
+        ("from: order\nsql: SELECT 1\n", "from: no table spec describes lake.order", "did you mean lake.orders?"),
         ("from: totals\nsql: SELECT 1\n", "the transformation follows itself: totals <- totals", "another table"),
         (f"{TOTALS}outputs: [{{topic: t, key: []}}]\n", "has `key: []`", "leave `key` out"),
         (f"{TOTALS}outputs: [{{topic: t}}, {{topic: t}}]\n", "2 outputs have the name t", "a `name` of its own"),
