@@ -1,8 +1,6 @@
 """Histories of keyed tables: lost answers, dying processes, other engines and drivers, held against the model.
 
-A seed makes each history. A state machine of Hypothesis would run the same steps, and its gain is to shorten one that
-failed. Here a history has at most twelve steps, its seed repeats it, and nearly all of its time is that of commits,
-which each shorter candidate would need again.
+Hypothesis looks for the shortest history after which the two differ.
 """
 
 from __future__ import annotations
@@ -15,7 +13,10 @@ import pyarrow as pa
 import pytest
 from changelogs import Changelog
 from deduplicated import Duplicates
+from hypothesis.stateful import initialize, rule
+from hypothesis.strategies import randoms
 from ordered_changelogs import Order, OrderedChangelog, Partitions
+from state_machines import HistoryMachine, look_for_a_difference
 from test_whole_histories import History as Versions
 from values_of_tables import SPEC
 from writer_schemas import WriterSchemas
@@ -26,12 +27,9 @@ from frazil.materialize.replay.request import ReplayRequest
 from frazil.model.errors import CommitUnknownError, FrazilError
 from frazil.model.ingested import DeletedRows
 from tests.fakes.watched_lake import Commit, WatchedLake
-from tests.sampling import examples, sampled
+from tests.sampling import examples
 
 KEYS = "abcdefgh"
-SEEDS = sampled(range(500), keep=range(9).__contains__)
-FEWER = sampled(range(500), keep=range(7).__contains__)
-STEPS = examples(8, 12)
 REQUEST = ReplayRequest("r1", by="tester", at="2026-03-01T12:00:00Z")
 
 
@@ -39,12 +37,13 @@ class KilledError(BaseException):
     """The process ends here."""
 
 
-class History:
-    """One table, to which things happen as a seed says."""
+class History(HistoryMachine):
+    """One table, with what may happen to it."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.choose = random.Random(seed)
-        self.changelog = self.made_at(folder, self.choose.choice([(), ("bucket(2, kafka_key)",)]))
+    @initialize(choose=randoms(use_true_random=False))
+    def begin(self, choose: random.Random) -> None:
+        self.choose = choose
+        self.changelog = self.made_at(self.folder, self.choose.choice([(), ("bucket(2, kafka_key)",)]))
         self.settings = self.changelog.world.lake._settings
         self.schemas = WriterSchemas(self.changelog.world.registry)
         self.changelog.payload = self.schemas.payload
@@ -53,37 +52,48 @@ class History:
     def made_at(self, folder: Path, partition_by: tuple[str, ...]) -> Changelog:
         return Changelog.at(folder, partition_by=partition_by)
 
-    def step(self) -> None:
+    @rule()
+    def records_are_read(self) -> None:
         self.send()
-        match self.choose.randrange(7):
-            case 0 | 1:
-                self.changelog.catch_up()
-            case 2 | 3:
-                self.disturbed()
-            case 4:
-                self.changelog.catch_up()
-                self.another_act()
-            case 5:
-                self.changelog.catch_up()
-                rows = self.changelog.world.lake.read(self.changelog.view, columns=["kafka_offset"], equal={})
-                if any(map(len, rows)):
-                    self.changelog.replace_rows(self.shuffled)
-            case 6:
-                self.schemas.widen()
+        self.changelog.catch_up()
 
-    def happen(self) -> None:
-        for _ in range(STEPS):
-            self.step()
-        self.end()
+    @rule()
+    def something_happens_at_a_commit(self) -> None:
+        self.send()
+        self.disturbed()
+
+    @rule()
+    def something_else_happens(self) -> None:
+        self.send()
+        self.changelog.catch_up()
+        self.another_act()
+
+    @rule()
+    def another_engine_replaces_the_files(self) -> None:
+        self.send()
+        self.changelog.catch_up()
+        rows = self.changelog.world.lake.read(self.changelog.view, columns=["kafka_offset"], equal={})
+        if any(map(len, rows)):
+            self.changelog.replace_rows(self.shuffled)
+
+    @rule()
+    def the_schema_gets_another_column(self) -> None:
+        self.send()
+        self.schemas.widen()
 
     def end(self) -> None:
         """Read what is left, and compare what rows hold with what was sent."""
+        self.send()
         self.changelog.catch_up()
         rows = self.changelog.world.lake.catalog.load_table(self.changelog.spec.identifier).scan().to_arrow()
         names = [name for name in rows.schema.names if name in ("id", "n") or name.startswith("more_")]
         for row in rows.to_pylist():
             sent = self.schemas.sent[self.payload_at(row["kafka_partition"], row["kafka_offset"])]
             assert {name: row[name] for name in names} == {name: sent.get(name) for name in names}
+        self.compare()
+
+    def compare(self) -> None:
+        self.changelog.check()
 
     def payload_at(self, partition: int, offset: int) -> bytes:
         world = self.changelog.world
@@ -147,11 +157,8 @@ class OrderedHistory(History):
 
     changelog: OrderedChangelog
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        super().__init__(folder, seed)
-        self.letters: list[tuple[str, bool, Order]] = []
-
     def made_at(self, folder: Path, partition_by: tuple[str, ...]) -> OrderedChangelog:
+        self.letters: list[tuple[str, bool, Order]] = []
         return OrderedChangelog.at(folder, partition_by=partition_by)
 
     def send(self) -> None:
@@ -177,6 +184,15 @@ class OrderedHistory(History):
         self.changelog.settle()
         self.letters = []
 
+    def compare(self) -> None:
+        assert self.changelog.records() == self.changelog.live
+        verification = self.changelog.verify()
+        assert verification.findings == ()
+        letters = len(self.letters)
+        assert verification.counts.dead_letters == letters
+        assert verification.counts.read == self.changelog.counts.read + letters
+        assert self.changelog.against_kafka().findings == ()
+
 
 class DuplicatesHistory(History):
     """A table without duplicates, to which the same things happen."""
@@ -197,6 +213,10 @@ class DuplicatesHistory(History):
 
     def another_act(self) -> None:
         """Do nothing: the identity is forgotten, which another test says."""
+
+    def compare(self) -> None:
+        super().compare()
+        assert self.changelog.against_kafka().findings == ()
 
 
 class VersionsHistory(History):
@@ -219,48 +239,16 @@ class VersionsHistory(History):
     def another_act(self) -> None:
         """Do nothing: which rows the next record then ends is what another test says."""
 
-
-@pytest.mark.parametrize("seed", FEWER)
-def test_whatever_happens_a_history_is_that_of_the_model(
-    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rewriting, "WORTH_A_SNAPSHOT", 1)
-    history = VersionsHistory(tmp_path, seed)
-    history.happen()
-
-    history.changelog.check()
-    assert history.changelog.against_kafka().findings == ()
+    def compare(self) -> None:
+        super().compare()
+        assert self.changelog.against_kafka().findings == ()
 
 
-@pytest.mark.parametrize("seed", FEWER)
-def test_whatever_happens_a_table_without_duplicates_is_that_of_the_model(tmp_path: Path, seed: int) -> None:
-    history = DuplicatesHistory(tmp_path, seed)
-    history.happen()
-
-    history.changelog.check()
-    assert history.changelog.against_kafka().findings == ()
-
-
-@pytest.mark.parametrize("seed", FEWER)
-def test_whatever_happens_to_an_ordered_table_it_is_that_of_the_model(tmp_path: Path, seed: int) -> None:
-    history = OrderedHistory(tmp_path, seed)
-    history.happen()
-
-    assert history.changelog.records() == history.changelog.live
-    verification = history.changelog.verify()
-    assert verification.findings == ()
-    letters = len(history.letters)
-    assert verification.counts.dead_letters == letters
-    assert verification.counts.read == history.changelog.counts.read + letters
-    assert history.changelog.against_kafka().findings == ()
-
-
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("machine", "short"), [(History, 9), (OrderedHistory, 7), (DuplicatesHistory, 7), (VersionsHistory, 7)]
+)
 def test_whatever_happens_the_table_is_that_of_the_model(
-    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+    machine: type[History], short: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rewriting, "WORTH_A_SNAPSHOT", 1)
-    history = History(tmp_path, seed)
-    history.happen()
-
-    history.changelog.check()
+    monkeypatch.setattr(rewriting, "WORTH_A_SNAPSHOT", 1)  # rewrite files between batches, however small
+    look_for_a_difference(machine, histories=examples(short, 500), steps=examples(8, 12))

@@ -6,28 +6,19 @@ Hypothesis looks for the shortest history after which the two differ, and shows 
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import ClassVar
 
 import pytest
-from hypothesis import HealthCheck, note, settings
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis import note
+from hypothesis.stateful import initialize, invariant, precondition, rule
 from hypothesis.strategies import integers, randoms
 from modelled_changes import Rules
 from random_changes import Campaign
+from state_machines import HistoryMachine, look_for_a_difference
 from written_changes import Setting
 
 from frazil.maintain import rewriting
-from tests.sampling import LONG, examples, sampled
+from tests.sampling import examples, sampled
 
 BY_SOURCE, SOFT = Rules(by_source=True), Rules(soft=True)
 SETTINGS = {
@@ -44,28 +35,19 @@ SETTINGS = {
     "JSON, soft deletes": Setting("json", rules=SOFT, partition_by=("truncate(1, notes)",)),
 }
 SHORT = ("truncates", "positions", "JSON, soft deletes")
-SEARCH = settings(
-    max_examples=examples(10, 50),
-    stateful_step_count=25 if LONG else 12,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 EVENTS = integers(0, 5)
 """How many are written before each step."""
 
 
-class History(RuleBasedStateMachine):
+class History(HistoryMachine):
     """What happens to the topic and its table, in any order. After each step the two are compared."""
 
     setting: ClassVar[Setting]
     campaign: Campaign
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.folder = TemporaryDirectory()
-
     @initialize(draw=randoms(use_true_random=False))
     def begin(self, draw: random.Random) -> None:
-        self.campaign = Campaign.at(Path(self.folder.name), self.setting, draw)
+        self.campaign = Campaign.at(self.folder, self.setting, draw)
 
     @rule(events=EVENTS)
     def something_happens_during_a_batch(self, events: int) -> None:
@@ -108,17 +90,18 @@ class History(RuleBasedStateMachine):
     def the_table_is_that_of_the_model(self) -> None:
         self.campaign.check(whole=self.campaign.draw.random() < 0.3)
 
+    def end(self) -> None:
+        self.campaign.end()
+
     def teardown(self) -> None:
         try:
-            if sys.exc_info()[0] is None:  # nothing has failed so far
-                self.campaign.end()
+            super().teardown()
         finally:
             note("\n".join(self.campaign.log))
-            self.folder.cleanup()
 
 
 @pytest.mark.parametrize("name", sampled(SETTINGS, keep=SHORT.__contains__))
 def test_whatever_happens_the_table_is_that_of_the_model(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(rewriting, "WORTH_A_SNAPSHOT", 1)  # rewrite files between batches, however small
     machine = type("History", (History,), {"setting": SETTINGS[name]})
-    run_state_machine_as_test(machine, settings=SEARCH)
+    look_for_a_difference(machine, histories=examples(10, 50), steps=examples(12, 25))
