@@ -134,6 +134,7 @@ class TableScan:
     be null. With `added_by`, the rows are those that this snapshot added.
 
     The columns are those of the table's current schema, as readers of the table see them, not those of the snapshot's.
+    If there is nothing to read, they need not exist: some tables get their columns with their first rows.
     """
 
     def __init__(
@@ -156,10 +157,11 @@ class TableScan:
             row_filter=self._filter, snapshot_id=added_by or (view.head if snapshot_id is None else snapshot_id)
         )
         with reading(view.identifier):
-            now = self._table.schema()
-            self._projection = now if "*" in columns else now.select(*columns)
             tasks = planned(scan) if added_by is None else planned_of(scan, added_by)
             self._tasks = [task for task in tasks if task.file.file_path not in without]
+            now = self._table.schema()
+            there = columns if self._tasks else set(columns) & set(now.column_names)
+            self._projection = now if "*" in columns else now.select(*there)
 
     @property
     def rows(self) -> int:
