@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from grouped_tables import DEAD_LETTERS, GroupWorld, specs
 from values_of_tables import spec
 from whole_batches import World, drained, framed
 
@@ -91,3 +93,18 @@ def test_other_partitions_ask_nothing_of_decimals() -> None:
     columns = pa.schema([("d", pa.decimal128(9, 2)), ("s", pa.large_string())])
 
     assert least_placed(("d", "bucket(50, d)", "truncate(5, s)", "truncate(5, gone)"), columns) == {}
+
+
+def test_keys_of_other_routes_have_no_partition_to_lack(tmp_path: Path) -> None:
+    world = GroupWorld.at(tmp_path)
+    key_id = world.registry.register("events-key", json.dumps(MONEY)).id
+    orders, refunds = specs(key="avro")
+    orders = replace(orders, partition_by=("truncate(50, kafka_key)",))
+    world.send("order", "order", "refund")
+    keys = (LEAST, LESS, LESS)
+    world.keys = {at: framed(key_id, json.dumps(MONEY), key) for at, key in enumerate(keys)}
+
+    world.catch_up(world.driver(orders, refunds))
+
+    assert (world.offsets("lake.orders"), world.offsets("lake.refunds")) == ([0], [2])
+    assert world.offsets(DEAD_LETTERS, "offset") == [1]

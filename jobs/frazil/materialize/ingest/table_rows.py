@@ -134,6 +134,7 @@ class TableDecoder:
         values, keys = self._decode_values(chunk), self._decode_keys(chunk)
         deletes, skipped = None, values.without_row.skipped
         unfit = {**self._unordered(chunk, values), **self._unplaced(values, keys)}
+        unfit = {each.index: each for each in _of_route([*unfit.values()], chunk.route)}
         refused = {**unfit, **refused}
         if self._follows_key:
             keys = with_identities(keys, self._key_column, len(chunk.records))
