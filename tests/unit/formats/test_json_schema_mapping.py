@@ -119,6 +119,29 @@ def test_a_reference_leads_to_another_subject_by_name(ref: str, around: Json, na
     assert types_of({**fields(f={"$ref": ref}), **around}, **{name: document, "b.json": {"x": INTEGER}})["f"] == "long"
 
 
+@pytest.mark.parametrize(
+    ("ref", "around"),
+    [
+        ("#/definitions/T", {}),
+        ("#/definitions/T", {"$id": "https://shop/thing"}),
+        ("https://shop/thing#/definitions/T", {"$id": "https://shop/thing"}),
+        ("#/definitions/T", {"id": "https://shop/thing", "$schema": DRAFT_4}),
+        ("#t", {"$id": "https://shop/thing"}),
+    ],
+)
+def test_each_of_several_documents_with_one_id_means_itself_by_it(ref: str, around: Json) -> None:
+    """Versions of a document, and copies of it under other subjects, often have one `$id`."""
+
+    def document(kind: str) -> Json:
+        return {**fields(t={"$ref": ref}), "definitions": {"T": {"type": kind, "$anchor": "t"}}, **around}
+
+    root = {**document("integer"), **fields(t={"$ref": ref}, old={"$ref": "old"}, new={"$ref": "new"})}
+
+    found = types_of(root, old=document("string"), new=document("boolean"))
+
+    assert (found["t"], found["old"], found["new"]) == ("long", "struct<t: string>", "struct<t: boolean>")
+
+
 def test_nothing_is_fetched() -> None:
     """Not even the meta-schema of a draft."""
     schema = fields(a={"$ref": "http://example.com/a.json"}, b={"$ref": "#/definitions/none"}, c={"$ref": "#none"})

@@ -20,15 +20,16 @@ DATA = frozenset({"enum", "const", "default", "examples"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """A schema inside a document. `base` is the URI that a `$ref` in it is relative to."""
+    """A schema inside a document, by the document's name. `base` is the URI that a `$ref` in it is relative to."""
 
     raw: object
+    document: str
     base: str
     draft: Draft
 
     def child(self, raw: object) -> Node:
         """Return a schema inside this one."""
-        return Node(raw, _base(raw, self.base, self.draft), self.draft)
+        return Node(raw, self.document, _base(raw, self.base, self.draft), self.draft)
 
     def get(self, keyword: str) -> object:
         return self.raw.get(keyword) if isinstance(self.raw, dict) else None
@@ -44,7 +45,9 @@ class Documents:
         self._mentioned: dict[str, bool] = {}
         """By keyword: each property asks, and a look through the texts takes as long as they are."""
         self._by_uri: dict[str, Node] = {}
-        self._anchors: dict[tuple[str, str], Node] = {}
+        self._own: dict[tuple[str, str], Node] = {}
+        """By document and URI: versions of a document often have one `$id`, and each means itself by it."""
+        self._anchors: dict[tuple[str, str, str], Node] = {}
         self.root = self._add("", text)
         for reference in references:
             self._add(reference.name, reference.text)
@@ -58,12 +61,13 @@ class Documents:
     def resolve(self, node: Node, ref: str) -> Node | None:
         """Return the schema that a `$ref` in `node` points to; None if there is none."""
         uri, fragment = urldefrag(node.base + ref if ref.startswith("#") else urljoin(node.base, ref))
-        document = self._by_uri.get(uri) or self._by_uri.get(urldefrag(ref)[0])
+        own = self._own.get((node.document, uri))
+        document = own or self._by_uri.get(uri) or self._by_uri.get(urldefrag(ref)[0])
         if document is None or not fragment:
             return document
         if fragment.startswith("/"):
             return _at(document, unquote(fragment))
-        return self._anchors.get((document.base, unquote(fragment)))
+        return self._anchors.get((document.document, document.base, unquote(fragment)))
 
     def _add(self, name: str, text: str) -> Node:
         """Read one document, known by the name that other documents use for it."""
@@ -78,11 +82,12 @@ class Documents:
         draft = draft_of(raw)
         if draft is None:
             self.notes.append(SchemaFinding(where, f"the draft in $schema is unknown: read as {UNNAMED.name}"))
-        root = Node(raw, name, draft or UNNAMED)
+        root = Node(raw, name, name, draft or UNNAMED)
         for schema in _schemas_in(root.child(raw)):
             self._by_uri.setdefault(schema.base, schema)
+            self._own.setdefault((name, schema.base), schema)
             for anchor in _anchors_of(schema):
-                self._anchors.setdefault((schema.base, anchor), schema)
+                self._anchors.setdefault((name, schema.base, anchor), schema)
         return self._by_uri.setdefault(name, root.child(raw))
 
 
