@@ -173,3 +173,24 @@ def test_a_text_with_references_is_a_schema_of_keys(place: Place) -> None:
     table = place.materialize(f"topic: {topic}\nvalue: protobuf\nkey: protobuf")
 
     assert table.rows("cents", "kafka_key") == [{"cents": 5, "kafka_key": {"paid": {"cents": 7, "currency": ""}}}]
+
+
+def test_of_two_versions_of_an_import_the_first_is_meant_everywhere(place: Place) -> None:
+    """So the registry and Confluent's clients resolve references."""
+    topic = place.topic()
+    item = 'syntax = "proto3"; package shop; message Item { int64 id = 1; }'
+    place.register(f"{topic}-item", item, kind="PROTOBUF")
+    line = 'syntax = "proto3"; package shop; import "item.proto"; message Line { Item item = 1; }'
+    old = [("item.proto", f"{topic}-item")]
+    place.register(f"{topic}-line", line, kind="PROTOBUF", references=old)
+    place.register(f"{topic}-newer", item.replace("}", "string name = 2; }"), kind="PROTOBUF")
+    whole = (
+        'syntax = "proto3"; package shop; import "item.proto"; import "line.proto"; message Whole { Item item = 1; }'
+    )
+    references = [("item.proto", f"{topic}-newer"), ("line.proto", f"{topic}-line")]
+    schema_id = place.register(f"{topic}-value", whole, kind="PROTOBUF", references=references)
+    place.send(topic, framed(schema_id, b"\0\x0a\x05\x08\x07\x12\x01a"))
+
+    table = place.materialize(f"topic: {topic}\nvalue: protobuf")
+
+    assert table.rows("item") == [{"item": {"id": 7, "name": "a"}}]

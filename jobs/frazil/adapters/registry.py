@@ -164,8 +164,8 @@ class ConfluentRegistry:
         return self._known[schema_id]
 
     def _registered(self, schema_id: SchemaId, schema: Schema) -> RegisteredSchema:
-        found: dict[tuple[str, str, int], Reference] = {}
-        self._collect(schema.references or [], found)
+        found: dict[str, Reference] = {}
+        self._collect(schema.references or [], found, set())
         return RegisteredSchema(
             id=schema_id,
             format=cast("Literal['AVRO', 'PROTOBUF', 'JSON']", schema.schema_type or "AVRO"),
@@ -173,15 +173,20 @@ class ConfluentRegistry:
             references=tuple(found.values()),
         )
 
-    def _collect(self, references: list[SchemaReference], known: dict[tuple[str, str, int], Reference]) -> None:
-        """Add the schemas that a schema refers to, dependencies first, each once per name."""
+    def _collect(self, references: list[SchemaReference], known: dict[str, Reference], met: set[str]) -> None:
+        """Add the schemas that a schema refers to, dependencies first.
+
+        If several have one name, such as two versions of a file, the one that is met first is meant everywhere: so the
+        registry and Confluent's clients resolve them. They also use those that were deleted softly.
+        """
         for reference in references:
             name, subject, version = str(reference.name), str(reference.subject), int(reference.version or 0)
-            if (name, subject, version) in known:
+            if name in met:
                 continue
+            met.add(name)
             found = self._ask(
                 f"look up version {version} of the subject {subject}",
-                lambda subject=subject, version=version: self._client.get_version(subject, version),  # type: ignore[misc]
+                lambda subject=subject, version=version: self._client.get_version(subject, version, deleted=True),  # type: ignore[misc]
             )
             if found is None:
                 raise RegistryError(
@@ -189,8 +194,8 @@ class ConfluentRegistry:
                     " schema references",
                     hint="register the referenced schema again, or restore it if it was deleted",
                 )
-            self._collect(found.schema.references or [], known)
-            known[(name, subject, version)] = Reference(name, found.schema.schema_str or "")
+            self._collect(found.schema.references or [], known, met)
+            known[name] = Reference(name, found.schema.schema_str or "")
 
     def _ask(self, what: str, request: Callable[[], Answer]) -> Answer | None:
         """Return the answer, or None if the registry reports «not found». Other failures are a RegistryError."""
