@@ -173,10 +173,16 @@ def _column_and_text(spec: TableSpec, view: TableView, key: str | None, where: s
     from frazil.materialize.changed_spec.applied_spec import as_applied  # noqa: PLC0415
 
     if key is not None:
-        return f"{as_applied(spec, view.properties).metadata.prefix}key", key
-    column, equals, text = (where or "").partition("=")
-    if not column or not equals:
-        raise Misuse(f"--where: expected COLUMN=VALUE, found {where}", hint="such as `--where customer_id=17`")
+        column, text = f"{as_applied(spec, view.properties).metadata.prefix}key", key
+    else:
+        column, equals, text = (where or "").partition("=")
+        if not column or not equals:
+            raise Misuse(f"--where: expected COLUMN=VALUE, found {where}", hint="such as `--where customer_id=17`")
+    if not any(map(str.isalnum, text)):  # each dead letter's payload would hold it
+        raise Misuse(
+            f'{"--key" if key is not None else "--where"}: "{text}" has no letter and no digit, so it names nobody',
+            hint="if the shell put the value in, look at what its variable holds",
+        )
     return column, text
 
 

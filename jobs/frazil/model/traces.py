@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -65,13 +67,23 @@ class SoughtValue:
         return any(word.search(each) is not None for each in _texts_of(payload))
 
 
+_ESCAPED = re.compile(rb"(?:\\u[0-9a-fA-F]{4})+|\\[\"\\/bfnrt]")
+_COMPRESSED = b"\x03\x05"
+"""How Glue's wire format begins a compressed payload (AWS Glue Schema Registry serializer library)."""
+_GLUE_HEADER = 18
+_MOST_INFLATED = 32 * 2**20
+
+
 def _texts_of(payload: object) -> Iterator[bytes]:
-    """Yield the bytes of a payload, or of the names and values of headers."""
+    """Yield the bytes of a payload, or of the names and values of headers; also as they are without JSON's escapes."""
     match payload:
         case bytes():
-            yield payload
+            data = _inflated(payload)
+            yield data
+            if b"\\" in data:
+                yield _ESCAPED.sub(lambda found: json.loads(b'"%b"' % found[0]).encode(errors="surrogatepass"), data)
         case str():
-            yield payload.encode()
+            yield from _texts_of(payload.encode())
         case dict():
             yield from _texts_of(list(payload.values()))
         case list() | tuple():
@@ -79,6 +91,16 @@ def _texts_of(payload: object) -> Iterator[bytes]:
                 yield from _texts_of(each)
         case _:
             return
+
+
+def _inflated(payload: bytes) -> bytes:
+    """Return what a compressed payload inflates to, as far as one of a batch may; any other as it is."""
+    if not payload.startswith(_COMPRESSED):
+        return payload
+    try:
+        return zlib.decompressobj().decompress(payload[_GLUE_HEADER:], _MOST_INFLATED) or payload
+    except zlib.error:
+        return payload
 
 
 @dataclass(frozen=True, slots=True)
