@@ -73,10 +73,13 @@ class Table:
         return Table(self.rules, dict(self.rows), dict(self.deletes), self.counts, set(self.letters))
 
     def apply(self, batch: Mapping[Place, Event], now: datetime, *, forgets: bool = True) -> None:
-        """Take a batch that was planned at this time. One of a rebuild forgets no delete because of its age."""
-        if forgets:
-            self.deletes = {k: (o, at) for k, (o, at) in self.deletes.items() if at >= now - self.rules.memory}
-        before = {key: self._newest(key) for key in {each.key for each in batch.values()}}
+        """Take a batch that was planned at this time. One of a rebuild forgets no delete because of its age.
+
+        One that is too old is out of memory for good with the next delete: a clock that goes back before finds it.
+        """
+        since = now - self.rules.memory
+        known = {k: (o, at) for k, (o, at) in self.deletes.items() if not forgets or at >= since}
+        before = {key: self._newest(key, known) for key in {each.key for each in batch.values()}}
         deleted = dict[int, Order]()
         for order, event in sorted((self._order(place, event), event) for place, event in self._changes(batch)):
             newest = before[event.key]
@@ -86,12 +89,12 @@ class Table:
                 self._change(order, event, deleted)
         if self.rules.by_source and not self.rules.soft:
             gone = {key: (order, now) for key, order in deleted.items() if key not in self.rows}
-            self.deletes |= gone
+            self.deletes = known | gone if gone else self.deletes
 
-    def _newest(self, key: int) -> Order | None:
+    def _newest(self, key: int, deletes: Mapping[int, tuple[Order, datetime]]) -> Order | None:
         """Return the order of the row of a key, or of its delete."""
         known = [self.rows[key].order] if key in self.rows else []
-        known += [self.deletes[key][0]] if key in self.deletes else []
+        known += [deletes[key][0]] if key in deletes else []
         return max(known, default=None)
 
     def _order(self, place: Place, event: Event) -> Order:
