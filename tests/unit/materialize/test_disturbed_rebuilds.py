@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from changelogs import Changelog
-from rebuilt_tables import KilledError, appended, check_as_new, move, of_mode, rebuild, rewind
+from rebuilt_tables import KilledError, appended, check_as_new, letters, move, of_mode, rebuild, rewind
 
 from frazil.materialize.clients import STEPS
 from frazil.materialize.rebuild.perform import Rebuild, RebuildProgress
@@ -55,6 +55,47 @@ def test_a_rewind_whose_snapshot_expires_while_it_begins_names_it(
     monkeypatch.undo()
     rewind(changelog, ToOffsets({"orders": {0: 6}})).perform()
     check_as_new(changelog)
+
+
+def test_a_rewind_whose_snapshot_has_expired_is_not_continued_as_a_rebuild(tmp_path: Path) -> None:
+    """It has only the dead letters from its snapshot on."""
+    log = Changelog.at(tmp_path)
+    of_mode("upsert", log)
+    log.send((None, 1), ("a", 1), ("b", 1), (None, 2), ("c", 1), ("c", 2))
+    log.catch_up()
+
+    def die(progress: RebuildProgress) -> None:
+        raise KilledError
+
+    with pytest.raises(KilledError):
+        rewind(log, TO_3, report=die).perform()
+    expire(log, of_epoch(log, 1))
+    rebuild(log).perform()
+
+    assert letters(log) == [0, 3]
+    check_as_new(log)
+
+
+def test_a_rebuild_whose_dead_letters_have_expired_loses_none(tmp_path: Path) -> None:
+    log = Changelog.at(tmp_path)
+    of_mode("upsert", log)
+    log.send((None, 1), ("a", 1), ("b", 1), (None, 2), ("c", 1), ("c", 2))
+    log.catch_up()
+
+    def expire_first(progress: RebuildProgress) -> None:
+        if progress.read == progress.total:
+            table = log.world.lake.catalog.load_table(log.spec.dead_letters_identifier)
+            head = table.snapshot_by_name("frazil_rebuild_main")
+            table.maintenance.expire_snapshots().by_id(head.parent_snapshot_id).commit()
+
+    with pytest.raises(RebuildError, match="2 dead letters of what was built are counted, but its snapshots show 1"):
+        rebuild(log, report=expire_first).perform()
+    assert letters(log) == [0, 3]
+    rebuild(log).discard()
+    rebuild(log).perform()
+
+    assert letters(log) == [0, 3]
+    check_as_new(log)
 
 
 BATCH = sampled(STEPS[STEPS.index("plan") :], keep=("ingest", "stage", "publish", "reveal").__contains__)

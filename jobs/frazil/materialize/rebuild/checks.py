@@ -113,6 +113,6 @@ def built_is_gone(spec: TableSpec) -> RebuildError:
     """Return the error for a rebuild whose branch another process has dropped, replaced or published."""
     return RebuildError(
         f"{spec.identifier}: what was built of the table is gone: another process dropped it, has begun another"
-        " rebuild, or has replaced the table with it",
+        " rebuild, or has replaced the table with it; or its snapshots have expired",
         hint=f"run `frazil status {spec.identifier}`; if its epoch is the former one, run it again",
     )

@@ -37,7 +37,7 @@ from frazil.materialize.rebuild.checks import (
     check_topics,
 )
 from frazil.materialize.rebuild.compaction import check_complete
-from frazil.materialize.rebuild.continued import continues
+from frazil.materialize.rebuild.continued import built_letters, continues
 from frazil.materialize.rebuild.earlier_records import ends_of_earlier, tag_earlier
 from frazil.materialize.rebuild.former_order import former_orders, read_first, record
 from frazil.materialize.rebuild.group_checks import check_removed, check_tables
@@ -65,7 +65,6 @@ from frazil.model.errors import (
     UnsupportedChangeError,
 )
 from frazil.model.expired_letters import ExpiredLetters, expired_letters
-from frazil.model.ingested import WrittenFile
 from frazil.model.plan import NothingToDo, TopicFacts
 from frazil.model.progress import ForeignChanges, TableState
 from frazil.model.receipt import Receipt
@@ -376,7 +375,8 @@ class Rebuild:
         at = ((spec, here[spec.identifier], built[spec.identifier], self._base_state(spec)) for spec in self._specs)
         first, *others = (Replacement(*each, self.writer, batch_id, together) for each in at)
         lake, letters, after = self.clients.lake, self.spec.dead_letters_identifier, first.after
-        since, files = 0 if first.base is None else first.base.epoch, [*self._letter_files(), *kept.files]
+        since = 0 if first.base is None else first.base.epoch
+        files = [*built_letters(self.built, self.spec, ledger.state, first.base), *kept.files]
         prepare_rebuilt(lake, letters, plan=first.plan, after=after, since=since, writer=self.writer, files=files)
         for other in others:
             other.make_ready(self.built)
@@ -393,8 +393,3 @@ class Rebuild:
         if ledger.state.batch_id:
             lake, letters, view = self.clients.lake, self.spec.dead_letters_identifier, ledger.view
             reveal(lake, letters, state=ledger.state, rows=self.spec.identifier, rows_uuid=view.uuid)
-
-    def _letter_files(self) -> list[WrittenFile]:
-        view = self.built.load(self.spec.dead_letters_identifier)
-        assert view is not None  # noqa: S101 - the first batch made it
-        return [file for each in view.ancestry(view.head) for file in self.built.added_files(view, each.id)]
