@@ -180,7 +180,7 @@ def _column_and_text(spec: TableSpec, view: TableView, key: str | None, where: s
             raise Misuse(f"--where: expected COLUMN=VALUE, found {where}", hint="such as `--where customer_id=17`")
     if not any(map(str.isalnum, text)):  # each dead letter's payload would hold it
         raise Misuse(
-            f'{"--key" if key is not None else "--where"}: "{text}" has no letter and no digit, so it names nobody',
+            f'{"--key" if key is not None else "--where"}: "{text}" has no letter and no digit',
             hint="if the shell put the value in, look at what its variable holds",
         )
     return column, text

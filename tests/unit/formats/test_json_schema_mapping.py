@@ -130,7 +130,7 @@ def test_a_reference_leads_to_another_subject_by_name(ref: str, around: Json, na
     ],
 )
 def test_each_of_several_documents_with_one_id_means_itself_by_it(ref: str, around: Json) -> None:
-    """Versions of a document, and copies of it under other subjects, often have one `$id`."""
+    """Versions of a document often have one `$id`, and so have its copies in other subjects."""
 
     def document(kind: str) -> Json:
         return {**fields(t={"$ref": ref}), "definitions": {"T": {"type": kind, "$anchor": "t"}}, **around}
