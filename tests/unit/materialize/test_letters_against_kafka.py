@@ -136,6 +136,19 @@ def test_tombstones_that_a_bad_key_refused_are_right_under_either_setting(world:
     assert found(world, replace(wanted, on_tombstone="dead_letter")) == []
 
 
+def test_a_letter_of_a_key_is_right_under_another_prefix(world: World) -> None:
+    world.registry.register("orders-key", LONG)
+    world.keys[0] = b"\0\0\0\0\2"
+    wanted = published(world, letters(key="avro"), framed(1, TEXT, {"n": 1, "text": "a"}))
+    renamed = replace(wanted, metadata=replace(wanted.metadata, prefix="k_"))
+    world.keys[1] = framed(2, LONG, {"n": 5})
+    published(world, renamed, framed(1, TEXT, {"n": 2, "text": "b"}))
+
+    assert verified(world, renamed).findings == ()
+    rewrite(world, renamed, lambda letter: {**letter, "path": "kafka_value"})
+    assert "path: 'kafka_value'" in found(world, renamed)[0]
+
+
 def test_letters_under_another_key_are_noted_and_the_others_compared(world: World) -> None:
     wanted = published(world, masked({"text": HASH}, bad_record_limit=NO_LIMIT), CUT)
     later = replace(wanted, dead_letter_key=NamedKey("d2", HASH_KEY.secret))
