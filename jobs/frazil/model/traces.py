@@ -78,10 +78,10 @@ def _texts_of(payload: object) -> Iterator[bytes]:
     """Yield the bytes of a payload, or of the names and values of headers; also as they are without JSON's escapes."""
     match payload:
         case bytes():
-            data = _inflated(payload)
-            yield data
-            if b"\\" in data:
-                yield _ESCAPED.sub(lambda found: json.loads(b'"%b"' % found[0]).encode(errors="surrogatepass"), data)
+            for data in (payload, _inflated(payload)):
+                yield data
+                if b"\\" in data:
+                    yield _ESCAPED.sub(_unescaped, data)
         case str():
             yield from _texts_of(payload.encode())
         case dict():
@@ -93,14 +93,19 @@ def _texts_of(payload: object) -> Iterator[bytes]:
             return
 
 
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    text: str = json.loads(b'"%b"' % found[0])
+    return text.encode(errors="surrogatepass")
+
+
 def _inflated(payload: bytes) -> bytes:
-    """Return what a compressed payload inflates to, as far as one of a batch may; any other as it is."""
+    """Return what a compressed payload inflates to, as far as one of a batch may; of any other, nothing."""
     if not payload.startswith(_COMPRESSED):
-        return payload
+        return b""
     try:
-        return zlib.decompressobj().decompress(payload[_GLUE_HEADER:], _MOST_INFLATED) or payload
+        return zlib.decompressobj().decompress(payload[_GLUE_HEADER:], _MOST_INFLATED)
     except zlib.error:
-        return payload
+        return b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,9 @@ def built_letters(built: RebuildLake, spec: TableSpec, state: TableState, base: 
 
     Raises RebuildError unless they have as many as `state` counts.
     """
-    counted = state.accounted.dead_letters - (0 if base is None else base.accounted.dead_letters)
+    counted = state.accounted.dead_letters
+    if base is not None and (base.group is None) == (state.group is None):  # otherwise it has become a group since
+        counted -= base.accounted.dead_letters
     view = built.load(spec.dead_letters_identifier)
     assert view is not None  # noqa: S101 - the first batch made it
     files = [file for each in view.ancestry(view.head) for file in built.added_files(view, each.id)]
