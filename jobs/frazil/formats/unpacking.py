@@ -14,11 +14,10 @@ import pyarrow.compute as pc
 from frazil.formats.decoder import Decoded, Decoder, Indexes, Payloads, chosen_payloads, in_one_array
 from frazil.formats.framing import Group
 from frazil.model.dead_letter import Reason, Reject
+from frazil.model.glue_frame import MOST_INFLATED
 from frazil.model.spelling import plural
 from frazil.records import binary, value_ends
 
-MOST_INFLATED = 32 * 2**20
-"""The most bytes that one payload may inflate to; decoding ends early once all of a call inflate to more."""
 ALWAYS_INFLATED = 2**20
 """Any payload may inflate to so many bytes."""
 MOST_TIMES = 100

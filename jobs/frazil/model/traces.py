@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from frazil.model.glue_frame import FRAME_BYTES, MOST_INFLATED, VERSION, ZLIB
 from frazil.model.spelling import plural
 
 ROW = "row"
@@ -58,7 +59,8 @@ class SoughtValue:
 
     def is_in_payload(self, payload: object) -> bool:
         """Return whether bytes, or headers, of a record hold the text. A number in a binary format is not found."""
-        return any(text.encode() in each for text in self.texts for each in _texts_of(payload))
+        sought = [text.encode() for text in self.texts]
+        return any(text in each for each in _texts_of(payload) for text in sought)
 
     def is_word_in_payload(self, payload: object) -> bool:
         """Return whether they hold the text other than in a longer word: 17 is not in 2017."""
@@ -68,10 +70,6 @@ class SoughtValue:
 
 
 _ESCAPED = re.compile(rb"(?:\\u[0-9a-fA-F]{4})+|\\[\"\\/bfnrt]")
-_COMPRESSED = b"\x03\x05"
-"""How Glue's wire format begins a compressed payload (AWS Glue Schema Registry serializer library)."""
-_GLUE_HEADER = 18
-_MOST_INFLATED = 32 * 2**20
 
 
 def _texts_of(payload: object) -> Iterator[bytes]:
@@ -100,10 +98,10 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
 
 def _inflated(payload: bytes) -> bytes:
     """Return what a compressed payload inflates to, as far as one of a batch may; of any other, nothing."""
-    if not payload.startswith(_COMPRESSED):
+    if not payload.startswith(bytes([VERSION, ZLIB])):
         return b""
     try:
-        return zlib.decompressobj().decompress(payload[_GLUE_HEADER:], _MOST_INFLATED)
+        return zlib.decompressobj().decompress(payload[FRAME_BYTES:], MOST_INFLATED)
     except zlib.error:
         return b""
 
