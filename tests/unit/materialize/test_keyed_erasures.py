@@ -13,6 +13,7 @@ from changelogs import SENT, Changelog, Sent
 from deduplicated import Duplicates
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from keyed_letters import BY_TIME, LateKeys
 from ordered_changelogs import OrderedChangelog
 from values_of_tables import NOW
 
@@ -54,6 +55,22 @@ def test_a_key_goes_with_the_earlier_versions_of_its_row(log: Changelog) -> None
     verification = log.against_kafka()
     assert verification.findings == ()
     assert any("rows that `frazil forget` erased explain the number" in note for note in verification.notes)
+
+
+@pytest.mark.parametrize("order", [{}, BY_TIME], ids=["offset", "time"])
+def test_an_older_dead_letter_does_not_take_the_place_of_an_erased_row(tmp_path: Path, order: dict[str, str]) -> None:
+    log = LateKeys.at(tmp_path, **order)
+    log.send(("ann", 1, 1), late=True)
+    log.send(("ann", 2, 2), ("bob", 5, 2))
+    log.catch_up()
+    sought = sought_in(log.view, "n", "2")
+    Erasure(log.world.lake, log.spec, sought, "tester", lambda: NOW, lambda: uuid.uuid4().hex).perform()
+    log.fix()
+
+    result = log.replay()
+
+    assert (result.replayed, dict(result.stayed)) == (0, {"order_unknown": 1})
+    assert [key for key, *_ in log.stored()] == ["bob"]
 
 
 def test_a_deleted_row_goes_with_its_file(log: Changelog) -> None:

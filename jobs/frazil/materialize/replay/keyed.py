@@ -107,14 +107,18 @@ class ReplayTarget:
         """Return whether the table may lack a delete that is newer than each letter, by number of partition and offset.
 
         It has none if it never read one; and where a column orders, it remembers those that came after a letter that
-        is not old. Rows that others removed are like deletes that are not remembered.
+        is not old. Rows that others removed, and those that were erased on request, are like deletes that are not
+        remembered.
         """
         numbers, found = self.at.state.partition_numbers, progress_by_source(self.at.state)
         deletes = {numbers.number(*source): each.counts.deletes for source, each in found.items()}
+        forgotten = {numbers.number(*source): each.forgotten for source, each in found.items()}
         if count_foreign(self.at).sourced_removed:
-            deletes = dict.fromkeys(deletes, 1)
+            forgotten = dict.fromkeys(forgotten, 1)
         if not self.spec.order:
-            return np.isin(partition, [number for number, count in deletes.items() if count])
+            return np.isin(partition, [number for number, count in deletes.items() if count or forgotten[number]])
+        if any(forgotten.values()):
+            return np.ones(len(offset), np.bool_)
         lacking = np.full(len(offset), bool(sum(deletes.values())))
         for number in np.unique(partition[lacking]).tolist():
             here = lacking & (partition == number)
