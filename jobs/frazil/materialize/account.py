@@ -295,17 +295,14 @@ def _advance(before: PartitionProgress | None, result: RangeResult | None, facts
         before = PartitionProgress.beginning_at(facts.earliest if result is None else result.start)
     if result is None:
         return replace(before, start=before.next)
-    return PartitionProgress(
-        origin=before.origin,
+    return replace(
+        before,
         start=result.start,
         next=result.end,
         counts=before.counts + result.counts,
         sums=before.sums + result.sums,
         leader_epoch=before.leader_epoch if result.leader_epoch is None else result.leader_epoch,
         record_bytes=before.record_bytes if result.record_bytes is None else result.record_bytes,
-        replaced=before.replaced,
-        last_incomplete=before.last_incomplete,
-        forgotten=before.forgotten,
     )
 
 

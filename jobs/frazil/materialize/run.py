@@ -317,9 +317,7 @@ class TableRun:
         pause_above_limit(self.pauser, self.clients, plan, got, writer=self.writer, accepted=accepted)
         return None if replaced_since(plan, describe_topics(self.clients.topics, self.spec)) else got
 
-    def _read_batch(
-        self, table: OneTable, plan: BatchPlan, here: Places, got: Ingested, planned_at: datetime
-    ) -> ReadBatch:
+    def _read_batch(self, table: OneTable, plan: BatchPlan, here: Places, got: Ingested, at: datetime) -> ReadBatch:
         own, schemas = here[table.identifier], table.absorbed.as_writer_schemas()
         share = share_of(table.spec, own, plan, got, schemas=schemas, untaken=self.untaken)
         table.warnings.warn_of_small_files(share.got.row_files, table.spec.partition_by)
@@ -330,7 +328,8 @@ class TableRun:
             names=table.stage_names,
             plan=share.plan,
             got=share.got,
-            planned_at=planned_at,
+            planned_at=at,
+            read_by=self.clients.now(),
             seconds=self.seconds,
             fitted=fitted(table.spec, own.view, share.plan.schemas),
             entry=share.entry,

@@ -37,9 +37,10 @@ from frazil.ports import Lake
 class ReadBatch:
     """A batch that is read and about to become visible. It can be staged on any head of `main`.
 
-    `names` gives the next branch name of this writer; `seconds` are those of the steps so far. `fitted` records the
-    plan's schemas, with the table's schema that they were compared with. `find` returns the rows of a view that have
-    one of these identities, and `update` writes rows anew, in the schema of a view.
+    Its records were read between `planned_at` and `read_by`, from when its deletes are remembered: no dead letter of it
+    is newer. `names` gives the next branch name of this writer; `seconds` are those of the steps so far. `fitted`
+    records the plan's schemas, with the table's schema that they were compared with. `find` returns the rows of a view
+    that have one of these identities, and `update` writes rows anew, in the schema of a view.
     """
 
     lake: Lake
@@ -49,6 +50,7 @@ class ReadBatch:
     plan: BatchPlan
     got: Ingested
     planned_at: datetime
+    read_by: datetime
     seconds: Mapping[str, float]
     find: Callable[[TableView, PartitionNumbers, Numbers, Numbers], Sequence[FoundRows]]
     update: Callable[[TableView, RowUpdates], Sequence[WrittenFile]]
@@ -102,7 +104,7 @@ class ReadBatch:
         access = TableAccess(self.lake, self.spec, view, find, partial(self.update, view))
         written = replace(self.got.written, truncation=self._truncation(view))
         try:
-            return change_table(access, written, self.plan.state.remembered, now=self.planned_at)
+            return change_table(access, written, self.plan.state.remembered, now=self.read_by)
         except KeyInTwoPartitionsError as moved:
             topic, prefix = self.plan.state.sources[0].topic, self.spec.metadata.prefix
             by_column = f"order_by: {prefix}timestamp" if self.spec.cdc == "none" else "cdc_order: source"

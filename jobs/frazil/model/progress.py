@@ -94,6 +94,7 @@ class PartitionProgress:
     `record_bytes` is the mean size of key and value in the most recently read records; None before the first record.
     `last_incomplete` is the offset of the last change event that took values from the row before it; -1 if there was
     none, and None if an earlier release has read events.
+    `compacted_deletes` are those that the table had before a rebuild which did not find them in Kafka any more.
     """
 
     origin: int
@@ -106,6 +107,7 @@ class PartitionProgress:
     replaced: int = 0
     last_incomplete: int | None = None
     forgotten: int = 0
+    compacted_deletes: int = 0
 
     @property
     def live_rows(self) -> int:

@@ -77,6 +77,10 @@ class Comparison:
         self.compared |= more.compared
         self.lost |= more.lost
 
+    @property
+    def total_stale(self) -> int:
+        return sum(len(each.stale_rows) for each in self.compared.values())
+
     def total(self, figure: str) -> int:
         return sum(getattr(each, figure) for each in self.compared.values())
 
@@ -97,26 +101,27 @@ def judge(
 
     `expired` are dead letters that were deleted because of their age.
     """
-    for (table, schema_id), fields in sorted(result.lost.items(), key=lambda lost: (lost[0][0], id_order(lost[0][1]))):
-        what = f"{table} has no column for {', '.join(fields)}"
-        result.findings.append(Discrepancy(FindingKind.NO_COLUMN, _writer(schema_id), what))
+    _judge_columns(result)
     _judge_ends(tables, result, proof)
     lost = sum(len(each.lost_keys) for each in result.compared.values())
-    deleted_since = _may_lack_deletes(tables[0]) and lost <= _deletes_gone(tables, result)
+    deleted = _deletes_gone(tables, result) if _may_lack_deletes(tables[0]) else 0
+    deleted_since = lost <= deleted
+    stale_since = result.total_stale + max(lost - deleted, 0) <= _removed(tables, proof)
     # the row that was removed is the first record of its key, which may be in another partition than the newest
     lost_anywhere = tables[0].spec.write == "deduplicate" and proof.excuses_keys(lost)
     for where, found in result.compared.items():
         name = f"{where[0]}-{where[1]}"
         (skipped, elsewhere), forgotten = _not_shown(tables, ledger.state, where), _forgotten(tables, where)
         then = max(skipped - found.skipped, 0)
-        deleted = _deleted(found, expired.get(where, Expired()), others=then + elsewhere + forgotten)
-        others = then + elsewhere + forgotten + deleted
+        letters = _deleted(found, expired.get(where, Expired()), others=then + elsewhere + forgotten)
+        others = then + elsewhere + forgotten + letters
         excused = proof.excuses(where, len(found.missing) - others)
         result.findings += found.differences
+        _stale_rows(name, found, result, excused=stale_since)
         if found.unnamed:
             result.notes.append(f"{name}: {found.unnamed:,} more differences are not listed")
         if found.missing and (excused or proof.explains(len(found.missing), others)):
-            causes = _explained(then, elsewhere, deleted, forgotten, removed=excused)
+            causes = _explained(then, elsewhere, letters, forgotten, removed=excused)
             result.notes.append(f"{name}: {_missing(found)}; {causes}")
         elif found.missing:
             result.findings.append(
@@ -133,6 +138,12 @@ def judge(
         if found.not_in_kafka:
             proven = where in proof.sums_hold
             _not_in_kafka(tables[0].spec, ledger.state, where, result, proven=proven, excused=excused)
+
+
+def _judge_columns(result: Comparison) -> None:
+    for (table, schema_id), fields in sorted(result.lost.items(), key=lambda lost: (lost[0][0], id_order(lost[0][1]))):
+        what = f"{table} has no column for {', '.join(fields)}"
+        result.findings.append(Discrepancy(FindingKind.NO_COLUMN, _writer(schema_id), what))
 
 
 def _judge_ends(tables: Sequence[ComparedTable], result: Comparison, proof: TableProof) -> None:
@@ -168,10 +179,27 @@ def _may_lack_deletes(table: ComparedTable) -> bool:
 
 
 def _deletes_gone(tables: Sequence[ComparedTable], result: Comparison) -> int:
-    """Return how many deletes the table has counted that were not found in Kafka, or are in topics not compared."""
-    known = progress_by_source(tables[0].at.state)
-    found = {at: each.deletes for at, each in result.compared.items()}
-    return sum(max(progress.counts.deletes - found.get(at, 0), 0) for at, progress in known.items())
+    """Return how many deletes the table may have counted that were not found in Kafka, or are in topics not compared.
+
+    Those that were found may have been counted as duplicates, because they came late, unless they are the newest.
+    """
+    gone = 0
+    for at, progress in progress_by_source(tables[0].at.state).items():
+        found = result.compared.get(at, Compared())
+        counted = max(found.deletes - progress.counts.duplicates, found.newest_deletes)
+        gone += max(progress.counts.deletes - counted, 0)
+    return gone
+
+
+def _removed(tables: Sequence[ComparedTable], proof: TableProof) -> int:
+    """Return how many keys may have an older row, or none: others removed the row, or it was erased on request.
+
+    Then an older record that came late is the row, where a column orders.
+    """
+    if not (proof.clean and tables[0].spec.order):
+        return 0
+    erased = sum(_forgotten(tables, at) for at in progress_by_source(tables[0].at.state))
+    return sum(proof.lost.values()) + erased
 
 
 def _not_shown(tables: Sequence[ComparedTable], ledger: TableState, where: TopicPartition) -> tuple[int, int]:
@@ -240,6 +268,17 @@ def _lost_keys(name: str, found: Compared, result: Comparison, *, removed: bool,
         result.notes.append(f"{name}: {what}; {why} explain the number")
     else:
         result.findings.append(Discrepancy(FindingKind.LOST_KEY, name, what, offsets))
+
+
+def _stale_rows(name: str, found: Compared, result: Comparison, *, excused: bool) -> None:
+    if not excused:
+        result.findings += found.stale
+        found.unnamed += len(found.stale_rows) - len(found.stale)
+    elif found.stale_rows:
+        count = len(found.stale_rows)
+        newer = listed_offsets(first_named(found.stale_rows), count)
+        what = f"{plural(count, 'row is', 'rows are')} older than these records of their keys: {newer}"
+        result.notes.append(f"{name}: {what}; rows that were removed from the table explain the number")
 
 
 def _not_in_kafka(

@@ -7,7 +7,7 @@ order the records of one partition; if a column orders them, the partitions of a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -42,36 +42,34 @@ class ComparedKeys:
     """What is wrong with the keys whose newest record is in a partition: offsets of records of lost keys, and others.
 
     `others` has the newest record's offset and the place of the row: by kind, as arrays. `elsewhere` counts the keys
-    that have a row from another partition, where offsets of two partitions do not say which record is newer.
+    that have a row from another partition, where offsets of two partitions do not say which record is newer. `deletes`
+    counts the keys whose newest record deletes them.
     """
 
     source: TopicPartition
     lost: Numbers
-    others: Sequence[tuple[FindingKind, Numbers, Place]]
+    others: Mapping[FindingKind, tuple[Numbers, Place]]
     elsewhere: int
+    deletes: int
     numbers: PartitionNumbers
-
-    @property
-    def unnamed(self) -> int:
-        return sum(max(len(newest) - NAMED, 0) for _, newest, _ in self.others)
 
     def rows(self) -> Iterator[tuple[TopicPartition, Numbers]]:
         """Yield the offsets of the rows that are wrong, by partition."""
-        for _, _, (partitions, offsets) in self.others:
+        for _, (partitions, offsets) in self.others.values():
             for number, where in each_partition(partitions):
                 yield self.numbers.source(number), offsets if where is None else offsets[where]
 
-    def differences(self) -> Iterator[Discrepancy]:
-        """Yield the first few of each kind."""
+    def differences(self, kind: FindingKind) -> Iterator[Discrepancy]:
+        """Yield the first few."""
         topic, partition = self.source
-        for kind, newest, rows in self.others:
-            then = "is newer" if kind is FindingKind.STALE_ROW else "deletes it"
-            named = (column[:NAMED].tolist() for column in (newest, *rows))
-            for at, number, offset in zip(*named, strict=True):
-                row_topic, row_partition = source = self.numbers.source(number)
-                where = f"offset {offset}" if source == self.source else f"{row_topic}-{row_partition}@{offset}"
-                what = f"the row of the record's key is from {where}, and the record {then}"
-                yield Discrepancy(kind, f"{topic}-{partition}@{at}", what, (at,))
+        newest, rows = self.others[kind]
+        then = "is newer" if kind is FindingKind.STALE_ROW else "deletes it"
+        named = (column[:NAMED].tolist() for column in (newest, *rows))
+        for at, number, offset in zip(*named, strict=True):
+            row_topic, row_partition = source = self.numbers.source(number)
+            where = f"offset {offset}" if source == self.source else f"{row_topic}-{row_partition}@{offset}"
+            what = f"the row of the record's key is from {where}, and the record {then}"
+            yield Discrepancy(kind, f"{topic}-{partition}@{at}", what, (at,))
 
 
 class NewestRecords:
@@ -143,15 +141,16 @@ class NewestRecords:
         for number, where in each_partition(partition):
             here = np.arange(len(marked)) if where is None else np.flatnonzero(where)
             lost = here[~(has_row | is_delete | is_truncated)[here]]
-            wrong = (
-                (FindingKind.STALE_ROW, here[is_older[here] & ~is_delete[here]]),
-                (FindingKind.DELETED_KEY, here[is_older[here] & is_delete[here]]),
-            )
+            wrong = {
+                FindingKind.STALE_ROW: here[is_older[here] & ~is_delete[here]],
+                FindingKind.DELETED_KEY: here[is_older[here] & is_delete[here]],
+            }
             yield ComparedKeys(
                 self.numbers.source(number),
                 np.sort(offset[lost]),
-                [(kind, offset[which], (row[-2][which], row[-1][which])) for kind, which in wrong],
+                {kind: (offset[which], (row[-2][which], row[-1][which])) for kind, which in wrong.items()},
                 int(elsewhere[here].sum()),
+                int((is_delete & (~has_row | is_older))[here].sum()),
                 self.numbers,
             )
 

@@ -44,10 +44,16 @@ class Compared:
     letters_not_in_kafka: BitMap64 = field(default_factory=BitMap64)
     differing_keys: BitMap64 = field(default_factory=BitMap64)
     """Rows that a record in Kafka shows to be stale or deleted."""
+    stale_rows: BitMap64 = field(default_factory=BitMap64)
+    """The newest record of each key whose row is an older one."""
+    stale: list[Discrepancy] = field(default_factory=list)
+    """The first few of them."""
     differences: list[Discrepancy] = field(default_factory=list)
     unnamed: int = 0
     deletes: int = 0
     """Records that delete a key."""
+    newest_deletes: int = 0
+    """Those that are the newest record of their key."""
     ending_early: BitMap64 = field(default_factory=BitMap64)
     """Rows of a history that end before the next record of their key in Kafka."""
     ending_later: BitMap64 = field(default_factory=BitMap64)
@@ -82,9 +88,12 @@ class Compared:
     def add_keys(self, keys: ComparedKeys) -> None:
         self.lost_keys |= bitmap_of(keys.lost)
         self.keys_elsewhere += keys.elsewhere
-        self.unnamed += keys.unnamed
-        for finding in keys.differences():
+        self.newest_deletes += keys.deletes
+        self.stale_rows |= bitmap_of(keys.others[FindingKind.STALE_ROW][0])
+        self.stale += [*keys.differences(FindingKind.STALE_ROW)][: NAMED - len(self.stale)]
+        for finding in keys.differences(FindingKind.DELETED_KEY):
             self.differs(finding)
+        self.unnamed += max(len(keys.others[FindingKind.DELETED_KEY][0]) - NAMED, 0)
 
 
 class Letters(Protocol):

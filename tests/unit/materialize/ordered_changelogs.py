@@ -33,11 +33,14 @@ class Partitions(World):
     """A topic with a list of records for each partition: key, value and timestamp."""
 
     records: dict[int, list[tuple[bytes | None, bytes | None, int]]] = field(default_factory=lambda: {0: [], 1: []})
+    compacted: set[tuple[int, int]] = field(default_factory=set)
+    """The partition and offset of each record that compaction has removed."""
 
     def _chunks(self, wanted: OffsetRange) -> Iterator[Records]:
-        found = self.records[wanted.partition][wanted.start : wanted.end]
+        number = wanted.partition
+        offsets = [at for at in range(wanted.start, wanted.end) if (number, at) not in self.compacted]
+        found = [self.records[number][at] for at in offsets]
         keys, values, stamps = ([each[n] for each in found] for n in range(3))
-        offsets = range(wanted.start, wanted.end)
         yield Records.of(offsets, stamps, keys, values, [None] * len(found), wanted.end, 0)  # type: ignore[arg-type]
 
     @property

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from keyed_letters import BY_TIME, LateKeys
+from rebuilt_tables import rebuild
+
+from frazil.materialize.state import standing
 
 
 def test_rows_are_ordered_by_the_offset_of_their_partition(tmp_path: Path) -> None:
@@ -60,6 +64,27 @@ def test_a_key_whose_row_others_deleted_stays_a_dead_letter(tmp_path: Path) -> N
     assert (result.replayed, dict(result.stayed)) == (1, {"order_unknown": 1})
     assert table.stored() == [("b", 0, 3)]
     assert table.verify().findings == ()
+
+
+def test_a_key_stays_a_dead_letter_where_a_rebuild_did_not_find_its_delete_any_more(tmp_path: Path) -> None:
+    """To Kafka, the dead letter's key is another one: compaction leaves it."""
+    table = LateKeys.at(tmp_path)
+    table.send(("a", 1, 1))
+    table.send(("b", 1, 1), late=True)
+    table.send(("b", 2, 1), ("b", None, 1), ("c", 1, 1))
+    table.catch_up()
+    table.world.compacted |= {(0, 2), (0, 3)}
+    for _ in range(2):
+        rebuild(cast(Any, table)).perform()
+        assert standing(table.view, pipeline=table.spec.pipeline).state.total().deletes == 0
+    table.fix()
+    table.catch_up()
+
+    result = table.replay()
+
+    assert (result.replayed, dict(result.stayed)) == (0, {"order_unknown": 1})
+    assert table.stored() == [("a", 0, 0), ("c", 0, 4)]
+    assert (table.verify().findings, table.against_kafka().findings) == ((), ())
 
 
 def test_a_key_in_two_partitions_stays_a_dead_letter(tmp_path: Path) -> None:
@@ -191,3 +216,42 @@ def test_letters_from_before_partitions_were_added_stay(tmp_path: Path) -> None:
     assert (result.replayed, dict(result.stayed)) == (2, {"order_unknown": 1})
     assert table.stored() == [("a", 0, 0), ("b", 0, 2), ("c", 0, 3)]
     assert table.against_kafka().findings == ()
+
+
+def test_a_delete_is_remembered_from_when_its_batch_was_read(tmp_path: Path) -> None:
+    """The dead letter of the batch is that old only, however long the batch took."""
+    table = LateKeys.at(tmp_path, **BY_TIME)
+    table.now -= timedelta(hours=3)
+    table.send(("a", 1, 1), late=True)
+    table.send(("a", 2, 2), ("a", None, 3))
+
+    def observe(when: str, step: str) -> None:
+        if (when, step) == ("after", "ingest"):
+            table.now += timedelta(hours=3)
+
+    table.driver(observe).batch()
+    table.fix()
+    table.now += table.spec.delete_memory - timedelta(hours=1, minutes=30)
+
+    result = table.replay()
+
+    assert (result.replayed, result.duplicates, table.stored()) == (1, 1, [])
+    assert table.against_kafka().findings == ()
+
+
+def test_no_delete_is_forgotten_while_a_replay_is_on(tmp_path: Path) -> None:
+    table = LateKeys.at(tmp_path, **BY_TIME)
+    table.send(("a", 1, 1), late=True)
+    table.send(("a", 2, 2))
+    table.batch()
+    table.send(("a", None, 3))
+    table.batch()
+    table.fix()
+    table.now += table.spec.delete_memory - timedelta(seconds=30)
+
+    def observe(when: str, step: str) -> None:
+        if (when, step) == ("before", "replay_stage"):
+            table.now += timedelta(minutes=1)
+
+    assert table.replay(observe).duplicates == 1
+    assert (table.stored(), table.against_kafka().findings) == ([], ())

@@ -68,6 +68,33 @@ def test_a_key_that_came_back_after_its_delete_was_forgotten_is_named(changelog:
     assert kafka(changelog) == [(FindingKind.DELETED_KEY, what)]
 
 
+@pytest.mark.parametrize("late", ["record", "delete"])
+def test_a_delete_that_compaction_removed_explains_a_lost_key(changelog: OrderedChangelog, late: str) -> None:
+    """A late delete, which Kafka still has, was counted as a duplicate."""
+    changelog.send_at(("b", None, 9, 1), ("a", None if late == "delete" else 4, 3, 1))
+    changelog.catch_up()
+    assert changelog.against_kafka().findings == ()
+    changelog.partitions.compacted.add((1, 2))
+
+    verification = changelog.against_kafka()
+
+    assert verification.findings == ()
+    assert any("the row of 1 key" in note and "deletes that Kafka does not" in note for note in verification.notes)
+
+
+def test_a_late_record_is_the_row_of_a_key_whose_row_others_removed(changelog: OrderedChangelog) -> None:
+    changelog.replace_rows(lambda rows: rows.filter(pc.not_equal(rows["kafka_key"], "b")))
+    changelog.send_at(("b", 2, 5, 0))
+    changelog.catch_up()
+    assert changelog.records()["b"] == (5, 0, 5)
+
+    verification = changelog.against_kafka()
+
+    assert verification.findings == ()
+    explained = "orders-0: 1 row is older than these records of their keys: offset 1; rows that were removed"
+    assert any(note.startswith(explained) for note in verification.notes)
+
+
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     batches=st.lists(st.lists(STAMPED, min_size=1, max_size=6), min_size=1, max_size=4), most=st.sampled_from([2, 9])

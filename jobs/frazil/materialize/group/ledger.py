@@ -112,11 +112,10 @@ def _placed(own: PartitionProgress | None, at: PartitionProgress) -> PartitionPr
     if own is None or own.next == own.origin:
         own = PartitionProgress.beginning_at(at.next)
     return replace(
-        at,
-        origin=own.origin,
+        own,
         start=at.next,
-        counts=own.counts,
-        sums=own.sums,
-        replaced=own.replaced,
-        forgotten=own.forgotten,
+        next=at.next,
+        leader_epoch=at.leader_epoch,
+        record_bytes=at.record_bytes,
+        last_incomplete=at.last_incomplete,
     )

@@ -25,10 +25,8 @@ class BuildRun(TableRun):
     and came in time when they were read first. The first batch of the rebuilt table forgets what is old.
     """
 
-    def _read_batch(
-        self, table: OneTable, plan: BatchPlan, here: Places, got: Ingested, planned_at: datetime
-    ) -> ReadBatch:
-        batch = super()._read_batch(table, plan, here, got, planned_at)
+    def _read_batch(self, table: OneTable, plan: BatchPlan, here: Places, got: Ingested, at: datetime) -> ReadBatch:
+        batch = super()._read_batch(table, plan, here, got, at)
         return replace(batch, spec=replace(batch.spec, delete_memory=FOR_EVER))
 
     def _announce(self, table: OneTable, view: TableView) -> Announced | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 
 from pyroaring import BitMap64
@@ -18,7 +18,7 @@ from frazil.model.dead_letter import Reason
 from frazil.model.errors import RecordsLostError
 from frazil.model.key_forms import has_several_forms
 from frazil.model.plan import TopicFacts
-from frazil.model.progress import PartitionProgress, TableState
+from frazil.model.progress import PartitionProgress, SourceProgress, TableState
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 from frazil.ports import Lake
@@ -136,6 +136,22 @@ def partitions_that_lack_records(table: TableState, built: Standing) -> Iterator
             at = ComparedPartition(topic, number, had, now, before, records, less)
             if at.lacks_records:
                 yield at
+
+
+def with_compacted_deletes(table: TableState, built: Standing) -> TableState:
+    """Return the state of what was built, with the deletes of the table that are gone, and those that were before.
+
+    Without them, a replayed dead letter that is older than such a delete would be the row of its key.
+    """
+    lacking = {(each.topic, each.number): each for each in partitions_that_lack_records(table, built)}
+
+    def of(source: SourceProgress, number: int) -> PartitionProgress:
+        at, had = source.partitions[number], progress_of(table, source.topic, number)
+        gone = max(had.counts.deletes - at.counts.deletes, 0) if (source.topic, number) in lacking else 0
+        return replace(at, compacted_deletes=had.compacted_deletes + gone)
+
+    sources = (replace(s, partitions={number: of(s, number) for number in s.partitions}) for s in built.state.sources)
+    return replace(built.state, sources=tuple(sources))
 
 
 def _is_by_offset(spec: TableSpec) -> bool:

@@ -14,6 +14,7 @@ from frazil.materialize.changed_spec.applied_spec import (
 )
 from frazil.materialize.epoch_tags import epoch_tag, has_epoch_tags
 from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY
+from frazil.materialize.rebuild.compaction import with_compacted_deletes
 from frazil.materialize.rebuild.rebuilt_properties import LEFT_BEHIND
 from frazil.materialize.rebuild.rebuilt_state import Reads, plan_of, receipt_of, state_after, with_group
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, generation_property
@@ -46,6 +47,8 @@ class Replacement:
     @property
     def after(self) -> TableState:
         built = with_group(self.spec, self.built.state)
+        if self.base is None:
+            built = with_compacted_deletes(self.here.state, replace(self.built, state=built))
         return state_after(self.here.state, built, self.base, writer=self.writer, batch_id=self.batch_id)
 
     @property

@@ -43,17 +43,21 @@ WHY = {
 """What is wrong with letters that stay, by the reason."""
 
 MARGIN = timedelta(hours=1)
-"""A delete is remembered from the time of its batch on, and a letter of this batch was read a while later."""
+"""So far apart may the clocks of driver and tasks be: a letter is read before the deletes of its batch count."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayTarget:
-    """A table at the head on which a replay is staged. `prefix` begins the names of files with rows written anew."""
+    """A table at the head on which a replay is staged. `prefix` begins the names of files with rows written anew.
+
+    `now` is one time for a portion: no delete is forgotten between the decision about a letter and what it changes.
+    """
 
     clients: Clients
     spec: TableSpec
     at: Standing
     prefix: str
+    now: datetime
 
     @property
     def access(self) -> TableAccess:
@@ -63,7 +67,7 @@ class ReplayTarget:
 
     def change(self, rows: ReplayedRows) -> tuple[BatchChange, RememberedDeletes | None]:
         """Return what the replay changes, and the deletes that the table remembers after it."""
-        return change_table(self.access, rows.written, self.at.state.remembered, now=self.clients.now())
+        return change_table(self.access, rows.written, self.at.state.remembered, now=self.now)
 
     def undecided(
         self, rows: ReplayedRows, dead_letters: TableView, rows_uuid: str
@@ -74,11 +78,11 @@ class ReplayTarget:
         """
         if self.spec.write not in ("upsert", "history"):
             return {}
-        now, access = self.clients.now(), self.access
-        memory = access.recall(self.at.state.remembered, now=now)
+        access = self.access
+        memory = access.recall(self.at.state.remembered, now=self.now)
         written = replace(rows.written, memory=memory)
         followed = Followed(
-            by_deletes=partial(self._may_lack_deletes, partial(self._recent, dead_letters, rows_uuid, now)),
+            by_deletes=partial(self._may_lack_deletes, partial(self._recent, dead_letters, rows_uuid)),
             by_incomplete=self._may_have_given,
             lost_events=NO_ROW_TO_KEEP in self.at.state.skipped_by_reason,
         )
@@ -107,17 +111,17 @@ class ReplayTarget:
         """Return whether the table may lack a delete that is newer than each letter, by number of partition and offset.
 
         It has none if it never read one; and where a column orders, it remembers those that came after a letter that
-        is not old. Rows that others removed, and those that were erased on request, are like deletes that are not
-        remembered.
+        is not old. Rows that others removed, those that were erased on request, and deletes that a rebuild did not
+        find any more, are like deletes that are not remembered.
         """
         numbers, found = self.at.state.partition_numbers, progress_by_source(self.at.state)
         deletes = {numbers.number(*source): each.counts.deletes for source, each in found.items()}
-        forgotten = {numbers.number(*source): each.forgotten for source, each in found.items()}
+        gone = {numbers.number(*source): each.forgotten + each.compacted_deletes for source, each in found.items()}
         if count_foreign(self.at).sourced_removed:
-            forgotten = dict.fromkeys(forgotten, 1)
+            gone = dict.fromkeys(gone, 1)
         if not self.spec.order:
-            return np.isin(partition, [number for number, count in deletes.items() if count or forgotten[number]])
-        if any(forgotten.values()):
+            return np.isin(partition, [number for number, count in deletes.items() if count or gone[number]])
+        if any(gone.values()):
             return np.ones(len(offset), np.bool_)
         lacking = np.full(len(offset), bool(sum(deletes.values())))
         for number in np.unique(partition[lacking]).tolist():
@@ -138,9 +142,7 @@ class ReplayTarget:
                 given[here] = offset[here] < end
         return given
 
-    def _recent(
-        self, dead_letters: TableView, rows_uuid: str, now: datetime, source: Source, offsets: Offsets
-    ) -> Offsets:
+    def _recent(self, dead_letters: TableView, rows_uuid: str, source: Source, offsets: Offsets) -> Offsets:
         """Return the letters that were read so recently that all deletes since are remembered."""
         remembered = self.at.state.remembered
         if remembered is not None and remembered.forgotten:
@@ -152,7 +154,7 @@ class ReplayTarget:
             "generation": generation,
             "partition": partition,
         }
-        known_since = [now - self.spec.delete_memory]
+        known_since = [self.now - self.spec.delete_memory]
         if remembered is not None and remembered.forgotten_until is not None:  # by another clock or delete_memory
             known_since.append(remembered.forgotten_until)
         earliest = pa.scalar(max(known_since) + MARGIN, pa.timestamp("us", "UTC"))

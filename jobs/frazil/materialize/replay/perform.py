@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import NoReturn
 
@@ -83,6 +84,8 @@ class Replay:
     pauser: Pauser
     seconds: dict[str, float]
     result: ReplayResult = field(default_factory=ReplayResult)
+    _now: datetime = field(init=False)
+    """The time of the portion that is replayed."""
     _tried: dict[Source, list[Offsets]] = field(default_factory=dict)
     _waiting: Waiting | None = None
     _learnt: set[SchemaUse] = field(default_factory=set)
@@ -125,6 +128,7 @@ class Replay:
 
     def _portion(self, request: ReplayRequest, here: Places, dead_letters: TableView) -> bool:
         """Replay the first letters that were not tried. Return whether there were any."""
+        self._now = self.clients.now()
         with self.step("replay_choose"):
             waiting = self._chosen(request, self._ledger(here), dead_letters)
             chosen, others = waiting.first(LETTERS_AT_ONCE)
@@ -179,7 +183,7 @@ class Replay:
         return again
 
     def _target(self, table: OneTable, at: Standing) -> ReplayTarget:
-        return ReplayTarget(self.clients, table.spec, at, f"{self.writer}-{at.state.epoch + 1:08d}")
+        return ReplayTarget(self.clients, table.spec, at, f"{self.writer}-{at.state.epoch + 1:08d}", self._now)
 
     def _decoded(self, chosen: dict[Source, Offsets], here: Places, dead_letters: TableView) -> Redecoder:
         lake, ledger = self.clients.lake, self._ledger(here)
