@@ -34,7 +34,8 @@ from frazil.records import Records
 from frazil.verify.collected import Collected, add_compared, collected_of, compares_together, comparison_of
 from frazil.verify.comparison import Comparison, TableProof, judge
 from frazil.verify.dead import expired_by_source, visible_snapshot
-from frazil.verify.decode import open_judge, open_rows, routes_of
+from frazil.verify.decode import Judge, open_judge, open_rows, routes_of
+from frazil.verify.earlier_specs import EarlierSpecs, changed_keys, earlier_specs
 from frazil.verify.letter_comparison import LetterComparison
 from frazil.verify.letters import LetterScan, dead_letter_scan, replayed_offsets
 from frazil.verify.proven import ComparedTable
@@ -229,7 +230,8 @@ class _Comparing:
         result.notes += notes
         for table in comparison.tables:
             result.lost |= {(table.table, writer): lost for writer, lost in table.as_rows.placed.lost.items()}
-        result.notes += _letter_notes(f"{where[0]}-{where[1]}", comparison.letters, self.tables[0].spec)
+        result.notes += comparison.earlier_notes(changed_keys(self._earlier(where)))
+        result.notes += comparison.letters.notes(self.tables[0].spec)
         return comparison
 
     def keys(self, collected: Collected | None, read: Sequence[_Partition]) -> None:
@@ -307,16 +309,17 @@ class _Comparing:
                 yield start
 
     def _comparison(self, where: TopicPartition, collected: Collected | None) -> PartitionComparison:
-        ledger, judged = self.ledger, [(table.spec, table.at) for table in self.group]
+        ledger, earlier = self.ledger, self._earlier(where)
         state, routes = ledger.at.state, () if self.place is not None else routes_of(ledger.at.state)
-        judge = partial(open_judge, judged, self.dead_letters, self.kafka.registry, place=self.place)
         tombstones: OnTombstone = ledger.spec.on_tombstone if ledger.spec.follows_keys else "dead_letter"
-        of_letters = judge(on_bad_record="dead_letter", on_tombstone=tombstones)
-        leftovers = judge(
+        of_letters, former_judges = self._judges(earlier, on_bad_record="dead_letter", on_tombstone=tombstones)
+        leftovers, former_leftovers = self._judges(
+            earlier,
             on_bad_record="skip" if ledger.spec.on_bad_record == "skip" else "dead_letter",
             on_tombstone=ledger.spec.on_tombstone,
             excluded=excluded_schemas(ledger.at.view.properties),
         )
+        leftovers.earlier = former_leftovers
         since = 0 if state.group is None else group_progress(state.group).get(where, GroupPartition()).routed_since
         names = tuple(f"{ledger.spec.database}.{route.table}" for route in routes)
         quoting = Quoting(allowed=not ledger.spec.masked)
@@ -326,24 +329,37 @@ class _Comparing:
             tables=tables,
             dead_letters=self._letters(where),
             leftovers=leftovers,
-            letters=LetterComparison(where, of_letters, quoting, since),
+            letters=LetterComparison(where, of_letters, quoting, since, earlier=former_judges),
             routing=Routing(of_letters, names, since) if routes else None,
             keys=None if collected is None else comparison_of(collected, where, tables, leftovers),
         )
+
+    def _earlier(self, where: TopicPartition) -> Sequence[EarlierSpecs]:
+        return earlier_specs([(table.spec, table.at) for table in self.group], where)
+
+    def _judges(self, earlier: Sequence[EarlierSpecs], **how: Any) -> tuple[Judge, Sequence[tuple[int, Judge]]]:
+        """Return what judges the records by the present specs, and by the earlier ones with their ends."""
+        judge = partial(open_judge, dead_letters=self.dead_letters, registry=self.kafka.registry, place=self.place)
+        present = [(table.spec, table.at) for table in self.group]
+        return judge(present, **how), [(each.until, judge(each.specs, **how)) for each in earlier]
 
     def _rows(self, table: ComparedTable, where: TopicPartition, quoting: Quoting) -> RowComparison:
         columns = source_columns(table.spec, table.at.state)
         equal = {columns.partition: where[1], **({} if columns.topic is None else {columns.topic: where[0]})}
         unnamed = (columns.topic,) if columns.topic is not None and columns.unnamed_topic == where[0] else ()
-        comparison = RowComparison(
+        opened = partial(open_rows, at=table.at, dead_letters=self.dead_letters, registry=self.kafka.registry)
+        present = RowComparison(
             source=where,
             rows=TableScan(table.at.view, columns=("*",), equal=equal, or_null=unnamed),
             offset_column=columns.offset,
-            as_rows=open_rows(table.spec, table.at, self.dead_letters, self.kafka.registry),
+            as_rows=opened(table.spec),
             sometimes_kept=_sometimes_kept(table.at.view, unnamed),
             quoting=quoting,
+            table="the table" if table.spec.group is None else table.spec.identifier,
         )
-        return comparison if table.spec.group is None else replace(comparison, table=table.spec.identifier)
+        earlier = earlier_specs([(table.spec, table.at)], where)
+        present.earlier = [(each.until, replace(present, as_rows=opened(each.specs[0][0]))) for each in earlier]
+        return present
 
     def _letters(self, where: TopicPartition) -> LetterScan:
         ledger = self.ledger
@@ -358,19 +374,6 @@ class _Comparing:
             ledger.spec.dead_letter_key,
             replayed_offsets(self.dead_letters, where, **of_table, replays=replays),
         )
-
-
-def _letter_notes(name: str, letters: LetterComparison, spec: TableSpec) -> Iterator[str]:
-    key = spec.dead_letter_key
-    configured = "no dead_letter_key is configured" if key is None else f"the configured dead_letter_key is {key.id}"
-    for key_id, count in sorted(letters.sealed.items()):
-        what = f"{plural(count, 'dead letter')} under the key {key_id}: {configured}"
-        yield f"{name}: not compared are key, value and headers of {what}"
-    if letters.decodable:
-        records = "record" if letters.decodable == 1 else "records"
-        what = f"the {records} of {plural(letters.decodable, 'dead letter')} can be decoded now"
-        rest = f"; `frazil rebuild {spec.identifier}` applies those that it leaves" if spec.follows_keys else ""
-        yield f"{name}: {what}: `frazil dead-letters replay` turns such letters into rows{rest}"
 
 
 def _parts(chunk: Records, nulls: int) -> Iterator[Records]:

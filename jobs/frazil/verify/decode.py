@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.adapters.iceberg.scan import arrow_schema_of, schemas_of
 from frazil.formats.decoder import Indexes
@@ -155,15 +156,33 @@ class RowRedecoder(Redecoder):
 class Judge(Redecoder):
     """Says what becomes of records, without making rows. `router` is that of a group.
 
-    With shapes, it is what becomes of them in the table at `place`; all tables refuse records.
+    With shapes, it is what becomes of them in the table at `place`; all tables refuse records. Of a record that it
+    refuses, the newest of the `earlier` judges that accepts it says it: each has read the records before an offset.
     """
 
     router: Router | None = None
     place: int | None = None
+    earlier: Sequence[tuple[int, Judge]] = ()
 
     def decode(self, topic: str, partition: int, records: Records) -> Iterator[DecodedRecords]:
+        for until, judge in self.earlier:
+            before = records.filter(pc.less(records.offsets, until))
+            refused = before.filter(pc.is_in(before.offsets, self._refused(topic, partition, before)))
+            accepted = pc.is_in(refused.offsets, judge._refused(topic, partition, refused))
+            accepted = refused.filter(pc.invert(accepted))
+            yield from judge.decode(topic, partition, accepted)
+            records = records.filter(pc.invert(pc.is_in(records.offsets, accepted.offsets)))
+        yield from self._decode(topic, partition, records)
+
+    def _decode(self, topic: str, partition: int, records: Records) -> Iterator[DecodedRecords]:
         for decoded in Redecoder.decode(self, topic, partition, records):
             yield decoded if self.place is None else decoded.of_table(self.place)
+
+    def _refused(self, topic: str, partition: int, records: Records) -> pa.Array:
+        """Return the offsets of the records that are dead letters."""
+        letters = (decoded.dead_letters for decoded in self._decode(topic, partition, records))
+        offsets = [pa.array([], pa.int64()), *(each.column("offset").cast(pa.int64()) for each in letters if each)]
+        return pa.concat_arrays(offsets)
 
     def named_writers(self, values: pa.LargeBinaryArray, headers: Headers) -> Mapping[str, pa.Array]:
         """Return the schemas that values name, as a dead letter has them."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.materialize.ingest.dead_rows import timestamps
 from frazil.model.dead_letter import Reason
-from frazil.model.spec import METADATA_NAMES
+from frazil.model.spec import METADATA_NAMES, TableSpec
+from frazil.model.spelling import plural
 from frazil.proof.tally import TopicPartition
 from frazil.records import Records
 from frazil.verify.columns import differing
@@ -44,6 +46,7 @@ class LetterComparison:
     `routed_since` is the first offset that the present routes of a group have divided. `sealed` counts letters by the
     id of the key that they are encrypted with, if it is not the configured one.
     `decodable` counts those whose records can be decoded now, though the table may not hold their schema.
+    `earlier` judges have read the records before an offset; `of_earlier` counts the letters that only they explain.
     """
 
     source: TopicPartition
@@ -52,6 +55,8 @@ class LetterComparison:
     routed_since: int = 0
     sealed: Counter[str] = field(default_factory=Counter)
     decodable: int = 0
+    earlier: Sequence[tuple[int, Judge]] = ()
+    of_earlier: int = 0
 
     def differences(self, records: Records, stored: pa.RecordBatch) -> Iterator[tuple[int, str]]:
         """Yield the offset of each difference between records and their letters, and what it is."""
@@ -70,6 +75,21 @@ class LetterComparison:
                 yield offsets[index], f"dead letter, {name}: {quoted(here[index])}, {quoted(there[index])} in Kafka"
         yield from self._misjudged(records, stored)
 
+    def notes(self, spec: TableSpec) -> Iterator[str]:
+        """Yield what was not compared, and how many could become rows."""
+        key, name = spec.dead_letter_key, f"{self.source[0]}-{self.source[1]}"
+        configured = (
+            "no dead_letter_key is configured" if key is None else f"the configured dead_letter_key is {key.id}"
+        )
+        for key_id, count in sorted(self.sealed.items()):
+            what = f"{plural(count, 'dead letter')} under the key {key_id}: {configured}"
+            yield f"{name}: not compared are key, value and headers of {what}"
+        if self.decodable:
+            records = "record" if self.decodable == 1 else "records"
+            what = f"the {records} of {plural(self.decodable, 'dead letter')} can be decoded now"
+            rest = f"; `frazil rebuild {spec.identifier}` applies those that it leaves" if spec.follows_keys else ""
+            yield f"{name}: {what}: `frazil dead-letters replay` turns such letters into rows{rest}"
+
     def _columns(self, records: Records) -> Iterator[tuple[str, pa.Array]]:
         headers = records.headers.checked()
         yield "key", records.keys
@@ -79,21 +99,46 @@ class LetterComparison:
         yield from self.judge.named_writers(records.values, headers).items()
 
     def _misjudged(self, records: Records, stored: pa.RecordBatch) -> Iterator[tuple[int, str]]:
-        derived = self._derived(records)
-        reasons, paths = stored.column("reason").to_pylist(), stored.column("path").to_pylist()
-        for offset, reason, path in zip(records.offsets.to_pylist(), reasons, paths, strict=True):
+        derived = self._derived(self.judge, records)
+        wrong: dict[int, str] = {}
+        for offset, reason, path in _judged(records, stored):
             found = derived.get(offset)
             if found is None and reason == Reason.NO_ROUTE and offset >= self.routed_since:
-                yield offset, f"dead letter, reason: {reason}, but a route takes the record"
+                wrong[offset] = f"reason: {reason}, but a route takes the record"
             elif found is None:
                 self.decodable += reason != Reason.REFUSED_SCHEMA
-            elif not self._is_derived(offset, reason, found.reason):
-                continue
-            elif reason != found.reason:
-                yield offset, f"dead letter, reason: {reason}, but decoding the record gives {found.reason}"
-            elif path != found.path and not _are_one_place(path, found.path):
-                here, there = self.quoting.value(pa.scalar(path)), self.quoting.value(pa.scalar(found.path))
-                yield offset, f"dead letter, path: {here}, but decoding the record gives {there}"
+            elif (what := self._difference(offset, reason, path, found)) is not None:
+                wrong[offset] = what
+        for offset in self._explained(records, stored, wrong):
+            del wrong[offset]
+            self.of_earlier += 1
+        for offset, what in wrong.items():
+            yield offset, f"dead letter, {what}"
+
+    def _explained(self, records: Records, stored: pa.RecordBatch, wrong: Collection[int]) -> set[int]:
+        """Return the letters among those with another reason or path now that have those of an earlier spec."""
+        explained: set[int] = set()
+        for until, judge in self.earlier:
+            offsets = [offset for offset in wrong if offset < until and offset not in explained]
+            is_left = pc.is_in(records.offsets, pa.array(offsets, pa.int64()))
+            left = records.filter(is_left)
+            derived = self._derived(judge, left) if len(left) else {}
+            for offset, reason, path in _judged(left, stored.filter(is_left)):
+                found = derived.get(offset)
+                if found is not None and self._difference(offset, reason, path, found) is None:
+                    explained.add(offset)
+        return explained
+
+    def _difference(self, offset: int, reason: str, path: str | None, found: _Derived) -> str | None:
+        """Return how a letter differs from what decoding its record gives; None if it does not."""
+        if not self._is_derived(offset, reason, found.reason):
+            return None
+        if reason != found.reason:
+            return f"reason: {reason}, but decoding the record gives {found.reason}"
+        if path == found.path or _are_one_place(path, found.path):
+            return None
+        here, there = self.quoting.value(pa.scalar(path)), self.quoting.value(pa.scalar(found.path))
+        return f"path: {here}, but decoding the record gives {there}"
 
     def _is_derived(self, offset: int, reason: str, found: str) -> bool:
         """Return whether the record alone gives the reason: other routes may have divided it, or a bad key refused a
@@ -102,13 +147,19 @@ class LetterComparison:
             return False
         return not {reason, found} & NOT_DERIVED and (reason, found) != (Reason.BAD_KEY, Reason.NULL_VALUE)
 
-    def _derived(self, records: Records) -> Mapping[int, _Derived]:
+    def _derived(self, judge: Judge, records: Records) -> Mapping[int, _Derived]:
         found: dict[int, _Derived] = {}
-        for decoded in self.judge.decode(*self.source, records):
+        for decoded in judge.decode(*self.source, records):
             if (letters := decoded.dead_letters) is not None:
                 for letter in letters.select(["offset", "reason", "path"]).to_pylist():
                     found[letter["offset"]] = _Derived(letter["reason"], letter["path"])
         return found
+
+
+def _judged(records: Records, stored: pa.RecordBatch) -> Iterator[tuple[int, str, str | None]]:
+    """Yield the offset, the reason and the path of each letter."""
+    columns = (stored.column(name).to_pylist() for name in ("reason", "path"))
+    yield from zip(records.offsets.to_pylist(), *columns, strict=True)
 
 
 def _unread(stored: pa.RecordBatch) -> tuple[list[str | None], list[str | None]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.ingest.decode import DecodedRecords
@@ -59,7 +60,11 @@ def _taken_from_others(decoded: DecodedRecords, column: str) -> npt.NDArray[np.b
 
 @dataclass(slots=True)
 class RowComparison:
-    """Compares the rows of one partition in one table, which findings call `table`."""
+    """Compares the rows of one partition in one table, which findings call `table`.
+
+    `earlier` compare the records before an offset by the spec by which they were read, the newest first. A row that
+    differs is right if it is equal by one of them, as `of_earlier` counts; else the oldest one says how it differs.
+    """
 
     source: TopicPartition
     rows: TableScan
@@ -68,9 +73,24 @@ class RowComparison:
     sometimes_kept: SometimesKept
     quoting: Quoting = field(default_factory=Quoting)
     table: str = "the table"
+    earlier: Sequence[tuple[int, RowComparison]] = ()
+    of_earlier: int = 0
 
     def differences(self, records: Records, rows: Side) -> Iterator[tuple[int, str]]:
         """Yield the offset of each difference between records and their rows, and what it is."""
+        if not self.earlier:
+            yield from self._by_present_spec(records, rows)
+            return
+        found = list(self._by_present_spec(records, rows))
+        for until, comparison in self.earlier:
+            wrong = {offset for offset, _ in found if offset < until}
+            again = records.filter(pc.is_in(records.offsets, pa.array(wrong, pa.int64())))
+            still = list(comparison.differences(again, rows))
+            found = [each for each in found if each[0] not in wrong] + still
+            self.of_earlier += len(wrong - {offset for offset, _ in still})
+        yield from sorted(found, key=lambda each: each[0])
+
+    def _by_present_spec(self, records: Records, rows: Side) -> Iterator[tuple[int, str]]:
         while len(records):
             found = list(self._differences(records, rows))
             moved = self._first_moved(records, rows, sorted({offset for offset, _ in found}))

@@ -12,6 +12,7 @@ from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.formats.arrow import project
+from frazil.model.spelling import plural
 from frazil.proof.tally import TopicPartition, bitmap_of
 from frazil.proof.verification import NAMED, Discrepancy, FindingKind
 from frazil.records import Records
@@ -137,6 +138,14 @@ class PartitionComparison:
     keys: KeyComparison | DeleteComparison | None = None
     """In a table that follows keys: what compares the records that are no rows."""
     found: Compared = field(default_factory=Compared)
+
+    def earlier_notes(self, changed: Sequence[str]) -> Iterator[str]:
+        """Yield how many rows and dead letters only an earlier spec explains, whose keys have `changed`."""
+        rows, letters = sum(table.of_earlier for table in self.tables), self.letters.of_earlier
+        found = [plural(rows, "row")] * (rows > 0) + [plural(letters, "dead letter")] * (letters > 0)
+        if found:
+            what = f"equal only by an earlier spec, by which they were read: {' and '.join(found)}"
+            yield f"{self.source[0]}-{self.source[1]}: {what}; the spec has changed since: {', '.join(changed)}"
 
     def window(self, start: int, end: int, chunks: Sequence[Records]) -> None:
         """Compare the offsets `[start, end)`. `chunks` are all records that Kafka has of them.

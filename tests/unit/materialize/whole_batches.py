@@ -32,7 +32,7 @@ from frazil.model.settings import RegistrySettings
 from frazil.model.spec import TableSpec
 from frazil.model.updates import UpdateTask
 from frazil.ports import DeltaLogs, TaskRunner
-from frazil.records import OptionalFields, Records
+from frazil.records import HeaderList, OptionalFields, Records
 from tests.fakes.clients_in_memory import RegistryInMemory, TopicsInMemory, a_field, record
 
 LONG = record(a_field("n"))
@@ -53,6 +53,8 @@ class World:
     values: list[bytes] = field(default_factory=list)
     keys: dict[int, bytes] = field(default_factory=dict)
     """By offset; other records have no key."""
+    headers: dict[int, HeaderList] = field(default_factory=dict)
+    """By offset."""
     times: dict[int, int] = field(default_factory=dict)
     """Timestamps by offset, in milliseconds."""
     gone: set[int] = field(default_factory=set)
@@ -73,11 +75,11 @@ class World:
 
     def _chunks(self, wanted: OffsetRange) -> Iterator[Records]:
         offsets = [n for n in range(wanted.start, wanted.end) if n not in self.gone]
-        nothing = [None] * len(offsets)
+        headers = [self.headers.get(n) for n in offsets]
         values = [self.values[n] for n in offsets]
         keys = [self.keys.get(n) for n in offsets]
         times = [self.times.get(n, 1_000) for n in offsets]
-        yield Records.of(offsets, times, keys, values, nothing, wanted.end, 0)
+        yield Records.of(offsets, times, keys, values, headers, wanted.end, 0)
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
         del name

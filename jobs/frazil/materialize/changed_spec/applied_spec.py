@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import cast
 
+from frazil.materialize.changed_spec.earlier_keys import EarlierKeys, earlier_document, earlier_in, keys_before
 from frazil.model.change_events import PLACEHOLDER, ChangeEvents
 from frazil.model.errors import SpecChangeError
+from frazil.model.partitioning import split_fields
 from frazil.model.policed import policed
 from frazil.model.policies import NO_POLICIES, Policies
 from frazil.model.progress import TableState
@@ -83,12 +85,13 @@ class AppliedSpec:
     """`keys` are the values by key, as text. `sometimes_kept` names metadata columns that some of the rows lack.
 
     `offsets_first`: since partitions were added to the topic, the offsets up to which offsets order the records of its
-    former partitions (docs/decisions/0036).
+    former partitions (docs/decisions/0036). `earlier` are the values that records were read by, oldest first.
     """
 
     keys: Mapping[str, str]
     sometimes_kept: tuple[str, ...] = ()
     offsets_first: Mapping[int, int] = field(default_factory=dict)
+    earlier: tuple[EarlierKeys, ...] = ()
 
     @property
     def prefix(self) -> str:
@@ -129,7 +132,8 @@ def applied_spec_of(properties: Mapping[str, str], *, table: str) -> AppliedSpec
     try:
         value = json.loads(text)
         first = {int(number): int(offset) for number, offset in value.get("offsets_first", {}).items()}
-        return AppliedSpec(_RecordedKeys(table, value["keys"]), tuple(value["sometimes_kept"]), first)
+        earlier = earlier_in(value.get("earlier", []))
+        return AppliedSpec(_RecordedKeys(table, value["keys"]), tuple(value["sometimes_kept"]), first, earlier)
     except (ValueError, TypeError, KeyError, AttributeError) as problem:
         raise _unusable(table, f"cannot be parsed ({type(problem).__name__}: {problem})") from problem
 
@@ -138,6 +142,8 @@ def spec_property(applied: AppliedSpec) -> dict[str, str]:
     value: dict[str, object] = {"keys": dict(applied.keys), "sometimes_kept": list(applied.sometimes_kept)}
     if applied.offsets_first:
         value["offsets_first"] = applied.offsets_first
+    if applied.earlier:
+        value["earlier"] = earlier_document(applied.earlier)
     return {SPEC_PROPERTY: json.dumps(value)}
 
 
@@ -151,7 +157,7 @@ def applied_by(spec: TableSpec, before: AppliedSpec | None = None) -> AppliedSpe
     changed = had ^ _columns_of(spec.metadata.keep, spec.key)
     if before.keys["key"] != spec.key:
         changed |= {"key"} & had
-    return AppliedSpec(keys, tuple(sorted({*before.sometimes_kept, *changed})), before.offsets_first)
+    return replace(before, keys=keys, sometimes_kept=tuple(sorted({*before.sometimes_kept, *changed})))
 
 
 def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
@@ -178,6 +184,36 @@ def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
         key_settings=replace(spec.key_settings, string_formats=formats, of_change_events=applied.keys["cdc"] != "none"),
     )
     return with_policies(read, Policies.of_texts(applied.keys["columns"], applied.keys["tags"]))
+
+
+def as_read_before(spec: TableSpec, applied: AppliedSpec, place: int) -> TableSpec:
+    """Return the spec as it was at the time of the earlier keys at a place, with the present names of columns.
+
+    What such a key says of columns that the table does not have is of no effect.
+    """
+    had = keys_before(applied.earlier, place)
+    keep = tuple(had["metadata.keep"].split(", ")) if "metadata.keep" in had else spec.metadata.keep
+    values, keys = spec.value_settings, spec.key_settings
+    return replace(
+        spec,
+        key=cast("KeyFormat", had.get("key", spec.key)),
+        partition_by=_layout_of(had["partition_by"]) if "partition_by" in had else spec.partition_by,
+        metadata=MetadataColumns(spec.metadata.prefix, keep),
+        value_settings=replace(
+            values, fields=had.get("fields", values.fields), message=_message(had.get("message"), values.message)
+        ),
+        key_settings=replace(keys, message=_message(had.get("key_message"), keys.message)),
+    )
+
+
+def _layout_of(text: str) -> tuple[str, ...]:
+    return () if text == NO_LAYOUT else tuple(split_fields(text))
+
+
+def _message(text: str | None, otherwise: str | None) -> str | None:
+    if text is None:
+        return otherwise
+    return None if text == _FIRST_MESSAGE else text
 
 
 def _applied_events(applied: AppliedSpec) -> ChangeEvents | None:

@@ -18,6 +18,7 @@ from frazil.materialize.changed_spec.applied_spec import (
     spec_property,
 )
 from frazil.materialize.changed_spec.changed_fields import changed_fields
+from frazil.materialize.changed_spec.earlier_keys import with_change
 from frazil.materialize.changed_spec.judged import NEXT_BATCH, Judged, prefix_renames
 from frazil.materialize.changed_spec.layout_rules import LAYOUT, partition_by_rule, sort_by_rule, with_new_names
 from frazil.materialize.changed_spec.policy_changes import policies_rule, tags_rule
@@ -94,8 +95,9 @@ def needed_properties(spec: TableSpec, view: TableView, changes: Sequence[SpecCh
         columns = (column for change in changes for column in change.columns)
         renamed = {column.path: column.new_name for column in columns if isinstance(column, RenameColumn)}
         kept = set(LAYOUT) - {change.key for change in changes if change.lays_out}
-        texts = {key: layout_text(with_new_names(key, split_fields(before.keys[key]), renamed)) for key in kept}
-        after = replace(after, keys={**after.keys, **texts})
+        had = {key: layout_text(with_new_names(key, split_fields(before.keys[key]), renamed)) for key in LAYOUT}
+        keys = {**after.keys, **{key: had[key] for key in kept}}
+        after = replace(after, keys=keys, earlier=with_change(before.earlier, {**before.keys, **had}, keys, view))
     wanted = spec_property(after)
     for change in changes:
         wanted |= change.properties

@@ -1,0 +1,95 @@
+"""What a spec said when earlier records were read, kept in the table: `verify` decodes these records by it again.
+
+A table follows a changed spec from the next batch on, so a record that was read before may be a row with a key that
+the present spec refuses, or a dead letter for another reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from frazil.model.progress import TableState
+from frazil.model.snapshot import TableView
+from frazil.model.summary import carries_state, state_in
+
+READ_BY = ("key", "fields", "partition_by", "metadata.keep", "message", "key_message")
+"""Keys that a table may follow to another value, and that decide what a record becomes and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOffsets:
+    """The next offsets of a topic's partitions. `generation` tells it from another topic of the same name."""
+
+    topic: str
+    generation: int
+    partitions: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierKeys:
+    """The values that keys of the spec had, as text, until a change. Records before `until` were read by them."""
+
+    keys: Mapping[str, str]
+    until: tuple[ReadOffsets, ...]
+
+    def end(self, topic: str, generation: int, partition: int) -> int:
+        """Return the offset up to which records were read by these keys; 0 if none was."""
+        found = (each for each in self.until if (each.topic, each.generation) == (topic, generation))
+        return next((each.partitions.get(partition, 0) for each in found), 0)
+
+
+def with_change(
+    earlier: Sequence[EarlierKeys], before: Mapping[str, str], now: Mapping[str, str], view: TableView
+) -> tuple[EarlierKeys, ...]:
+    """Return the earlier keys of a table once its spec has changed from `before`.
+
+    A spec under which nothing was read is left out.
+    """
+    changed = {key: before[key] for key in READ_BY if before[key] != now[key]}
+    carrier = next((each for each in view.ancestry(view.head) if carries_state(each)), None)
+    if not changed or carrier is None:
+        return tuple(earlier)
+    until = _read_offsets(state_in(carrier))
+    if earlier and earlier[-1].until == until:
+        changed |= earlier[-1].keys
+        earlier = earlier[:-1]
+    changed = {key: text for key, text in changed.items() if text != now[key]}
+    return (*earlier, EarlierKeys(changed, until)) if changed and until else tuple(earlier)
+
+
+def _read_offsets(state: TableState) -> tuple[ReadOffsets, ...]:
+    """Return the next offsets of the partitions that have any record."""
+    offsets = (
+        ReadOffsets(source.topic, source.generation, {n: p.next for n, p in source.partitions.items() if p.counts.read})
+        for source in state.sources
+    )
+    return tuple(each for each in offsets if each.partitions)
+
+
+def keys_before(earlier: Sequence[EarlierKeys], place: int) -> dict[str, str]:
+    """Return the keys that differed from the present ones at the time of the earlier keys at a place."""
+    return {key: text for each in reversed(earlier[place:]) for key, text in each.keys.items()}
+
+
+def earlier_document(earlier: Sequence[EarlierKeys]) -> list[dict[str, Any]]:
+    return [{"keys": dict(each.keys), "until": [_until(offsets) for offsets in each.until]} for each in earlier]
+
+
+def _until(offsets: ReadOffsets) -> dict[str, Any]:
+    return {"topic": offsets.topic, "generation": offsets.generation, "partitions": dict(offsets.partitions)}
+
+
+def earlier_in(document: Sequence[Mapping[str, Any]]) -> tuple[EarlierKeys, ...]:
+    """Return the earlier keys of a document. Raises ValueError, TypeError or KeyError for one of another form."""
+    return tuple(
+        EarlierKeys(
+            dict(each["keys"]),
+            tuple(
+                ReadOffsets(at["topic"], at["generation"], {int(n): int(end) for n, end in at["partitions"].items()})
+                for at in each["until"]
+            ),
+        )
+        for each in document
+    )
