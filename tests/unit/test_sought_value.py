@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from typing import Any
 
 import pytest
 
@@ -37,3 +38,44 @@ def test_a_text_is_found_in_a_compressed_payload() -> None:
     assert sought("ann").is_in_payload(GLUE_HEADER + compressed[:-10])
     assert not sought("bob").is_in_payload(GLUE_HEADER + compressed)
     assert sought("ann").is_in_payload(GLUE_HEADER + b"ann")
+
+
+ANN = "ann.of.the.green.gables"
+"""Of 23 bytes."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "before", "behind"),
+    [
+        ("avro", ANN + "x", b"0", b""),
+        ("avro", ANN, b"\x2e", b"A"),
+        ("avro", "J\u00fc" * 8, b"0", b"n"),
+        ("avro", "x" * 64, b"a\x80\x01", b"0"),
+        ("protobuf", "x" * 48, b"\x0a0", b"2"),
+        ("protobuf", "x" * (48 * 128), b"\x0a\x80\x30", b""),
+        ("protobuf", ANN, b"\x0a\x17", b"2\x01b"),
+    ],
+)
+def test_a_length_in_front_of_a_text_is_no_letter_and_ends_it(
+    kind: Any, text: str, before: bytes, behind: bytes
+) -> None:
+    payload = before + text.encode() + behind
+
+    assert sought(text).is_word_in_payload(payload, {kind})
+    assert sought(text).is_word_in_payload({"key": None, "value": payload}, {kind})
+    assert not sought(text).is_word_in_payload(payload, {"json"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ("avro", b"2" + ANN.encode() + b"x."),
+        ("avro", b"\x30" + ANN.encode() + b"x"),
+        ("protobuf", b"\x0a0" + ANN.encode() + b"x" * 25),
+        ("protobuf", b"\x04" + b"1789"),
+        ("avro", b"\x08" + b"2017"),
+    ],
+)
+def test_another_length_in_front_of_a_text_leaves_it_in_a_longer_word(kind: Any, payload: bytes) -> None:
+    for text in (ANN, "17"):
+        assert not sought(text).is_word_in_payload(payload, {kind})

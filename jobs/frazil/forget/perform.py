@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from frazil.adapters.iceberg.traces import TraceSearch
 from frazil.forget.letters import LetterErasure
@@ -133,7 +134,8 @@ class Erasure:
         if letters is not None:
             self.step("letters")
             places = places_of(here, erased)
-            is_in = self.sought.is_in_payload if self.parts_of_words else self.sought.is_word_in_payload
+            word = partial(self.sought.is_word_in_payload, formats={self.spec.key, self.spec.value})
+            is_in = self.sought.is_in_payload if self.parts_of_words else word
             names, before = self.letter_branches, self._expire_earlier_states
             of_letters = LetterErasure(self.lake, self.spec, self.writer, is_in, places, names, before)
             count = of_letters.perform(letters, rows, self._searched(letters))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from frazil.model.glue_frame import FRAME_BYTES, MOST_INFLATED, VERSION, ZLIB
@@ -62,11 +62,30 @@ class SoughtValue:
         sought = [text.encode() for text in self.texts]
         return any(text in each for each in _texts_of(payload) for text in sought)
 
-    def is_word_in_payload(self, payload: object) -> bool:
-        """Return whether they hold the text other than in a longer word: 17 is not in 2017."""
-        words = b"|".join(re.escape(text.encode()) for text in self.texts)
+    def is_word_in_payload(self, payload: object, formats: Collection[str] = ()) -> bool:
+        """Return whether they hold the text other than in a longer word: 17 is not in 2017.
+
+        `formats` are those of keys and values. A binary one writes the length of a text in front of it. With exactly
+        this length, the text is a value of its own, even if the bytes on both sides of it are letters.
+        """
+        sought = [text.encode() for text in self.texts]
+        words = b"|".join(map(re.escape, sought))
         word = re.compile(rb"(?<![0-9A-Za-z])(?:" + words + rb")(?![0-9A-Za-z])")
-        return any(word.search(each) is not None for each in _texts_of(payload))
+        values = [_varint(len(each) << shift) + each for shift in _length_shifts(formats) for each in sought if each]
+        return any(
+            word.search(each) is not None or any(value in each for value in values) for each in _texts_of(payload)
+        )
+
+
+def _length_shifts(formats: Collection[str]) -> list[int]:
+    """Return by how many bits these formats shift the lengths of texts: Avro's are zigzag numbers."""
+    return [shift for name, shift in (("protobuf", 0), ("avro", 1)) if name in formats]
+
+
+def _varint(number: int) -> bytes:
+    """Return a number in groups of 7 bits, the least first, as Avro and Protobuf write it."""
+    groups = [number >> shift & 0x7F for shift in range(0, max(number.bit_length(), 1), 7)]
+    return bytes([*(group | 0x80 for group in groups[:-1]), groups[-1]])
 
 
 _ESCAPED = re.compile(rb"(?:\\u[0-9a-fA-F]{4})+|\\[\"\\/bfnrt]")

@@ -213,3 +213,23 @@ def test_a_replay_under_way_chooses_its_letters_again(world: World) -> None:
     assert replay(world, begun) == 1
 
     assert (rows(world), verified(world).findings) == ([0, 2], ())
+
+
+@pytest.mark.parametrize("channel", ["the.channel.of.24.letters", "web"])
+def test_a_dead_letter_whose_length_looks_like_a_letter_is_erased(tmp_path: Path, channel: str) -> None:
+    """The text has 24 bytes, which Avro writes as the byte of 0; the byte of the next value is a letter as well."""
+    text = channel[:24]
+    named = record(a_field("channel", "string"), a_field("n"))
+    made = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+    made.registry.register("orders-value", named)
+    good, bad = (framed(1, named, {"channel": each, "n": -33}) for each in (text, text))
+    longer = framed(1, named, {"channel": f"x{text}", "n": 1})
+    made.values += [good, bad + b"!", longer + b"!"]
+    assert isinstance(made.table(SPEC).batch(), Published)
+
+    sought = sought_in(view_of(made), "channel", text)
+    done = Erasure(made.lake, SPEC, sought, "tester", lambda: NOW, lambda: uuid.uuid4().hex).perform()
+
+    assert (done.rows, done.dead_letters) == (1, 1)
+    assert [letter.offset for letter in list_dead_letters(made.lake, SPEC, limit=9).newest] == [2]
+    assert verified(made).findings == ()
