@@ -7,10 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from changelogs import Changelog
+from grouped_tables import GroupWorld, specs
+from rebuilt_tables import of_mode, rebuild
 from test_letters_against_kafka import TEXT, letters, published, rewrite, verified
 from values_of_tables import SPEC
 from whole_batches import LONG, World, framed
@@ -20,6 +23,8 @@ from frazil.materialize.changed_spec.applied_spec import AppliedSpec, applied_sp
 from frazil.model.settings import CatalogSettings
 from frazil.model.spec import TableSpec
 from frazil.records import UnreadableHeaders
+from frazil.verify.against_kafka import KafkaSide
+from frazil.verify.group import verify_together
 from tests.fakes.clients_in_memory import a_field, record
 
 GOOD = framed(1, TEXT, {"n": 1, "text": "a"})
@@ -205,3 +210,58 @@ def test_a_spec_under_which_nothing_was_read_is_not_kept(world: World) -> None:
     assert earlier.keys == {"fields": '{"a": "long"}'}
     published(world, declared(a="long"), b"{}")
     assert applied(world, declared(a="long")).earlier == ()
+
+
+def test_a_row_is_of_the_message_of_its_time(world: World) -> None:
+    text = 'syntax = "proto3"; package shop; message Refund { int64 n = 1; } message Order { int64 n = 1; }'
+    schema_id = world.registry.register("orders-value", text, schema_format="PROTOBUF").id
+    refund, order = (b"\0" + schema_id.to_bytes(4, "big") + path + b"\x08\x05" for path in (b"\0", b"\x02\x02"))
+    published(world, letters(value="protobuf"), refund, order)
+    named = letters(value="protobuf", value_settings=replace(SPEC.value_settings, message="shop.Order"))
+
+    wanted = published(world, named, refund, order)
+
+    assert findings(world, wanted) == []
+    assert "1 row; the spec has changed since: message" in verified(world, wanted).notes[0]
+    rewrite(world, wanted, lambda letter: {**letter, "reason": "bad_index"} if letter["offset"] == 2 else letter)
+    assert len(findings(world, wanted)) == 1
+
+
+def test_a_rebuilt_table_has_no_earlier_spec(tmp_path: Path) -> None:
+    log = Changelog.at(tmp_path)
+    of_mode("typed", log)
+    log.spec = replace(log.spec, value_settings=replace(SPEC.value_settings, fields=json.dumps({"n": "string"})))
+    log.send(("a", 1))
+    log.catch_up()
+    log.spec = replace(log.spec, value_settings=replace(SPEC.value_settings, fields=json.dumps({"n": "int"})))
+    log.send(("a", 2))
+    log.catch_up()
+    assert len(applied(log.world, log.spec).earlier) == 1
+    assert log.against_kafka().findings == ()
+
+    rebuild(log).perform()
+
+    assert applied(log.world, log.spec).earlier == ()
+    assert log.against_kafka().findings == ()
+    assert log.against_kafka().counts.dead_letters == 0
+
+
+def test_the_tables_of_a_group_have_rows_with_keys_that_were_not_read(tmp_path: Path) -> None:
+    group = GroupWorld.at(tmp_path)
+    group.registry.register("events-key", LONG)
+    key = framed(4, LONG, {"n": 5})
+    before, now = (specs(key=each, metadata=keyed(each).metadata) for each in ("none", "avro"))
+    group.keys |= {0: CUT_KEY, 1: CUT_KEY, 2: CUT_KEY, 3: key, 4: key, 5: key, 6: CUT_KEY}
+    group.send("order", "refund", "other")
+    group.catch_up(group.driver(*before))
+    group.send("order", "refund", "other", "order")
+    group.catch_up(group.driver(*now))
+
+    def named() -> list[str]:
+        side = KafkaSide(group.topics, cast(Any, group), group.registry)
+        results = verify_together(group.lake, now, kafka=side)
+        return [str(finding) for each in results for finding in each.findings]
+
+    assert named() == []
+    group.keys[3] = CUT_KEY
+    assert any("orders" in each and "bad_key" in each for each in named())

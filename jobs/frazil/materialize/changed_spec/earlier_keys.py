@@ -20,7 +20,7 @@ READ_BY = ("key", "fields", "partition_by", "metadata.keep", "message", "key_mes
 
 @dataclass(frozen=True, slots=True)
 class ReadOffsets:
-    """The next offsets of a topic's partitions. `generation` tells it from another topic of the same name."""
+    """The next offsets of a topic's partitions. `generation` distinguishes topics of the same name."""
 
     topic: str
     generation: int
