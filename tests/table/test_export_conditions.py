@@ -10,7 +10,7 @@ import pytest
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.pinned_scan import PinnedScan
-from frazil.model.changes import WidenType
+from frazil.model.changes import AddColumn, WidenType
 from frazil.model.columns import Column, Decimal, ListOf, Scalar, Struct
 from frazil.model.settings import CatalogSettings
 from tests.table.delta_trades import Trades
@@ -120,6 +120,28 @@ def test_a_number_that_is_none_meets_what_is_not_less_and_not_greater(
 @pytest.mark.parametrize(("where", "expected"), [("legs IS NULL", [3]), ("legs IS NOT NULL AND id > 1", [2, 4])])
 def test_a_list_can_be_compared_with_null(limits: Trades, where: str, expected: list[int]) -> None:
     assert found(limits, where) == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("side <> 'b'", [3]),
+        ("NOT (side = 'b')", [3]),
+        ("side NOT LIKE 'b%'", [3]),
+        ("NOT side IN ('b')", [3]),
+        ("side IS NULL OR side <> 'b'", [1, 2, 3]),
+    ],
+)
+def test_a_row_from_before_a_column_is_null_there(tmp_path: Path, where: str, expected: list[int]) -> None:
+    """A null is neither equal to a value nor unequal."""
+    lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path)))
+    made = Trades(lake, DeltaRsLogs(lake.storage)).create((Column("id", Scalar("int")),))
+    made.append(1, 2)
+    made.change(AddColumn("side", Scalar("string")))
+    table = lake.catalog.load_table(made.view.identifier)
+    table.append(pa.table({"id": [3, 4], "side": ["a", "b"]}, schema=table.schema().as_arrow()))
+
+    assert found(made, where) == expected
 
 
 def found(trades: Trades, where: str) -> list[int]:

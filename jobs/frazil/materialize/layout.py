@@ -8,7 +8,7 @@ from dataclasses import replace
 from frazil.delta.expressible import inexpressible
 from frazil.formats.open import plain_columns
 from frazil.model.changes import AddColumn, Change
-from frazil.model.columns import Column, ColumnType, ListOf, Scalar, Struct, walk
+from frazil.model.columns import Column, ColumnType, Fixed, ListOf, Scalar, Struct, walk
 from frazil.model.errors import SpecError
 from frazil.model.identity_columns import column_at
 from frazil.model.partitioning import PartitionField, partition_field
@@ -315,6 +315,11 @@ def _for_readers(spec: TableSpec, text: str) -> str | None:
 def _partition_problem(text: str, columns: tuple[Column, ...]) -> str | None:
     field = partition_field(text)
     problem = _field_problem("partition", field, columns)
+    types = {column.name: column.type for column in columns}
+    if problem is None and field.transform == "identity" and isinstance(types[field.column], Fixed):
+        return (
+            f"{field} is of type {types[field.column]}, and Spark cannot read a table that is partitioned by its values"
+        )
     if problem is None and field.name != field.column and field.name in {column.name for column in columns}:
         return f"{text} needs the name {field.name}, which a column already has"
     return problem

@@ -136,3 +136,9 @@ class TableView:
 
     def head_snapshot(self) -> Snapshot | None:
         return None if self.head is None else self.snapshots[self.head]
+
+    @property
+    def may_have_rows(self) -> bool:
+        """Whether `main` has rows, or its snapshot does not say it."""
+        head = self.head_snapshot()
+        return head is not None and head.summary.get("total-records") != "0"

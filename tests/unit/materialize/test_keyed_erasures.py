@@ -73,6 +73,20 @@ def test_an_older_dead_letter_does_not_take_the_place_of_an_erased_row(tmp_path:
     assert [key for key, *_ in log.stored()] == ["bob"]
 
 
+def test_a_row_is_erased_beside_days_after_the_year_9999(tmp_path: Path) -> None:
+    """A producer that sends microseconds as milliseconds makes such days."""
+    log = LateKeys.at(tmp_path, write="append", on_tombstone="row", partition_by=("day(kafka_timestamp)",))
+    log.send(("ann", 1, 1), ("bob", 2, 1_772_366_400_000_000))
+    log.catch_up()
+
+    done = Erasure(
+        log.world.lake, log.spec, sought_in(log.view, "n", "1"), "tester", lambda: NOW, lambda: uuid.uuid4().hex
+    ).perform()
+
+    assert done.rows == 1
+    assert [key for key, *_ in log.stored()] == ["bob"]
+
+
 def test_a_deleted_row_goes_with_its_file(log: Changelog) -> None:
     done = erase(log, "cid")
 

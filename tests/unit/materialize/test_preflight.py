@@ -124,6 +124,19 @@ def test_nothing_stands_against_a_good_table_before_and_after_it_is_made(world: 
     assert world.tables() == ["lake.orders", "lake.orders__dead_letters"]
 
 
+def test_fixed_bytes_partition_a_table_in_buckets_only(world: World) -> None:
+    """Spark 4.1.1 with Iceberg 1.11.0 cannot read the manifests of a table that is partitioned by their values."""
+    code = a_field("code", {"type": "fixed", "name": "Code", "size": 4})
+    world.registry.register("orders-value", record(a_field("n"), code))
+
+    assert world.check(spec(partition_by=("bucket(4, code)",))) == []
+    found = refused(world, spec(partition_by=("code",)))
+    assert found.what == (
+        "lake.orders: partition_by: code is of type fixed(4), and Spark cannot read a table that is partitioned by its"
+        " values"
+    )
+
+
 def test_a_check_makes_nothing(world: World) -> None:
     world.check(SPEC)
 

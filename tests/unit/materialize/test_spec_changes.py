@@ -245,7 +245,7 @@ EXAMPLES: dict[str, list[Example]] = {
         refused("string_formats", JSON_KEYS, f"{JSON_KEYS}\nstring_formats: text", "its current setting")
     ],
     "message": [
-        applied("message", "value: protobuf", "value: protobuf\nmessage: shop.Order", "expects no rows of another")
+        applied("message", "value: protobuf", "value: protobuf\nmessage: shop.Order", "existing rows of another")
     ],
     "key_message": [
         applied("key_message", "key: protobuf", "key: protobuf\nkey_message: shop.Order", "from the next batch")

@@ -16,6 +16,7 @@ from whole_batches import World, drained, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.ingest.least_placed import least_placed
+from frazil.model.errors import SpecChangeError
 from frazil.model.settings import CatalogSettings
 from frazil.model.spec import BadRecordLimit, OnBadRecord, TableSpec
 from frazil.proof.verification import Verification
@@ -108,3 +109,24 @@ def test_keys_of_other_routes_have_no_partition_to_lack(tmp_path: Path) -> None:
 
     assert (world.offsets("lake.orders"), world.offsets("lake.refunds")) == ([0], [2])
     assert world.offsets(DEAD_LETTERS, "offset") == [1]
+
+
+def test_a_table_with_rows_is_not_truncated_later(tmp_path: Path) -> None:
+    """A row that is written again would need a partition: a rebuild makes such records dead letters."""
+    world = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+    world.registry.register("orders-value", PRICE)
+    made = spec(bad_record_limit=BadRecordLimit.off())
+    world.table(made).create()
+    truncated, whole = (replace(made, partition_by=(f"{how}(50, d)",)) for how in ("truncate", "bucket"))
+    drained(world, truncated)
+    world.values = [framed(1, PRICE, {"d": LESS})]
+    drained(world, whole)
+
+    with pytest.raises(
+        SpecChangeError, match=r"numbers that truncate\(50, d\) takes below the least one of their type"
+    ):
+        drained(world, truncated)
+
+    world.values.append(framed(1, PRICE, {"d": LEAST}))
+    drained(world, whole)
+    assert verified(world, whole).findings == ()

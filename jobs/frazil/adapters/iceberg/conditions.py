@@ -18,7 +18,9 @@ from pyiceberg.expressions import (
     LessThanOrEqual,
     LiteralPredicate,
     Not,
+    NotEqualTo,
     NotNull,
+    NotStartsWith,
     Or,
     SetPredicate,
     UnboundPredicate,
@@ -39,7 +41,7 @@ def condition_of(identifier: str, schema: Schema, text: str) -> BooleanExpressio
     try:
         condition = parse(text)
         bind(schema, condition, case_sensitive=True)
-        return visit(_without_not(condition, schema), _WithinTypes(schema))
+        return visit(_without_not(condition, schema), _AsInSql(schema))
     except Exception as problem:  # the library raises errors of several kinds
         raise Misuse(
             f"the condition {text} does not fit the table {identifier}: {problem}",
@@ -80,11 +82,11 @@ def _without_not(condition: BooleanExpression, schema: Schema, *, negated: bool 
             return ~condition if negated else condition
 
 
-class _WithinTypes(BooleanExpressionVisitor[BooleanExpression]):
-    """Takes values that the types of their columns cannot hold out of a condition without Not.
+class _AsInSql(BooleanExpressionVisitor[BooleanExpression]):
+    """Gives a condition without Not the meaning that it has in SQL, where PyIceberg 0.12.0 gives it another.
 
-    PyIceberg 0.12.0 takes `n < 5000000000` of an int for true, also where `n` is null. In a list of values, it takes
-    such a value for the greatest or the least one of the type.
+    It takes `n < 5000000000` of an int for true, also where `n` is null, and such a value in a list for the greatest or
+    the least one of the type. In files from before a column was added, it takes `n <> 5` for true.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -112,7 +114,10 @@ class _WithinTypes(BooleanExpressionVisitor[BooleanExpression]):
         match predicate:
             case LiteralPredicate():
                 bound: BooleanExpression = predicate.bind(self._schema)
-                return NotNull(term=predicate.term) if isinstance(bound, AlwaysTrue) else predicate
+                if isinstance(bound, AlwaysTrue):
+                    return NotNull(term=predicate.term)
+                is_opposite = isinstance(predicate, NotEqualTo | NotStartsWith)
+                return And(NotNull(term=predicate.term), predicate) if is_opposite else predicate
             case SetPredicate():
                 return self._set(predicate)
             case _:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-import fastavro
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from frazil.adapters.iceberg.delete_files import PATH_ID
 from frazil.adapters.iceberg.expiry import READ_AT_ONCE
+from frazil.adapters.iceberg.manifest_entries import entries_in
 from frazil.adapters.iceberg.orphans import list_objects
 from frazil.adapters.iceberg.reachable import content_of, log_actions, plain, reachable
 from frazil.adapters.iceberg.scan import reading
@@ -102,7 +102,7 @@ class TraceSearch:
                 return ("", 0) if count is None else (PARQUET, count)
         if address.endswith(".avro"):
             with io.new_input(address).open() as stream:
-                entries = fastavro.reader(stream)
+                entries = entries_in(stream)
                 if self.letters:
                     return MANIFEST, sum(self._in_bounds_of_letters(view, each) for each in entries)
                 return MANIFEST, sum(self._in_entry(each, lacking) for each in entries)

@@ -11,7 +11,6 @@ from typing import cast
 from frazil.materialize.changed_spec.earlier_keys import EarlierKeys, earlier_document, earlier_in, keys_before
 from frazil.model.change_events import PLACEHOLDER, ChangeEvents
 from frazil.model.errors import SpecChangeError
-from frazil.model.partitioning import split_fields
 from frazil.model.policed import policed
 from frazil.model.policies import NO_POLICIES, Policies
 from frazil.model.progress import TableState
@@ -197,17 +196,12 @@ def as_read_before(spec: TableSpec, applied: AppliedSpec, place: int) -> TableSp
     return replace(
         spec,
         key=cast("KeyFormat", had.get("key", spec.key)),
-        partition_by=_layout_of(had["partition_by"]) if "partition_by" in had else spec.partition_by,
         metadata=MetadataColumns(spec.metadata.prefix, keep),
         value_settings=replace(
             values, fields=had.get("fields", values.fields), message=_message(had.get("message"), values.message)
         ),
         key_settings=replace(keys, message=_message(had.get("key_message"), keys.message)),
     )
-
-
-def _layout_of(text: str) -> tuple[str, ...]:
-    return () if text == NO_LAYOUT else tuple(split_fields(text))
 
 
 def _message(text: str | None, otherwise: str | None) -> str | None:

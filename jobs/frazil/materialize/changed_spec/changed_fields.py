@@ -41,7 +41,7 @@ def changed_fields(before: str, now: str, view: TableView) -> ChangedFields | No
     problems = [f"the table is partitioned by {name}" for name in replaced if name in sources]
     sort_sources = {sort_field(text).of.column for text in view.sort_fields}
     problems += [f"the table is sorted by {name}" for name in replaced if name in sort_sources]
-    if not problems and _has_rows(view):
+    if not problems and view.may_have_rows:
         problems = list(_conflicts(had, has, view))
     return ChangedFields(drops, tuple(problems))
 
@@ -50,11 +50,6 @@ def _columns(fields: str) -> Mapping[str, object]:
     """Return the declarations by column; values without fields have one column."""
     declared: Mapping[str, object] = json.loads(fields) if fields else {}
     return {**declared, EXTRA: "json"} if declared else {VALUE: "json"}
-
-
-def _has_rows(view: TableView) -> bool:
-    head = view.head_snapshot()
-    return head is not None and head.summary.get("total-records") != "0"
 
 
 def _conflicts(had: Mapping[str, object], has: Mapping[str, object], view: TableView) -> Iterator[str]:

@@ -14,7 +14,7 @@ from frazil.model.progress import TableState
 from frazil.model.snapshot import TableView
 from frazil.model.summary import carries_state, state_in
 
-READ_BY = ("key", "fields", "partition_by", "metadata.keep", "message", "key_message")
+READ_BY = ("key", "fields", "metadata.keep", "message", "key_message")
 """Keys that a table may follow to another value, and that decide what a record becomes and why."""
 
 

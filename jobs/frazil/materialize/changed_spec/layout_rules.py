@@ -8,6 +8,7 @@ from dataclasses import replace
 from frazil.materialize.changed_spec.applied_spec import layout_text
 from frazil.materialize.changed_spec.judged import NEXT_BATCH, Judged
 from frazil.materialize.layout import partition_problems, sort_problems
+from frazil.model.columns import Decimal
 from frazil.model.errors import SpecError
 from frazil.model.partitioning import PartitionField, partition_field, split_fields
 from frazil.model.sort_order import sort_field
@@ -24,8 +25,19 @@ def partition_by_rule(judged: Judged) -> Iterator[SpecChange]:
     wanted = judged.spec.partition_by
     if sorted(there) != sorted(wanted):
         change = judged.layout_change("partition_by", there, wanted, REPARTITIONED)
-        problems = partition_problems(judged.spec, judged.columns + judged.arriving)
+        problems = partition_problems(judged.spec, judged.columns + judged.arriving) or _unplaced(judged, there)
         yield _kept_or_refused(judged, replace(change, partition_by=wanted), problems, what="partitioning")
+
+
+def _unplaced(judged: Judged, there: Sequence[str]) -> tuple[SpecError, ...]:
+    """Return the error that rows may have no partition, which new records must have (`ingest/least_placed.py`)."""
+    decimals = {each.name for each in judged.columns if isinstance(each.type, Decimal)}
+    added = (partition_field(text) for text in judged.spec.partition_by if text not in there)
+    named = [str(each) for each in added if each.transform == "truncate" and each.column in decimals]
+    if not named or not judged.view.may_have_rows:
+        return ()
+    what = f"the table may have numbers that {' and '.join(named)} takes below the least one of their type"
+    return (SpecError(f"{judged.spec.identifier}: partition_by: {what}", hint=""),)
 
 
 def sort_by_rule(judged: Judged) -> Iterator[SpecChange]:

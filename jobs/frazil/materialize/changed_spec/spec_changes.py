@@ -95,9 +95,9 @@ def needed_properties(spec: TableSpec, view: TableView, changes: Sequence[SpecCh
         columns = (column for change in changes for column in change.columns)
         renamed = {column.path: column.new_name for column in columns if isinstance(column, RenameColumn)}
         kept = set(LAYOUT) - {change.key for change in changes if change.lays_out}
-        had = {key: layout_text(with_new_names(key, split_fields(before.keys[key]), renamed)) for key in LAYOUT}
-        keys = {**after.keys, **{key: had[key] for key in kept}}
-        after = replace(after, keys=keys, earlier=with_change(before.earlier, {**before.keys, **had}, keys, view))
+        texts = {key: layout_text(with_new_names(key, split_fields(before.keys[key]), renamed)) for key in kept}
+        keys = {**after.keys, **texts}
+        after = replace(after, keys=keys, earlier=with_change(before.earlier, before.keys, keys, view))
     wanted = spec_property(after)
     for change in changes:
         wanted |= change.properties
