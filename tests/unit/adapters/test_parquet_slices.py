@@ -130,3 +130,14 @@ def test_short_values_are_decoded_many_at_a_time() -> None:
     parts = _parts(pa.array([f"v{n % 9}" for n in range(ROWS)]))
 
     assert [part.num_rows for part in parts] == [ROWS]
+
+
+def test_dictionaries_of_a_row_group_that_is_one_slice_anyway_are_not_read() -> None:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"v": ["some", "text"] * 1_000}), file)
+    parquet = pq.ParquetFile(file, pre_buffer=False)
+    unreadable: Any = None
+
+    (part,) = slices(parquet, unreadable, 0, ["v"], BATCH_BYTES)
+
+    assert part["v"].to_pylist() == ["some", "text"] * 1_000

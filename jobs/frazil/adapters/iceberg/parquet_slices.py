@@ -13,8 +13,9 @@ Parquet's footer has the *encoded* size of a column chunk. A dictionary holds a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -38,6 +39,10 @@ PROBE_BYTES = 64 << 10
 
 _AS_LONG_AS_VALUES = frozenset({"PLAIN", "RLE", "BIT_PACKED", "DELTA_LENGTH_BYTE_ARRAY"})
 _DICTIONARY = frozenset({"RLE_DICTIONARY", "PLAIN_DICTIONARY"})
+
+
+_Longest = Callable[[Any], int | None]
+"""Tells how long the longest value of a column chunk's dictionary is, None if it cannot be known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +97,12 @@ def slices(
 
     No slice takes more than `slice_bytes`, unless `FEW_ROWS` rows do.
     """
-    leaves = _leaves(parquet, dictionaries, group, columns)
-    rows, most = rows_of_slices(leaves, parquet.metadata.row_group(group).num_rows, batch_bytes, slice_bytes)
+    of_group = parquet.metadata.row_group(group).num_rows
+    largest = _leaves(parquet, group, columns, _longest_at_most)
+    rows, most = rows_of_slices(largest, of_group, batch_bytes, slice_bytes)
+    if rows < of_group:
+        leaves = _leaves(parquet, group, columns, partial(_longest, dictionaries, group))
+        rows, most = rows_of_slices(leaves, of_group, batch_bytes, slice_bytes)
     for read in parquet.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
         part = _without_dictionaries(read)
         yield part
@@ -133,26 +142,27 @@ def opened_for_dictionaries(stream: Any, metadata: pq.FileMetaData) -> pq.Parque
     return pq.ParquetFile(stream, metadata=metadata, read_dictionary=paths, pre_buffer=False, buffer_size=PROBE_BYTES)
 
 
-def _leaves(
-    parquet: pq.ParquetFile, dictionaries: pq.ParquetFile, number: int, columns: Sequence[str]
-) -> tuple[ColumnChunk, ...]:
+def _leaves(parquet: pq.ParquetFile, number: int, columns: Sequence[str], longest: _Longest) -> tuple[ColumnChunk, ...]:
     group = parquet.metadata.row_group(number)
     paths = [group.column(n).path_in_schema for n in range(group.num_columns)]
     shared = {path for path, count in Counter(paths).items() if count > 1}
     return tuple(
-        _leaf(parquet.metadata.schema.column(n), group.column(n), None if path in shared else dictionaries, number)
+        _leaf(parquet.metadata.schema.column(n), group.column(n), _unknown if path in shared else longest)
         for n, path in enumerate(paths)
         if _is_of(path, columns)
     )
 
 
-def _leaf(column: Any, chunk: Any, dictionaries: pq.ParquetFile | None, group: int) -> ColumnChunk:
-    """`dictionaries` is None if another column has the same path: `a.b` beside a struct `a`."""
+def _unknown(chunk: Any) -> None:
+    """Of a column that has the same path as another: `a.b` beside a struct `a`."""
+
+
+def _leaf(column: Any, chunk: Any, longest: _Longest) -> ColumnChunk:
     text = chunk.physical_type == "BYTE_ARRAY"
     return ColumnChunk(
         values=chunk.num_values,
         encoded=chunk.total_uncompressed_size,
-        width=_longest(chunk, dictionaries, group) if text else max(column.length, 0),
+        width=_of_text(chunk, longest) if text else max(column.length, 0),
         text=text,
         repeated=column.max_repetition_level > 0,
     )
@@ -162,18 +172,21 @@ def _is_of(path: str, columns: Sequence[str]) -> bool:
     return any(path == name or path.startswith(f"{name}.") for name in columns)
 
 
-def _longest(chunk: Any, dictionaries: pq.ParquetFile | None, group: int) -> int | None:
-    """Bytes of the longest value of a chunk's dictionary, 0 without one; None if that is unknown.
-
-    The library gives no dictionary for a first list that is empty, and for some types, such as lists of a fixed size.
-    """
+def _of_text(chunk: Any, longest: _Longest) -> int | None:
+    """Return the bytes of the longest value of a chunk's dictionary, 0 without one; None if that is unknown."""
     encodings = set(chunk.encodings)
     if not encodings <= _AS_LONG_AS_VALUES | _DICTIONARY:
         return None
-    if not encodings & _DICTIONARY or _is_all_null(chunk):
-        return 0
-    if dictionaries is None:
-        return None
+    return 0 if not encodings & _DICTIONARY or _is_all_null(chunk) else longest(chunk)
+
+
+def _longest_at_most(chunk: Any) -> int:
+    """The bytes of the chunk, in which the dictionary is: enough to know that a small row group is one slice."""
+    return int(chunk.total_uncompressed_size)
+
+
+def _longest(dictionaries: pq.ParquetFile, group: int, chunk: Any) -> int | None:
+    """The library gives no dictionary for a first list that is empty, nor for some types, such as fixed-size lists."""
     first = next(dictionaries.iter_batches(1, row_groups=[group], columns=[chunk.path_in_schema]), None)
     found = [] if first is None else [each for column in first.columns for each in _dictionaries(column)]
     if len(found) != 1 or not len(found[0]):

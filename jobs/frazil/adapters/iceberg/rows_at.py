@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import _to_requested_schema, pyarrow_to_schema
+from pyiceberg.io.pyarrow import _to_requested_schema
 from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.table.name_mapping import NameMapping
 
@@ -19,6 +19,7 @@ from frazil.adapters.iceberg.position_deletes import Positions, left_of
 from frazil.adapters.iceberg.undecodable import decoding
 from frazil.adapters.iceberg.windows import (
     BATCH_BYTES,
+    file_schema,
     gathered,
     in_memory_if_small,
     opened_by_page,
@@ -60,7 +61,7 @@ def _rows(
     with decoding(io, path), io.new_input(path).open() as opened:
         stream = in_memory_if_small(opened)
         parquet = opened_by_page(stream, len(projection.field_ids))
-        schema = pyarrow_to_schema(parquet.schema_arrow, mapping, downcast_ns_timestamp_to_us=True, format_version=2)
+        schema = file_schema(parquet, mapping)
         columns = prune_columns(schema, plain_ids(projection), select_full_types=False)
         names = [column.name for column in columns.columns] or parquet.schema_arrow.names[:1]
         nulls = LackedNulls.of(projection, schema)

@@ -9,6 +9,7 @@ many rows it may decode at once: `parquet_slices.py`. PyIceberg's own code does 
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
 from pyiceberg.types import DecimalType, FloatType, IcebergType, IntegerType, ListType, MapType, NestedField, StructType
 
 from frazil.adapters.iceberg.conditions import nested_ids
@@ -73,13 +75,13 @@ def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range)
     with table.io.new_input(task.file.file_path).open() as opened:
         stream = in_memory_if_small(opened)
         parquet = opened_by_page(stream, len(projection.field_ids))
-        schema = pyarrow_to_schema(
-            parquet.schema_arrow, table.name_mapping(), downcast_ns_timestamp_to_us=True, format_version=2
-        )
+        schema = file_schema(parquet, table.name_mapping())
         spec = metadata.specs().get(task.file.spec_id)
         missing = _get_column_projection_values(task.file, projection, table.schema(), spec, schema.field_ids)
-        columns = prune_columns(schema, _ids(projection, table.schema(), wanted), select_full_types=False)
-        condition = _condition(table, schema, wanted, missing)
+        bound = bind(table.schema(), wanted.condition, case_sensitive=True)
+        ids = plain_ids(projection) | nested_ids(table.schema(), extract_field_ids(bound))
+        columns = prune_columns(schema, ids, select_full_types=False)
+        condition = _condition(table.schema(), columns, bound, missing)
         names = [column.name for column in columns.columns]
         nulls = LackedNulls.of(projection, schema)
         deleted = positions_in(table.io, task.delete_files, task.file.file_path)
@@ -111,10 +113,15 @@ def opened_by_page(stream: Any, columns: int) -> pq.ParquetFile:
     return pq.ParquetFile(stream, pre_buffer=False, buffer_size=max(BUFFER_BYTES // columns, LEAST_BUFFER_BYTES))
 
 
-def _ids(projection: Schema, schema: Schema, wanted: Range) -> set[int]:
-    """The fields to read."""
-    bound = bind(schema, wanted.condition, case_sensitive=True)
-    return plain_ids(projection) | nested_ids(schema, extract_field_ids(bound))
+def file_schema(parquet: pq.ParquetFile, mapping: NameMapping | None) -> Schema:
+    """Return the schema of a file of a table. Most files of a table have the same, which is then made once."""
+    return _schema_of(parquet.schema_arrow.serialize().to_pybytes(), mapping and mapping.model_dump_json())
+
+
+@functools.lru_cache(maxsize=256)
+def _schema_of(serialized: bytes, mapping: str | None) -> Schema:
+    schema, known = pa.ipc.read_schema(pa.py_buffer(serialized)), mapping and parse_mapping_from_json(mapping)
+    return pyarrow_to_schema(schema, known or None, downcast_ns_timestamp_to_us=True, format_version=2)
 
 
 def plain_ids(projection: Schema) -> set[int]:
@@ -122,10 +129,10 @@ def plain_ids(projection: Schema) -> set[int]:
     return {n for n in projection.field_ids if not isinstance(projection.find_type(n), ListType | MapType)}
 
 
-def _condition(table: Table, schema: Schema, wanted: Range, missing: dict[int, Any]) -> Any:
-    bound = bind(table.schema(), wanted.condition, case_sensitive=True)
-    in_file = translate_column_names(bound, schema, case_sensitive=True, projected_field_values=missing)
-    widest = Schema(*(_widest(field, table.schema()) for field in schema.fields))
+def _condition(schema: Schema, columns: Schema, bound: BooleanExpression, missing: dict[int, Any]) -> Any:
+    """Return a condition on the table's schema as one on these columns of a file."""
+    in_file = translate_column_names(bound, columns, case_sensitive=True, projected_field_values=missing)
+    widest = Schema(*(_widest(field, schema) for field in columns.fields))
     return expression_to_pyarrow(bind(widest, in_file, case_sensitive=True), widest)
 
 
