@@ -42,7 +42,7 @@ _DICTIONARY = frozenset({"RLE_DICTIONARY", "PLAIN_DICTIONARY"})
 
 
 _Longest = Callable[[Any], int | None]
-"""Tells how long the longest value of a column chunk's dictionary is, None if it cannot be known."""
+"""Takes a column chunk and returns the bytes of the longest value of its dictionary, or None if that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def _leaves(parquet: pq.ParquetFile, number: int, columns: Sequence[str], longes
 
 
 def _unknown(chunk: Any) -> None:
-    """Of a column that has the same path as another: `a.b` beside a struct `a`."""
+    """Return nothing for a column that has the same path as another: `a.b` beside a struct `a`."""
 
 
 def _leaf(column: Any, chunk: Any, longest: _Longest) -> ColumnChunk:
