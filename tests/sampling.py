@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 CATALOGS = ("jdbc", "glue", "rest")
@@ -18,6 +19,13 @@ def sampled(cases: Iterable[T], keep: Callable[[T], bool]) -> list[T]:
     found = [case for case in cases if LONG or keep(case)]
     assert found, "a sample keeps at least one case"
     return found
+
+
+def combined(*choices: Sequence[Any]) -> list[Any]:
+    """All combinations in a long run, otherwise a few: each choice of each kind is in one of them, beside others."""
+    if LONG:
+        return list(product(*choices))
+    return [tuple(each[number % len(each)] for each in choices) for number in range(max(map(len, choices)))]
 
 
 def in_long_runs(test: T) -> T | None:

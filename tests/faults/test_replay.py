@@ -14,7 +14,7 @@ from tests.faults.moments import EVERY_MOMENT, MADE_READY, Moment
 from tests.faults.replays import include, produce_excluded, replay, request, with_excluded
 from tests.faults.stepped import Stepped
 from tests.faults.world import World, assert_exactly_once, kafka_side
-from tests.sampling import sampled
+from tests.sampling import combined, sampled
 
 
 def test_dead_letters_become_rows_in_one_snapshot(world: World) -> None:
@@ -110,7 +110,7 @@ PUBLISHED = [("after", "publish"), ("before", "reveal"), ("after", "reveal")]
 """Moments at which the driver's batch is visible."""
 
 
-DIES = [(when, step) for step in REPLAY_STEPS for when in ("before", "after")]
+DIES = combined(("after", "before"), REPLAY_STEPS)
 
 
 class Died(BaseException):

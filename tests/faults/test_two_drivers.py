@@ -22,11 +22,15 @@ BEFORE_PUBLISH = MOMENTS[: MOMENTS.index(("after", "publish"))]
 PLANNED = BEFORE_PUBLISH[BEFORE_PUBLISH.index(("after", "plan")) :]
 AT_COMMITS = [("before", "stage"), ("before", "publish")]
 FENCED = sampled(
-    product(CATALOGS, PLANNED), keep=lambda case: case[0] == "jdbc" or (case[0] == "glue" and case[1] in AT_COMMITS)
+    product(CATALOGS, PLANNED),
+    keep=lambda case: (
+        (case[0] != "rest" and case[1] in AT_COMMITS) or case in [("jdbc", PLANNED[0]), ("jdbc", PLANNED[-1])]
+    ),
 )
+WHERE_SUCCESSORS_STAND = {"jdbc": ["plan", "stage", "publish", "announce"], "glue": ["publish"], "rest": []}
 SUCCESSORS = sampled(
     product(CATALOGS, [moment for moment in MOMENTS if moment[0] == "after"]),
-    keep=lambda case: case[0] == "jdbc" or (case[0] == "glue" and case[1][1] == "publish"),
+    keep=lambda case: case[1][1] in WHERE_SUCCESSORS_STAND[case[0]],
 )
 
 

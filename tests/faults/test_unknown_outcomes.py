@@ -19,14 +19,15 @@ from frazil.model.snapshot import TableView
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.faults.test_killed import BATCH, CREATING, add_column
 from tests.faults.world import MODES, World, assert_exactly_once, with_mode
-from tests.sampling import CATALOGS, sampled
+from tests.sampling import CATALOGS, combined, sampled
 
 FATES = ["landed", "never lands", "lands before the next commit", "lands after the run"]
-
+COMMITS = [*BATCH, "dead letters drop_branches", "rows change_schema"]
+ON_JDBC = [("jdbc", *case) for case in combined(COMMITS, FATES)]
 
 UNANSWERED = sampled(
-    product(CATALOGS, [*BATCH, "dead letters drop_branches", "rows change_schema"], FATES),
-    keep=lambda case: case[0] == "jdbc" or (case[0] == "glue" and case[1] == "rows publish"),
+    product(CATALOGS, COMMITS, FATES),
+    keep=lambda case: (case[0] in ("jdbc", "glue") and case[1] == "rows publish") or case in ON_JDBC,
 )
 UNANSWERED_AT_FIRST = sampled(
     product(CATALOGS, CREATING, ["landed", "never lands"]),

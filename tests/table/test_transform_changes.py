@@ -24,7 +24,7 @@ from frazil.transforms.tables import TableRows
 from frazil.transforms.verify import verify
 from tests.fakes.disturbed_commits import ACTS, DiedError, disturbed
 from tests.fakes.watched_lake import WatchedLake
-from tests.sampling import examples, sampled
+from tests.sampling import combined, examples, sampled
 from tests.table.transformed_orders import DuckQueries, Orders, compact, spec_of
 
 CHANGES = {"source_changes": True, "source_identity": ("id",)}
@@ -102,8 +102,7 @@ def test_changes_of_others_halt(orders: Orders) -> None:
         made.batch()
 
 
-@pytest.mark.parametrize("spec", [ROWS, GROUPS], ids=["rows", "groups"])
-@pytest.mark.parametrize("seed", range(examples(2, 60)))
+@pytest.mark.parametrize(("spec", "seed"), combined([ROWS, GROUPS], range(examples(2, 60))))
 def test_the_table_is_the_query_over_the_rows_of_now_after_any_history(
     orders: Orders, spec: TransformSpec, seed: int
 ) -> None:

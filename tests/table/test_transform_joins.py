@@ -18,7 +18,7 @@ from frazil.transforms.run import Transformation
 from frazil.transforms.verify import verify
 from tests.fakes.disturbed_commits import ACTS, DiedError, disturbed
 from tests.fakes.watched_lake import WatchedLake
-from tests.sampling import examples, sampled
+from tests.sampling import combined, examples, sampled
 from tests.table.transformed_orders import ORDERS, Orders, by_id, compact, spec_of
 
 SYMBOLS = "lake.symbols"
@@ -155,8 +155,7 @@ def test_a_table_that_is_no_longer_joined_keeps_no_snapshots(orders: Orders) -> 
         assert not [tag for tag in orders.view(identifier).tags if tag.startswith(join_history.JOINED_TAG)]
 
 
-@pytest.mark.parametrize("act", ACTS)
-@pytest.mark.parametrize("number", sampled(range(1, 11), lambda n: n in (3, 6)))
+@pytest.mark.parametrize(("act", "number"), combined(ACTS, sampled(range(1, 11), lambda n: n in (3, 6))))
 def test_rows_meet_one_snapshot_whatever_happens_to_a_commit(orders: Orders, act: str, number: int) -> None:
     chance = random.Random(number)
     for step in range(examples(3, 6)):

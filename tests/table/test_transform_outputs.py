@@ -32,7 +32,7 @@ from frazil.transforms.standing import transform_standing
 from tests.fakes.disturbed_commits import ACTS, DiedError, disturbed
 from tests.fakes.output_topics_in_memory import MOMENTS, OutputTopicsInMemory, SchemasInMemory
 from tests.fakes.watched_lake import WatchedLake
-from tests.sampling import sampled
+from tests.sampling import combined, sampled
 from tests.table.transformed_orders import Orders, by_id, spec_of
 
 TOPIC = "made.out"
@@ -139,8 +139,7 @@ def dying_at(wanted: str) -> Any:
     return reach
 
 
-@pytest.mark.parametrize("act", ACTS)
-@pytest.mark.parametrize("number", sampled(range(1, 13), lambda n: n in (5, 9)))
+@pytest.mark.parametrize(("act", "number"), combined(ACTS, sampled(range(1, 13), lambda n: n in (5, 9))))
 def test_records_are_there_once_whatever_happens_to_a_commit(sent: Sent, act: str, number: int) -> None:
     for first in (1, 4):
         sent.orders.add(first, first + 1)

@@ -20,7 +20,7 @@ from frazil.transforms import function
 from frazil.transforms.rebuild import Rebuild
 from frazil.transforms.tables import all_rows
 from tests.fakes.watched_lake import Around, Commit, WatchedLake
-from tests.sampling import sampled
+from tests.sampling import combined, sampled
 from tests.table.transformed_orders import DuckQueries, Orders, spec_of
 
 ROWS = spec_of()
@@ -90,8 +90,9 @@ def goes_on(orders: Orders, spec: TransformSpec) -> bool:
     return then and is_query(orders, spec) and [*orders.view("lake.made").branches] == ["main"]
 
 
-@pytest.mark.parametrize("spec", [ROWS, GROUPS], ids=["rows", "groups"])
-@pytest.mark.parametrize("number", sampled(range(1, OF_A_REBUILD + 1), lambda n: n in (3, 5)))
+@pytest.mark.parametrize(
+    ("spec", "number"), combined([ROWS, GROUPS], sampled(range(1, OF_A_REBUILD + 1), lambda n: n in (3, 5)))
+)
 def test_a_batch_that_a_driver_publishes_during_a_rebuild_counts_once(
     orders: Orders, spec: TransformSpec, number: int
 ) -> None:
@@ -138,8 +139,9 @@ def test_a_driver_with_the_query_of_before_publishes_nothing_and_says_what_to_do
     assert goes_on(orders, OTHER)
 
 
-@pytest.mark.parametrize("spec", [ROWS, OTHER], ids=["the same", "another"])
-@pytest.mark.parametrize("number", sampled(range(1, OF_A_REBUILD + 1), lambda n: n in (2, 4)))
+@pytest.mark.parametrize(
+    ("spec", "number"), combined([ROWS, OTHER], sampled(range(1, OF_A_REBUILD + 1), lambda n: n in (2, 4)))
+)
 def test_of_two_rebuilds_the_table_is_one(orders: Orders, spec: TransformSpec, number: int) -> None:
     batch(orders, ROWS)
     orders.add(3, 4)

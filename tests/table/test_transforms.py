@@ -34,7 +34,7 @@ from frazil.transforms.rebuild import Rebuild
 from frazil.transforms.schedule import run_beside, run_every
 from tests.fakes.disturbed_commits import ACTS, DiedError, disturbed
 from tests.fakes.watched_lake import WatchedLake
-from tests.sampling import examples, sampled
+from tests.sampling import combined, examples, sampled
 from tests.table.transformed_orders import COLUMNS, ORDERS, SQL, Orders, by_id, order, spec_of
 
 
@@ -230,8 +230,7 @@ def disturbed_run(orders: Orders, act: str, number: int) -> None:
     orders.lake = kept
 
 
-@pytest.mark.parametrize("act", ACTS)
-@pytest.mark.parametrize("number", sampled(range(1, 8), lambda n: n in (4, 5)))
+@pytest.mark.parametrize(("act", "number"), combined(ACTS, sampled(range(1, 8), lambda n: n in (4, 5))))
 def test_rows_are_there_once_whatever_happens_to_a_commit(orders: Orders, act: str, number: int) -> None:
     orders.add(1, 2)
     disturbed_run(orders, act, number)

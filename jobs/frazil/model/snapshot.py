@@ -139,6 +139,6 @@ class TableView:
 
     @property
     def may_have_rows(self) -> bool:
-        """Whether `main` has rows, or its snapshot does not say it."""
+        """Return whether `main` has rows, or its snapshot does not say how many."""
         head = self.head_snapshot()
         return head is not None and head.summary.get("total-records") != "0"

@@ -115,7 +115,7 @@ def test_records_that_come_meanwhile_do_not_keep_it_waiting(grown: GrowingChange
     assert 1 in grown.standing.state.sources[0].partitions
 
 
-@settings(max_examples=examples(8, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(3, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     before=st.lists(st.lists(BEFORE, min_size=1, max_size=5), min_size=1, max_size=3),
     unread=st.lists(BEFORE, max_size=4),

@@ -214,7 +214,7 @@ def test_kafka_names_a_stale_row_of_the_former_partition(stream: GrowingStream) 
     assert FindingKind.STALE_ROW in kinds
 
 
-@settings(max_examples=examples(8, 200), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(3, 200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     before=st.lists(st.lists(EVENTS, min_size=1, max_size=5), max_size=2),
     unread=st.lists(EVENTS, max_size=4),

@@ -145,7 +145,7 @@ def test_former_partitions_are_read_first_and_late_records_split_their_intervals
     grown.check()
 
 
-@settings(max_examples=examples(10, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(4, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     before=st.lists(st.lists(BEFORE, min_size=1, max_size=5), min_size=1, max_size=3),
     unread=st.lists(BEFORE, max_size=4),

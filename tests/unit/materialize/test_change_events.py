@@ -43,6 +43,7 @@ from tests.fakes.debezium_samples import (
     order,
     postgres,
 )
+from tests.sampling import examples
 
 
 @pytest.fixture(params=["avro", "json"])
@@ -420,7 +421,7 @@ EVENTS = st.tuples(
 )
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(5, 150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example([[(1, "whole", 0), (1, "truncate", 0), (1, "keeps", 0), (1, "truncate", 0)]])
 @given(st.lists(st.lists(EVENTS, min_size=1, max_size=6), max_size=4))
 def test_any_changes_in_any_batches_are_the_model(tmp_path: Path, batches: list[list[tuple[int, str, int]]]) -> None:

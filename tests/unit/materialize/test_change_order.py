@@ -263,7 +263,7 @@ EVENTS = st.tuples(st.integers(1, 2), st.sampled_from("cud"), st.integers(1, 6),
 Sent = tuple[int, str, int, int, int]
 
 
-@settings(max_examples=examples(10, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(4, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example([[(1, "d", 5, 0, 0)], [(1, "u", 4, 1, 1)], [(1, "c", 6, 1, 2)]])
 @given(st.lists(st.lists(EVENTS, min_size=1, max_size=6), max_size=4))
 def test_any_changes_in_any_order_are_the_model(

@@ -38,6 +38,7 @@ from frazil.monitoring.remarks import remarks
 from frazil.status import TableStatus, table_statuses
 from tests.fakes.clients_in_memory import TopicsInMemory, a_field, record
 from tests.fakes.delta_logs_in_memory import DeltaLogsInMemory
+from tests.sampling import combined
 
 TEXT = record(a_field("n", "string"))
 RENAMED = record(a_field("m", "long", "n"))
@@ -376,8 +377,7 @@ def _read_all(world: World, wanted: TableSpec) -> tuple[int, dict[str, int]]:
     raise AssertionError("five batches did not reach the end")
 
 
-@pytest.mark.parametrize("adviser", ADVISERS)
-@pytest.mark.parametrize("found", UNREADABLE)
+@pytest.mark.parametrize(("adviser", "found"), combined(list(ADVISERS), list(UNREADABLE)))
 def test_the_command_that_a_refusal_names_lets_the_table_go_on(world: World, found: str, adviser: str) -> None:
     world.table(SPEC).batch()
     text, schema_format = UNREADABLE[found]

@@ -139,7 +139,7 @@ def test_another_topic_is_refused_where_order_decides(tmp_path: Path) -> None:
         events.catch_up()
 
 
-@settings(max_examples=examples(5, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(3, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 3), st.integers(0, 3)), min_size=1, max_size=8),

@@ -202,7 +202,7 @@ def test_another_identity_is_refused(events: Duplicates) -> None:
         events.catch_up()
 
 
-@settings(max_examples=examples(8, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(4, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(EVENT, min_size=1, max_size=8), min_size=1, max_size=4))
 def test_any_events_in_any_batches_are_the_model(tmp_path: Path, batches: list[list[Event]]) -> None:
     events = Duplicates.at(tmp_path)

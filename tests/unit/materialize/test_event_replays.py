@@ -228,7 +228,7 @@ def test_no_event_loses_to_a_row_that_may_have_taken_values_but_to_a_delete(tmp_
 
 MOMENTS = sampled(
     [(when, step) for step in REPLAY_STEPS for when in ("before", "after")],
-    keep=[("before", "replay_stage"), ("before", "replay_publish"), ("before", "replay_reveal")].__contains__,
+    keep=[("before", "replay_publish"), ("before", "replay_reveal")].__contains__,
 )
 Moment = tuple[str, str]
 
@@ -269,7 +269,7 @@ def test_a_batch_that_overtakes_a_replay_is_compared_with(table: LateEvents, mom
 
 COMMITS = sampled(
     [(act, number) for act in (*ACTS, COMPACT) for number in range(1, 7)],
-    keep=[("die after", 1), ("die before", 3), ("lose the answer", 3), ("compact before", 3)].__contains__,
+    keep=[("die after", 1), ("compact before", 3)].__contains__,
 )
 
 
@@ -301,7 +301,7 @@ WRITTEN = st.tuples(EVENT, st.integers(0, 9), st.integers(0, 1), st.booleans())
 
 
 @pytest.mark.parametrize("mode", [{}, {"soft": True}], ids=str)
-@settings(max_examples=examples(6, 150), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(3, 150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(WRITTEN, min_size=1, max_size=6), min_size=1, max_size=3), st.data())
 def test_any_events_with_replays_between_their_batches_are_the_model(
     tmp_path: Path, mode: dict[str, Any], batches: list[list[Any]], data: st.DataObject
@@ -326,7 +326,7 @@ def test_any_events_with_replays_between_their_batches_are_the_model(
     assert table.waiting() <= undecidable(table)
 
 
-@settings(max_examples=examples(6, 150), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(3, 150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(WRITTEN, min_size=1, max_size=6), min_size=1, max_size=3))
 def test_any_whole_events_that_the_position_orders_are_the_model(tmp_path: Path, batches: list[list[Any]]) -> None:
     table = LateEvents.of(tmp_path, "postgresql")

@@ -10,8 +10,9 @@ from bench import hostile
 from bench.hostile_payloads import BOMBS, HOSTILE_FORMATS, HostileFormat, hostile_values
 from frazil.formats.native import native_available
 from frazil.model.ingested import IngestTask, TaskResult
+from tests.sampling import examples
 
-VALUES, VALUES_IN_PYTHON = 100_000, 2_000
+VALUES, VALUES_IN_PYTHON = examples(25_000, 100_000), 2_000
 
 
 @pytest.mark.parametrize("given", HOSTILE_FORMATS, ids=lambda given: given.name)

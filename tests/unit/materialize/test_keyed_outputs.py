@@ -72,7 +72,7 @@ def test_current_rows_and_tombstones_are_sent(world: OutputWorld) -> None:
     assert world.sent()[0] == (b"b", {"n": 2, "symbol": "b"}), "the value has no columns of the identity"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(8, 200))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(4, 200))
 @given(st.lists(CHANGES, max_size=4))
 def test_a_topic_follows_a_model_of_its_table(
     tmp_path_factory: pytest.TempPathFactory, rounds: list[list[Change]]

@@ -245,7 +245,7 @@ MODES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
-@settings(max_examples=examples(4, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(2, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(WRITTEN, min_size=1, max_size=6), min_size=1, max_size=3), st.data())
 def test_any_records_with_replays_between_their_batches_are_the_model(
     tmp_path: Path, mode: dict[str, Any], batches: list[list[Any]], data: st.DataObject

@@ -33,10 +33,15 @@ from frazil.proof.verification import FindingKind, Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import a_field, record
+from tests.sampling import combined
 
 KEEP = timedelta(days=10)
 SPEC = spec(bad_record_limit=BadRecordLimit.off(), maintain=Maintain(512 << 20, KeepSnapshots(), KEEP))
 WIDER = record(a_field("n"), a_field("channel", ["null", "string"]))
+OF_A_BATCH = combined(["before", "after"], ["prepare", "stage", "publish", "reveal", "announce"])
+OF_A_REPLAY = combined(
+    ["before", "after"], ["replay_choose", "replay_decode", "replay_stage", "replay_prepare", "replay_publish"]
+)
 REPLAY = ReplayRequest("r1", by="tester", at="2026-03-01T12:00:00Z")
 
 
@@ -254,8 +259,7 @@ def test_a_letter_of_a_batch_that_is_not_revealed_is_never_deleted(world: World,
     assert "5 of them were deleted" in is_proven(world)
 
 
-@pytest.mark.parametrize("step", ["prepare", "stage", "publish", "reveal", "announce"])
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(("when", "step"), OF_A_BATCH)
 def test_another_driver_deletes_at_any_moment_of_a_batch(world: World, clock: Clock, when: str, step: str) -> None:
     clock.passes(6)
 
@@ -267,8 +271,7 @@ def test_another_driver_deletes_at_any_moment_of_a_batch(world: World, clock: Cl
     assert "3 of them were deleted" in is_proven(world)
 
 
-@pytest.mark.parametrize("step", ["replay_choose", "replay_decode", "replay_stage", "replay_prepare", "replay_publish"])
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(("when", "step"), OF_A_REPLAY)
 def test_another_driver_deletes_at_any_moment_of_a_replay(world: World, clock: Clock, when: str, step: str) -> None:
     clock.passes(6)
     deleted: list[int] = []

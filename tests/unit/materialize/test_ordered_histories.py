@@ -149,7 +149,7 @@ def test_partitions_may_be_added(history: OrderedHistory) -> None:
     history.check()
 
 
-@settings(max_examples=examples(8, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(4, 300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(STAMPED, min_size=1, max_size=6), min_size=1, max_size=5))
 def test_whatever_the_order_and_the_batches_the_table_is_the_model(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[Stamped]]

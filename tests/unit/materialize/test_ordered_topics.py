@@ -361,7 +361,7 @@ def test_shapes_of_two_topics_have_equal_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("write", [*MADE])
-@settings(max_examples=examples(4, 100), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(2, 100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(st.lists(STAMPED, min_size=1, max_size=6), min_size=1, max_size=4), added=st.integers(0, 3))
 def test_any_records_of_two_topics_are_the_model(
     tmp_path_factory: pytest.TempPathFactory, write: str, batches: list[list[Stamped]], added: int

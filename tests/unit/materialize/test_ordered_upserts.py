@@ -29,6 +29,7 @@ from frazil.model.settings import CatalogSettings
 from frazil.model.spec import KeepSnapshots
 from frazil.modes import memory
 from tests.fakes.clients_in_memory import a_field, record
+from tests.sampling import examples
 
 STAMP = "kafka_timestamp"
 
@@ -242,7 +243,7 @@ def test_rows_that_another_engine_copied_count_once_when_they_are_replaced(chang
     changelog.check()
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(4, 150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(STAMPED, min_size=1, max_size=6), min_size=1, max_size=5))
 def test_whatever_the_order_the_table_is_that_of_the_model(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[Stamped]]

@@ -16,6 +16,7 @@ from frazil.model.errors import FencedError, OutputHaltedError, OutputSchemaErro
 from frazil.model.outputs import Marker, OutputSpec, Part, record_in
 from frazil.outputs.follow import RENEW_EVERY
 from tests.fakes.output_topics_in_memory import MOMENTS
+from tests.sampling import combined
 
 
 @pytest.fixture
@@ -97,8 +98,7 @@ def test_broken_at_each_moment_of_its_beginning_each_row_is_sent_once(world: Out
     assert world.numbers() == list(range(4))
 
 
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(("when", "step"), combined(["before", "after"], STEPS))
 def test_broken_at_each_step_of_a_batch_each_row_is_sent_once(world: OutputWorld, when: str, step: Step) -> None:
     world.produce(4)
     reach = break_once(f"{when} {step}")
@@ -290,8 +290,7 @@ def test_an_output_that_left_the_spec_keeps_no_snapshots_and_continues_when_it_i
 SHARDED = OutputSpec(TOPIC, TOPIC, key=("kafka_key",), shards=3)
 
 
-@pytest.mark.parametrize("output", [SHARDED, replace(SHARDED, key=())], ids=["keys", "no keys"])
-@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize(("output", "times"), combined([SHARDED, replace(SHARDED, key=())], [1, 2, 3]))
 def test_broken_between_the_transactions_of_shards_each_row_is_sent_once(
     tmp_path: Path, output: OutputSpec, times: int
 ) -> None:

@@ -104,4 +104,4 @@ class History(HistoryMachine):
 def test_whatever_happens_the_table_is_that_of_the_model(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(rewriting, "WORTH_A_SNAPSHOT", 1)  # rewrite files between batches, however small
     machine = type("History", (History,), {"setting": SETTINGS[name]})
-    look_for_a_difference(machine, histories=examples(10, 50), steps=examples(12, 25))
+    look_for_a_difference(machine, histories=examples(4, 50), steps=examples(12, 25))

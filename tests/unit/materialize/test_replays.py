@@ -136,7 +136,9 @@ FIRST = [("before", "evolve"), ("before", "replay_decode")]
 MOMENTS = sampled(
     [(when, step, time) for time in (1, 2) for step in ("evolve", *REPLAY_STEPS) for when in ("before", "after")],
     keep=lambda moment: (
-        (moment[0], moment[1]) in FIRST or (moment[2] == 1 and moment[0] == "before" and moment[1] != "replay_choose")
+        moment == (*FIRST[0], 1)
+        or moment == (*FIRST[1], 2)
+        or (moment[2] == 1 and moment[0] == "before" and moment[1] in ("replay_stage", "replay_publish"))
     ),
 )
 """Of the first pass, which learns a schema, and of the second, which replays; later steps come in the second only."""

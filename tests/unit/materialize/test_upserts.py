@@ -18,6 +18,7 @@ from frazil.model.ingested import DeletedRows
 from frazil.model.probe import MERGED_FROM
 from frazil.modes.identity import FIRST
 from tests.fakes.clients_in_memory import a_field, record
+from tests.sampling import combined, examples
 
 
 @pytest.fixture
@@ -131,8 +132,10 @@ def test_a_row_that_another_engine_has_deleted_is_not_looked_for(changelog: Chan
     changelog.check()
 
 
-@pytest.mark.parametrize("sort_by", [(), ("kafka_offset desc nulls last",)])
-@pytest.mark.parametrize("partition_by", [(), ("bucket(3, kafka_key)",), ("truncate(4, kafka_offset)",)])
+@pytest.mark.parametrize(
+    ("sort_by", "partition_by"),
+    combined([("kafka_offset desc nulls last",), ()], [(), ("bucket(3, kafka_key)",), ("truncate(4, kafka_offset)",)]),
+)
 def test_rows_are_found_however_they_are_laid_out(
     tmp_path: Path, partition_by: tuple[str, ...], sort_by: tuple[str, ...]
 ) -> None:
@@ -144,7 +147,7 @@ def test_rows_are_found_however_they_are_laid_out(
         changelog.check()
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(6, 150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(SENT, min_size=1, max_size=8), max_size=5))
 def test_any_changelog_in_any_batches_is_the_model(tmp_path: Path, batches: list[list[Sent]]) -> None:
     changelog = Changelog.at(tmp_path)

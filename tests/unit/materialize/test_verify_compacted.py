@@ -178,7 +178,7 @@ RECORDS = st.tuples(SENT.map(lambda each: each[0]), st.integers(0, 9) | st.none(
 STEPS = st.lists(st.lists(RECORDS, min_size=1, max_size=6) | st.sampled_from(["read", "compact", "expire"]), max_size=8)
 
 
-@settings(max_examples=examples(6, 500), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(3, 500), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, most=st.sampled_from([2, 100]), on_bad_record=st.sampled_from(["dead_letter", "skip"]))
 def test_any_history_with_records_that_are_no_rows_is_clean(
     tmp_path: Path,

@@ -20,6 +20,7 @@ from frazil.modes.identity import identities as identities_of
 from frazil.proof.verification import Check, FindingKind, Verification
 from frazil.verify import by_identity
 from tests.fakes.clients_in_memory import a_field
+from tests.sampling import examples
 
 
 @pytest.fixture
@@ -264,7 +265,7 @@ def test_rows_whose_records_were_compacted_are_unchecked(changelog: Changelog) -
 STEPS = st.lists(st.lists(SENT, min_size=1, max_size=8) | st.sampled_from(["read", "compact", "expire"]), max_size=8)
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(6, 150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, most=st.sampled_from([2, 3, 100]))
 def test_any_history_is_clean(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[list[Sent] | str], most: int

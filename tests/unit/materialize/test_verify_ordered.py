@@ -17,6 +17,7 @@ from test_verify_keyed import kafka, with_values
 from frazil.materialize.state import standing
 from frazil.proof.verification import FindingKind
 from frazil.verify import by_identity
+from tests.sampling import examples
 
 
 @pytest.fixture(params=[2, 8_000_000])
@@ -95,7 +96,7 @@ def test_a_late_record_is_the_row_of_a_key_whose_row_others_removed(changelog: O
     assert any(note.startswith(explained) for note in verification.notes)
 
 
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(3, 100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     batches=st.lists(st.lists(STAMPED, min_size=1, max_size=6), min_size=1, max_size=4), most=st.sampled_from([2, 9])
 )

@@ -21,6 +21,7 @@ from frazil.model.errors import IncompatibleSchemaError
 from frazil.proof.verification import FindingKind
 from frazil.verify import intervals
 from tests.fakes.watched_lake import Commit, WatchedLake
+from tests.sampling import combined, examples
 
 Version = tuple[int, int, int | None]
 """The offset of a row's record, and its interval in seconds."""
@@ -117,8 +118,10 @@ def test_a_batch_is_one_snapshot_which_adds_what_it_takes_out(history: History) 
     history.check()
 
 
-@pytest.mark.parametrize("sort_by", [(), ("valid_from desc nulls last",)])
-@pytest.mark.parametrize("partition_by", [(), ("is_current",), ("bucket(3, kafka_key)",)])
+@pytest.mark.parametrize(
+    ("sort_by", "partition_by"),
+    combined([("valid_from desc nulls last",), ()], [(), ("is_current",), ("bucket(3, kafka_key)",)]),
+)
 def test_rows_follow_each_other_however_they_are_laid_out(
     tmp_path: Path, partition_by: tuple[str, ...], sort_by: tuple[str, ...]
 ) -> None:
@@ -130,7 +133,7 @@ def test_rows_follow_each_other_however_they_are_laid_out(
         history.check()
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(4, 150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(STAMPED, min_size=1, max_size=8), max_size=4))
 def test_any_changelog_in_any_batches_is_the_model(
     tmp_path: Path, batches: list[list[tuple[str, int | None, int]]]

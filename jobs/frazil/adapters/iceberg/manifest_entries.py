@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, cast
 
 import fastavro
+from pyiceberg.io import InputStream
 
 
-def entries_in(stream: BinaryIO) -> Iterator[dict[str, Any]]:
+def entries_in(stream: InputStream) -> Iterator[dict[str, Any]]:
     """Yield the entries. Values of partitions that have a logical type, such as days, are left out."""
-    blocks = fastavro.block_reader(stream)
+    blocks = fastavro.block_reader(cast("IO[bytes]", stream))
     written = json.loads(blocks.metadata["avro.schema"])
     logical = {name for name, kind in _partition(written) if _is_logical(kind)}
     schema = fastavro.parse_schema(_plain(written))
