@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from frazil.model.columns import Column, Decimal, walk
 from frazil.model.schemas import SchemaId
-from frazil.model.spec import KeyFormat
+from frazil.model.spec import KeyFormat, TableSpec
 
 ONE_FORM: tuple[KeyFormat, ...] = ("none", "bytes", "string", "json", "avro")
 """Formats that write a value in one way, with one schema. `json` keeps the text, whose bytes are the identity.
@@ -14,6 +15,16 @@ JSON with a schema may have its fields in any order and spaces between them, and
 """
 
 
-def has_several_forms(key: KeyFormat, schema_ids: Collection[SchemaId]) -> bool:
-    """Return whether keys of different bytes may be of one identity. The keys were written with these schemas."""
-    return key not in ONE_FORM or len(schema_ids) > 1
+def has_several_forms(spec: TableSpec, schema_ids: Collection[SchemaId], columns: Collection[Column]) -> bool:
+    """Return whether keys of different bytes may be of one identity. The keys were written with these schemas.
+
+    Glue's format compresses keys or not, and Avro writes a decimal with any number of leading zeros.
+    """
+    if spec.key not in ONE_FORM or len(schema_ids) > 1:
+        return True
+    return spec.key == "avro" and (spec.wire_format == "glue" or _holds_a_decimal(spec, columns))
+
+
+def _holds_a_decimal(spec: TableSpec, columns: Collection[Column]) -> bool:
+    of_key = tuple(each for each in columns if each.name == f"{spec.metadata.prefix}key")
+    return any(isinstance(each.type, Decimal) for _, each in walk(of_key))

@@ -8,7 +8,7 @@ its partition, its offset, and the time of the batch that read it, in microsecon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -63,6 +63,13 @@ class Memory:
     deletes: Deletes = NO_DELETES
     at: int = 0
     forgotten_until: int | None = None
+
+    def renewed(self, first: Numbers, second: Numbers) -> Memory:
+        """Return the memory in which the deletes of these distinct identities are of the present batch, if any are."""
+        is_renewed = Wanted(first, second).find(self.deletes.first, self.deletes.second) >= 0
+        if not is_renewed.any():
+            return self
+        return replace(self, deletes=replace(self.deletes, at=np.where(is_renewed, self.at, self.deletes.at)))
 
     def with_newest(self, first: Numbers, second: Numbers, order: Sequence[Numbers]) -> Deletes:
         """Return the deletes with newer ones of distinct identities, whose earlier ones are not needed any more."""

@@ -132,7 +132,7 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
         ),
         unkept=_out_of_table(partition[whole.unkept], offset[whole.unkept]),
         copies=len(theirs) - len(offset_of_stored),
-        remembered=_remembered(changes, settled.deletes, written.memory) if columns else None,
+        remembered=_remembered(changes, identities, settled.deletes, late_deletes, written.memory) if columns else None,
     )
 
 
@@ -191,11 +191,19 @@ def with_remembered(stored: StoredRows, identities: Grouped, memory: Memory) -> 
     )
 
 
-def _remembered(changes: Changes, deletes: Numbers, memory: Memory) -> Deletes | None:
+def _remembered(
+    changes: Changes, identities: Grouped, deletes: Numbers, late: Numbers, memory: Memory
+) -> Deletes | None:
+    """Return the deletes that are remembered now, if not as before.
+
+    A late delete loses to the row of its key, or to the remembered delete, which is as new as itself from now on.
+    """
+    places = np.unique(identities.place[late])
+    renewed = memory.renewed(identities.first[places], identities.second[places])
     if not len(deletes):
-        return None
+        return None if renewed is memory else renewed.deletes
     taken = changes.take(deletes)
-    return memory.with_newest(taken.first, taken.second, taken.order)
+    return renewed.with_newest(taken.first, taken.second, taken.order)
 
 
 def check_partitions(changes: Changes, identities: Grouped, stored: StoredRows) -> None:

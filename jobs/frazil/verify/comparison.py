@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from frazil.materialize.state import Standing
 from frazil.model.expired_letters import Expired
-from frazil.model.key_forms import has_several_forms
 from frazil.model.progress import GroupPartition, TableState
 from frazil.model.routes import are_shapes
 from frazil.model.schemas import SchemaId, id_order
@@ -19,6 +18,7 @@ from frazil.proof.sources import progress_by_source
 from frazil.proof.tally import TopicPartition, offsets_of, sums_of
 from frazil.proof.verification import Discrepancy, FindingKind, first_named, listed_offsets
 from frazil.verify.history_ends import ends_late
+from frazil.verify.lost_keys import LostKeys, deletes_gone, forgotten_in
 from frazil.verify.proven import ComparedTable
 from frazil.verify.unchecked import check_rows, notes
 from frazil.verify.window import Compared
@@ -47,10 +47,6 @@ class TableProof:
         lost = self.lost.get(at, 0)
         return self.clean and lost > 0 and missing <= lost
 
-    def excuses_keys(self, missing: int) -> bool:
-        """Return whether rows that others removed explain that so many keys of all partitions are lost."""
-        return self.clean and 0 < missing <= sum(self.lost.values())
-
     def explains(self, missing: int, others: int) -> bool:
         """Return whether all missing records are those `others` that the tables have counted and cannot show.
 
@@ -77,10 +73,6 @@ class Comparison:
         self.compared |= more.compared
         self.lost |= more.lost
 
-    @property
-    def total_stale(self) -> int:
-        return sum(len(each.stale_rows) for each in self.compared.values())
-
     def total(self, figure: str) -> int:
         return sum(getattr(each, figure) for each in self.compared.values())
 
@@ -103,21 +95,16 @@ def judge(
     """
     _judge_columns(result)
     _judge_ends(tables, result, proof)
-    lost = sum(len(each.lost_keys) for each in result.compared.values())
-    deleted = _deletes_gone(tables, result) if _may_lack_deletes(tables[0]) else 0
-    deleted_since = lost <= deleted
-    stale_since = result.total_stale + max(lost - deleted, 0) <= _removed(tables, proof)
-    # the row that was removed is the first record of its key, which may be in another partition than the newest
-    lost_anywhere = tables[0].spec.write == "deduplicate" and proof.excuses_keys(lost)
+    lost = LostKeys.of(tables, result.compared, proof.lost if proof.clean else None)
     for where, found in result.compared.items():
         name = f"{where[0]}-{where[1]}"
-        (skipped, elsewhere), forgotten = _not_shown(tables, ledger.state, where), _forgotten(tables, where)
+        (skipped, elsewhere), forgotten = _not_shown(tables, ledger.state, where), forgotten_in(tables, where)
         then = max(skipped - found.skipped, 0)
         letters = _deleted(found, expired.get(where, Expired()), others=then + elsewhere + forgotten)
         others = then + elsewhere + forgotten + letters
         excused = proof.excuses(where, len(found.missing) - others)
         result.findings += found.differences
-        _stale_rows(name, found, result, excused=stale_since)
+        _stale_rows(name, found, result, excused=lost.explains_stale)
         if found.unnamed:
             result.notes.append(f"{name}: {found.unnamed:,} more differences are not listed")
         if found.missing and (excused or proof.explains(len(found.missing), others)):
@@ -128,9 +115,7 @@ def judge(
                 Discrepancy(FindingKind.MISSING_RECORD, name, _missing(found), first_named(found.missing))
             )
         if found.lost_keys:
-            removed = lost_anywhere or proof.excuses(where, len(found.lost_keys))
-            erased = proof.clean and len(found.lost_keys) <= _forgotten_keys(tables, where)
-            _lost_keys(name, found, result, removed=removed, deleted=deleted_since, erased=erased)
+            _lost_keys(name, found, result, lost)
         if found.keys_elsewhere:
             keys = plural(found.keys_elsewhere, "key of records has", "keys of records have")
             why = "offsets of two partitions do not say which record of a key is newer"
@@ -151,7 +136,7 @@ def _judge_ends(tables: Sequence[ComparedTable], result: Comparison, proof: Tabl
     otherwise = sum(len(found.ending_early) + len(found.ending_later) for found in result.compared.values())
     if not otherwise:
         return
-    gone = _deletes_gone(tables, result)
+    gone = deletes_gone(tables, result.compared)
     removed = sum(proof.lost.values())
     if otherwise <= gone + removed:
         causes = [f"{plural(gone, 'delete')} that Kafka does not have any more"] * (gone > 0)
@@ -169,39 +154,6 @@ def _judge_ends(tables: Sequence[ComparedTable], result: Comparison, proof: Tabl
             result.findings.append(Discrepancy(FindingKind.WRONG_INTERVAL, f"{topic}-{number}", what, offsets))
 
 
-def _may_lack_deletes(table: ComparedTable) -> bool:
-    """Return whether Kafka may have a record of a key without its delete, which compaction has removed.
-
-    The delete may have been in another partition. And a key that was written with other bytes is another key, for
-    Kafka.
-    """
-    return bool(table.spec.order) or has_several_forms(table.spec.key, table.at.state.key_schema_ids)
-
-
-def _deletes_gone(tables: Sequence[ComparedTable], result: Comparison) -> int:
-    """Return how many deletes the table may have counted that were not found in Kafka, or are in topics not compared.
-
-    Those that were found may have been counted as duplicates, because they came late, unless they are the newest.
-    """
-    gone = 0
-    for at, progress in progress_by_source(tables[0].at.state).items():
-        found = result.compared.get(at, Compared())
-        counted = max(found.deletes - progress.counts.duplicates, found.newest_deletes)
-        gone += max(progress.counts.deletes - counted, 0)
-    return gone
-
-
-def _removed(tables: Sequence[ComparedTable], proof: TableProof) -> int:
-    """Return how many keys may have an older row, or none: others removed the row, or it was erased on request.
-
-    Then an older record that came late is the row, where a column orders.
-    """
-    if not (proof.clean and tables[0].spec.order):
-        return 0
-    erased = sum(_forgotten(tables, at) for at in progress_by_source(tables[0].at.state))
-    return sum(proof.lost.values()) + erased
-
-
 def _not_shown(tables: Sequence[ComparedTable], ledger: TableState, where: TopicPartition) -> tuple[int, int]:
     """Return how many records of a partition were skipped, and how many are in tables that are not compared."""
     if ledger.group is None:
@@ -210,22 +162,6 @@ def _not_shown(tables: Sequence[ComparedTable], ledger: TableState, where: Topic
     if are_shapes(ledger.group.routes):
         return skipped, 0
     return skipped, rows_elsewhere(ledger.group, {table.spec.table for table in tables}).get(where, 0)
-
-
-def _forgotten(tables: Sequence[ComparedTable], where: TopicPartition) -> int:
-    """Return how many rows of a partition were erased on request."""
-    known = (progress_by_source(table.at.state).get(where) for table in tables)
-    return sum(0 if each is None else each.forgotten for each in known)
-
-
-def _forgotten_keys(tables: Sequence[ComparedTable], where: TopicPartition) -> int:
-    """Return how many keys, whose newest record is in a partition, may have lost their row by being erased.
-
-    Of a key whose first record stays, the row may be in any partition.
-    """
-    first_stays = tables[0].spec.write == "deduplicate"
-    partitions = progress_by_source(tables[0].at.state) if first_stays else (where,)
-    return sum(_forgotten(tables, at) for at in partitions)
 
 
 def _deleted(found: Compared, expired: Expired, *, others: int) -> int:
@@ -257,15 +193,12 @@ def _missing(found: Compared) -> str:
     return f"missing: {missing} in Kafka (not a row, a dead letter or skipped): {offsets}"
 
 
-def _lost_keys(name: str, found: Compared, result: Comparison, *, removed: bool, deleted: bool, erased: bool) -> None:
-    keys, offsets = plural(len(found.lost_keys), "key"), first_named(found.lost_keys)
-    what = (
-        f"missing: the row of {keys}, whose newest records in Kafka are {listed_offsets(offsets, len(found.lost_keys))}"
-    )
-    if removed or deleted or erased:
-        why = "removals by other writers" if removed else "deletes that Kafka does not have any more"
-        why = "rows that `frazil forget` erased" if erased else why
-        result.notes.append(f"{name}: {what}; {why} explain the number")
+def _lost_keys(name: str, found: Compared, result: Comparison, lost: LostKeys) -> None:
+    count, offsets = plural(len(found.lost_keys), "key"), first_named(found.lost_keys)
+    listed = listed_offsets(offsets, len(found.lost_keys))
+    what = f"missing: the row of {count}, whose newest records in Kafka are {listed}"
+    if lost.explains_lost:
+        result.notes.append(f"{name}: {what}; {lost.causes} explain the number")
     else:
         result.findings.append(Discrepancy(FindingKind.LOST_KEY, name, what, offsets))
 

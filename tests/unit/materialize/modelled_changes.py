@@ -80,16 +80,18 @@ class Table:
         since = now - self.rules.memory
         known = {k: (o, at) for k, (o, at) in self.deletes.items() if not forgets or at >= since}
         before = {key: self._newest(key, known) for key in {each.key for each in batch.values()}}
-        deleted = dict[int, Order]()
+        deleted, renewed = dict[int, Order](), dict[int, tuple[Order, datetime]]()
         for order, event in sorted((self._order(place, event), event) for place, event in self._changes(batch)):
             newest = before[event.key]
             if self.rules.by_source and newest is not None and order <= newest:
                 self.counts += Counts(read=1, duplicates=1)
+                if event.kind == "d" and event.key in known:
+                    renewed[event.key] = (known[event.key][0], now)
             else:
                 self._change(order, event, deleted)
         if self.rules.by_source and not self.rules.soft:
             gone = {key: (order, now) for key, order in deleted.items() if key not in self.rows}
-            self.deletes = known | gone if gone else self.deletes
+            self.deletes = known | renewed | gone if renewed or gone else self.deletes
 
     def _newest(self, key: int, deletes: Mapping[int, tuple[Order, datetime]]) -> Order | None:
         """Return the order of the row of a key, or of its delete."""

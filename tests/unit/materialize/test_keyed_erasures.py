@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,9 +14,11 @@ from changelogs import SENT, Changelog, Sent
 from deduplicated import Duplicates
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from keyed_letters import BY_TIME, LateKeys
+from keyed_letters import BY_TIME, KEY, KEY_ID, LateKeys
 from ordered_changelogs import OrderedChangelog
+from rebuilt_tables import rebuild
 from values_of_tables import NOW
+from whole_batches import framed
 
 from frazil.adapters.iceberg.sought_value import sought_in
 from frazil.forget.perform import Erased, Erasure
@@ -70,6 +73,26 @@ def test_an_older_dead_letter_does_not_take_the_place_of_an_erased_row(tmp_path:
     result = log.replay()
 
     assert (result.replayed, dict(result.stayed)) == (0, {"order_unknown": 1})
+    assert [key for key, *_ in log.stored()] == ["bob"]
+
+
+def test_an_older_dead_letter_stays_after_a_rebuild_that_lacks_the_erased_record(tmp_path: Path) -> None:
+    """The newest record of the key is a dead letter, so compaction has removed the record of the row."""
+    log = LateKeys.at(tmp_path)
+    log.send(("ann", 1, 1), late=True)
+    log.send(("ann", 2, 1), ("bob", 5, 1))
+    log.world.records[0].append((framed(KEY_ID, KEY, {"id": "ann"}), b"broken", 1))
+    log.catch_up()
+    sought = sought_in(log.view, "n", "2")
+    Erasure(log.world.lake, log.spec, sought, "tester", lambda: NOW, lambda: uuid.uuid4().hex).perform()
+    log.world.compacted.add((0, 1))
+    rebuild(cast(Any, log)).perform()
+    log.fix()
+    log.catch_up()
+
+    result = log.replay()
+
+    assert (result.replayed, result.stayed["order_unknown"]) == (0, 1)
     assert [key for key, *_ in log.stored()] == ["bob"]
 
 

@@ -10,7 +10,9 @@ import pytest
 from change_streams import ChangeStream
 from changelogs import Changelog
 from rebuilt_tables import rebuild
+from values_of_tables import spec
 
+from frazil.model.columns import Column, Decimal, Struct
 from frazil.model.errors import RecordsLostError
 from frazil.model.key_forms import has_several_forms
 from frazil.model.spec import KeyFormat
@@ -37,17 +39,47 @@ def stream(tmp_path: Path) -> Any:
     return made
 
 
-@pytest.mark.parametrize("changed", [False, True], ids=["the same spec", "another spec"])
+@pytest.mark.parametrize("changed", [False, True], ids=["the same spec", "another prefix"])
 def test_a_rebuild_does_not_undelete_a_key_whose_delete_had_other_bytes(stream: Any, *, changed: bool) -> None:
     assert (stream.rows("kafka_offset"), stream.letters()) == ([(4,)], [(5, "null_identity")])
     if changed:
         stream.spec = replace(stream.spec, metadata=replace(stream.spec.metadata, prefix="k_"))
 
-    said = "equal keys may have other bytes" if changed else "1 key would have a row"
-    with pytest.raises(RecordsLostError, match=said):
+    with pytest.raises(RecordsLostError, match="1 key would have a row"):
         rebuild(stream).perform()
 
     assert stream.rows("kafka_offset") == [(4,)]
+
+
+def test_a_rebuild_by_other_rules_does_not_undelete_a_key_either(stream: Any) -> None:
+    """The rows of both cannot be compared then."""
+    stream.spec = replace(stream.spec, value_settings=replace(stream.spec.value_settings, string_formats="text"))
+
+    with pytest.raises(RecordsLostError, match="equal keys may have other bytes"):
+        rebuild(stream).perform()
+
+    assert stream.rows("kafka_offset") == [(4,)]
+
+
+@pytest.mark.parametrize("prefix", ["kafka_", "k_"])
+def test_a_rebuild_does_not_undo_a_truncate_that_compaction_removed(tmp_path: Path, prefix: str) -> None:
+    """A truncate has no key, as a message has none, which is skipped."""
+    made: Any = ChangeStream.at(tmp_path)
+    for key, event in (
+        (1, postgres("r", after=order(1))),
+        (2, postgres("r", after=order(2))),
+        (None, postgres("m")),
+        (None, postgres("t")),
+        (1, postgres("c", after=order(1))),
+    ):
+        made.send(key, event)
+    made.catch_up()
+    made.world.gone |= {0, 2, 3}
+    assert made.against_kafka().findings == ()
+    made.spec = replace(made.spec, metadata=replace(made.spec.metadata, prefix=prefix))
+
+    with pytest.raises(RecordsLostError, match="1 key would have a row that the table does not have, of offset 1"):
+        rebuild(made).perform()
 
 
 def test_the_proof_does_not_call_such_a_key_lost(stream: Any) -> None:
@@ -68,17 +100,25 @@ def test_a_json_text_is_its_own_identity(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "schemas", "several"),
+    ("key", "schemas", "more", "several"),
     [
-        ("bytes", 0, False),
-        ("string", 0, False),
-        ("json", 0, False),
-        ("avro", 1, False),
-        ("avro", 2, True),
-        ("protobuf", 1, True),
-        ("json_schema", 1, True),
-        ("connect_json", 1, True),
+        ("bytes", 0, {}, False),
+        ("string", 0, {}, False),
+        ("json", 0, {}, False),
+        ("avro", 1, {}, False),
+        ("avro", 2, {}, True),
+        ("avro", 1, {"wire_format": "glue"}, True),
+        ("protobuf", 1, {}, True),
+        ("json_schema", 1, {}, True),
+        ("connect_json", 1, {}, True),
     ],
 )
-def test_which_keys_have_several_forms(key: KeyFormat, schemas: int, several: bool) -> None:
-    assert has_several_forms(key, range(schemas)) == several
+def test_which_keys_have_several_forms(key: KeyFormat, schemas: int, more: dict[str, Any], several: bool) -> None:
+    assert has_several_forms(spec(key=key, **more), range(schemas), ()) == several
+
+
+def test_a_decimal_of_avro_has_several_forms() -> None:
+    of_key, other = (Column(name, Struct((Column("id", Decimal(9, 2)),))) for name in ("kafka_key", "price"))
+
+    assert not has_several_forms(spec(key="avro"), [1], [other])
+    assert has_several_forms(spec(key="avro"), [1], [other, of_key])

@@ -158,7 +158,7 @@ def test_a_key_is_not_undeleted_because_its_delete_had_another_schema(tmp_path: 
     with pytest.raises(RecordsLostError, match=r"1 key would have a row that the table does not have, of offset 1"):
         rebuild(log).perform()
     log.spec = replace(log.spec, metadata=replace(log.spec.metadata, prefix="k_"))
-    with pytest.raises(RecordsLostError, match="equal keys have 2 schemas"):
+    with pytest.raises(RecordsLostError, match="1 key would have a row"):
         rebuild(log).perform()
 
     assert stored(log) == before == [2, 4]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from keyed_letters import BY_TIME, LateKeys
-from rebuilt_tables import rebuild
+from rebuilt_tables import rebuild, rewind
 
+from frazil.materialize.rebuild.rewind import ToOffsets
 from frazil.materialize.state import standing
 
 
@@ -74,16 +76,18 @@ def test_a_key_stays_a_dead_letter_where_a_rebuild_did_not_find_its_delete_any_m
     table.send(("b", 2, 1), ("b", None, 1), ("c", 1, 1))
     table.catch_up()
     table.world.compacted |= {(0, 2), (0, 3)}
-    for _ in range(2):
-        rebuild(cast(Any, table)).perform()
+    for act in (rebuild, rebuild, partial(rewind, target=ToOffsets({"orders": {0: 5}}))):
+        act(cast(Any, table)).perform()
         assert standing(table.view, pipeline=table.spec.pipeline).state.total().deletes == 0
+        table.send(("d", 1, 1))
+        table.catch_up()
     table.fix()
     table.catch_up()
 
     result = table.replay()
 
     assert (result.replayed, dict(result.stayed)) == (0, {"order_unknown": 1})
-    assert table.stored() == [("a", 0, 0), ("c", 0, 4)]
+    assert table.stored() == [("a", 0, 0), ("c", 0, 4), ("d", 0, 7)]
     assert (table.verify().findings, table.against_kafka().findings) == ((), ())
 
 
@@ -255,3 +259,25 @@ def test_no_delete_is_forgotten_while_a_replay_is_on(tmp_path: Path) -> None:
 
     assert table.replay(observe).duplicates == 1
     assert (table.stored(), table.against_kafka().findings) == ([], ())
+
+
+@pytest.mark.parametrize("late", [True, False], ids=["letter", "record"])
+def test_a_late_delete_is_remembered_as_long_as_any_other(tmp_path: Path, late: bool) -> None:
+    """It was a duplicate, because the table remembered a newer delete, which was read long before."""
+    table = LateKeys.at(tmp_path, **BY_TIME)
+    table.now -= timedelta(days=6)
+    table.send(("a", 1, 1), ("a", None, 9))
+    table.batch()
+    table.later(days=6)
+    table.send(("b", 1, 1), ("a", 5, 5), late=late)
+    table.batch()
+    table.send(("a", None, 7))
+    table.batch()
+    table.later(days=1.25)
+    table.send(("a", 6, 6))
+    table.batch()
+    table.fix()
+    table.replay()
+
+    assert [key for key, *_ in table.stored()] == ["b"]
+    assert table.against_kafka().findings == ()

@@ -83,6 +83,21 @@ def test_a_delete_that_compaction_removed_explains_a_lost_key(changelog: Ordered
     assert any("the row of 1 key" in note and "deletes that Kafka does not" in note for note in verification.notes)
 
 
+def test_several_causes_together_explain_lost_keys(changelog: OrderedChangelog) -> None:
+    """The newest record of the key that was removed is in another partition than its row was."""
+    changelog.replace_rows(lambda rows: rows.filter(pc.not_equal(rows["kafka_key"], "a")))
+    changelog.send_at(("b", None, 9, 1))
+    changelog.catch_up()
+    changelog.partitions.compacted |= {(1, 2), (1, 0)}
+
+    verification = changelog.against_kafka()
+
+    assert verification.findings == ()
+    (note,) = [each for each in verification.notes if "the row of" in each]
+    assert "the row of 2 keys, whose newest records in Kafka are offsets 1, 3" in note
+    assert "removals by other writers and deletes that Kafka does not have any more explain the number" in note
+
+
 def test_a_late_record_is_the_row_of_a_key_whose_row_others_removed(changelog: OrderedChangelog) -> None:
     changelog.replace_rows(lambda rows: rows.filter(pc.not_equal(rows["kafka_key"], "b")))
     changelog.send_at(("b", 2, 5, 0))

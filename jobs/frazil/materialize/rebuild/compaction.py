@@ -8,7 +8,7 @@ from heapq import nsmallest
 
 from pyroaring import BitMap64
 
-from frazil.materialize.changed_spec.applied_spec import applied_spec_of
+from frazil.materialize.changed_spec.applied_spec import applied_spec_of, as_applied
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.rebuild.checks import NEW_TABLE
 from frazil.materialize.rebuild.earlier_records import earlier_of
@@ -35,7 +35,7 @@ Records that are skipped for other reasons, such as heartbeats, are about no row
 """
 
 RULES = (
-    *("write", "key", "value", "fields", "wire_format", "identity", "order_by", "start", "metadata.prefix"),
+    *("write", "key", "value", "fields", "wire_format", "identity", "order_by", "start"),
     *("cdc", "cdc_deletes", "cdc_order", "cdc_connector", "string_formats", "message", "key_message", "columns"),
 )
 """The keys of a spec that say which records are rows, and of which key."""
@@ -141,14 +141,16 @@ def partitions_that_lack_records(table: TableState, built: Standing) -> Iterator
 def with_compacted_deletes(table: TableState, built: Standing) -> TableState:
     """Return the state of what was built, with the deletes of the table that are gone, and those that were before.
 
-    Without them, a replayed dead letter that is older than such a delete would be the row of its key.
+    Without them, a replayed dead letter that is older than such a delete would be the row of its key. A row that was
+    erased on request is like one. A rewind begins at a state that may lack those of a later rebuild.
     """
     lacking = {(each.topic, each.number): each for each in partitions_that_lack_records(table, built)}
 
     def of(source: SourceProgress, number: int) -> PartitionProgress:
         at, had = source.partitions[number], progress_of(table, source.topic, number)
-        gone = max(had.counts.deletes - at.counts.deletes, 0) if (source.topic, number) in lacking else 0
-        return replace(at, compacted_deletes=had.compacted_deletes + gone)
+        gone = max(had.counts.deletes - at.counts.deletes, 0) + had.forgotten
+        gone = gone if (source.topic, number) in lacking else 0
+        return replace(at, compacted_deletes=max(had.compacted_deletes, at.compacted_deletes) + gone)
 
     sources = (replace(s, partitions={number: of(s, number) for number in s.partitions}) for s in built.state.sources)
     return replace(built.state, sources=tuple(sources))
@@ -180,7 +182,7 @@ def _check_deleted(lake: Lake, spec: TableSpec, here: Standing, built: Standing,
     removes a delete of one in time, and keeps the records of the other.
     """
     schemas = {*here.state.key_schema_ids, *built.state.key_schema_ids}
-    has_forms = has_several_forms(spec.key, schemas)
+    has_forms = has_several_forms(spec, schemas, built.view.columns)
     if not _has_same_rules(here, built):
         if has_forms:
             form = f"have {len(schemas)} schemas" if len(schemas) > 1 else f"may have other bytes (`key: {spec.key}`)"
@@ -188,9 +190,12 @@ def _check_deleted(lake: Lake, spec: TableSpec, here: Standing, built: Standing,
             raise _too_few(spec, at, why=why, hint=f"{NEW_TABLE} to have what Kafka still has")
         return
     more = _row_offsets(lake, spec, built, at.number) - _row_offsets(lake, spec, here, at.number)
-    counts = at.had.counts
-    others = counts.dead_letters + counts.skipped + count_foreign(here).sourced_removed  # may be rows now
-    if len(more) > (0 if has_forms else others):
+    others = 0  # whose offsets are not known
+    if not has_forms:
+        more -= _offsets_of_letters(lake, spec, here, at)  # they may be rows now
+        others = sum(here.state.skipped_by_reason.get(reason, 0) for reason in OF_KEYS)
+        others += count_foreign(here).sourced_removed
+    if len(more) > others:
         why = (
             f", and {plural(len(more), 'key')} would have a row that the table does not have, of"
             f" {_offsets([*more[:NAMED]], len(more))}: a delete may be gone that had other bytes as its key"
@@ -208,9 +213,19 @@ def _has_same_rules(here: Standing, built: Standing) -> bool:
 
 def _row_offsets(lake: Lake, spec: TableSpec, at: Standing, number: int) -> BitMap64:
     """Return the offsets of the rows of a partition of the table's only topic."""
-    columns, found = source_columns(spec, at.state), BitMap64()
+    columns, found = source_columns(as_applied(spec, at.view.properties), at.state), BitMap64()
     for batch in lake.read(at.view, columns=[columns.offset], equal={columns.partition: number}):
         found |= bitmap_of(batch.column(columns.offset).to_numpy(zero_copy_only=False))
+    return found
+
+
+def _offsets_of_letters(lake: Lake, spec: TableSpec, here: Standing, at: ComparedPartition) -> BitMap64:
+    """Return the offsets of the table's own dead letters of a partition."""
+    found, view = BitMap64(), lake.load(spec.dead_letters_identifier) if at.had.counts.dead_letters else None
+    generation = next(source.generation for source in here.state.sources if source.topic == at.topic)
+    place = {"table_uuid": here.view.uuid, "topic": at.topic, "generation": generation, "partition": at.number}
+    for batch in () if view is None else lake.read(view, columns=["offset"], equal=place):
+        found |= bitmap_of(batch.column("offset").to_numpy())
     return found
 
 

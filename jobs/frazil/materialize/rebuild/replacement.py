@@ -47,8 +47,7 @@ class Replacement:
     @property
     def after(self) -> TableState:
         built = with_group(self.spec, self.built.state)
-        if self.base is None:
-            built = with_compacted_deletes(self.here.state, replace(self.built, state=built))
+        built = with_compacted_deletes(self.here.state, replace(self.built, state=built))
         return state_after(self.here.state, built, self.base, writer=self.writer, batch_id=self.batch_id)
 
     @property

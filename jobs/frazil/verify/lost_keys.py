@@ -1,0 +1,104 @@
+"""What explains keys without a row, and rows that are older than the newest record of their key."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from frazil.model.key_forms import has_several_forms
+from frazil.proof.sources import progress_by_source
+from frazil.proof.tally import TopicPartition
+from frazil.verify.proven import ComparedTable
+from frazil.verify.window import Compared
+
+
+@dataclass(frozen=True, slots=True)
+class LostKeys:
+    """How many keys have no row, or an older one, and how many of each cause there are that explain it.
+
+    `unremoved` keys have no row although no row that was removed can be theirs.
+    """
+
+    unremoved: int
+    stale: int
+    deletes_gone: int
+    by_others: int
+    erased: int
+    left: int
+    """Rows that were removed, apart from those that explain keys without a row."""
+
+    @staticmethod
+    def of(
+        tables: Sequence[ComparedTable],
+        compared: Mapping[TopicPartition, Compared],
+        by_others: Mapping[TopicPartition, int] | None,
+    ) -> LostKeys:
+        """Count them. `by_others` are rows that others removed, None if the table's own proof is not clean.
+
+        The newest record of a key may be in another partition than its lost row was, where the first record stays or a
+        column orders. There, an older record that came after the removal is the row.
+        """
+        spec = tables[0].spec
+        lost = Counter({at: len(each.lost_keys) for at, each in compared.items()})
+        known = () if by_others is None else progress_by_source(tables[0].at.state)
+        erased, others = Counter({at: forgotten_in(tables, at) for at in known}), Counter(by_others or {})
+        removed = erased + others
+        if spec.order or spec.write == "deduplicate":
+            unremoved = max(lost.total() - removed.total(), 0)
+        else:
+            unremoved = (lost - removed).total()
+        gone = deletes_gone(tables, compared) if _may_lack_deletes(tables[0]) else 0
+        return LostKeys(
+            unremoved=unremoved,
+            stale=sum(len(each.stale_rows) for each in compared.values()),
+            deletes_gone=gone,
+            by_others=others.total(),
+            erased=erased.total(),
+            left=removed.total() - max(lost.total() - gone, 0) if spec.order else 0,
+        )
+
+    @property
+    def explains_lost(self) -> bool:
+        return self.unremoved <= self.deletes_gone
+
+    @property
+    def explains_stale(self) -> bool:
+        return self.stale <= self.left
+
+    @property
+    def causes(self) -> str:
+        causes = ["removals by other writers"] * (self.by_others > 0)
+        causes += ["rows that `frazil forget` erased"] * (self.erased > 0)
+        causes += ["deletes that Kafka does not have any more"] * (self.deletes_gone > 0)
+        return " and ".join(causes)
+
+
+def forgotten_in(tables: Sequence[ComparedTable], where: TopicPartition) -> int:
+    """Return how many rows of a partition were erased on request."""
+    known = (progress_by_source(table.at.state).get(where) for table in tables)
+    return sum(0 if each is None else each.forgotten for each in known)
+
+
+def deletes_gone(tables: Sequence[ComparedTable], compared: Mapping[TopicPartition, Compared]) -> int:
+    """Return how many deletes the table may have counted that were not found in Kafka, or are in topics not compared.
+
+    Those that were found may have been counted otherwise, unless they are the newest: as duplicates, because they came
+    late, or as skipped.
+    """
+    gone = 0
+    for at, progress in progress_by_source(tables[0].at.state).items():
+        found, counts = compared.get(at, Compared()), progress.counts
+        counted = max(found.deletes - counts.duplicates - counts.skipped, found.newest_deletes)
+        gone += max(counts.deletes - counted, 0)
+    return gone
+
+
+def _may_lack_deletes(table: ComparedTable) -> bool:
+    """Return whether Kafka may have a record of a key without its delete, which compaction has removed.
+
+    The delete may have been in another partition, or of all rows: a truncate has no key. And a key with other bytes is
+    another key, for Kafka.
+    """
+    several = has_several_forms(table.spec, table.at.state.key_schema_ids, table.at.view.columns)
+    return bool(table.spec.order) or table.spec.cdc != "none" or several
