@@ -130,6 +130,8 @@ def test_a_list_can_be_compared_with_null(limits: Trades, where: str, expected: 
         ("side NOT LIKE 'b%'", [3]),
         ("NOT side IN ('b')", [3]),
         ("side IS NULL OR side <> 'b'", [1, 2, 3]),
+        ("size IS NOT NAN", [3]),
+        ("NOT size IS NAN", [3]),
     ],
 )
 def test_a_row_from_before_a_column_is_null_there(tmp_path: Path, where: str, expected: list[int]) -> None:
@@ -137,9 +139,11 @@ def test_a_row_from_before_a_column_is_null_there(tmp_path: Path, where: str, ex
     lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path)))
     made = Trades(lake, DeltaRsLogs(lake.storage)).create((Column("id", Scalar("int")),))
     made.append(1, 2)
-    made.change(AddColumn("side", Scalar("string")))
+    made.change(AddColumn("side", Scalar("string")), AddColumn("size", Scalar("double")))
     table = lake.catalog.load_table(made.view.identifier)
-    table.append(pa.table({"id": [3, 4], "side": ["a", "b"]}, schema=table.schema().as_arrow()))
+    table.append(
+        pa.table({"id": [3, 4], "side": ["a", "b"], "size": [1.0, float("nan")]}, schema=table.schema().as_arrow())
+    )
 
     assert found(made, where) == expected
 

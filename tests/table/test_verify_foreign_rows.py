@@ -270,6 +270,13 @@ def test_a_file_of_others_with_a_type_that_iceberg_lacks_is_counted(
     assert (foreign.unsourced_added, foreign.sourced_removed) == (2, 0)
 
 
+def test_a_mapping_of_names_without_any_is_none(lake: SmallLake) -> None:
+    with lake.table.transaction() as transaction:
+        transaction.set_properties({"schema.name-mapping.default": "[]"})
+
+    assert verify_table(lake.lake, lake.spec).findings == ()
+
+
 @pytest.mark.parametrize("kind", [pa.duration("us"), pa.uint64()], ids=str)
 def test_a_file_of_others_with_a_type_that_iceberg_lacks_is_a_finding_and_other_checks_go_on(
     lake: SmallLake, kind: pa.DataType

@@ -83,13 +83,12 @@ def forgotten_in(tables: Sequence[ComparedTable], where: TopicPartition) -> int:
 def deletes_gone(tables: Sequence[ComparedTable], compared: Mapping[TopicPartition, Compared]) -> int:
     """Return how many deletes the table may have counted that were not found in Kafka, or are in topics not compared.
 
-    Those that were found may have been counted otherwise, unless they are the newest: as duplicates, because they came
-    late, or as skipped.
+    Those that were found may have been counted as duplicates, because they came late, unless they are the newest.
     """
     gone = 0
     for at, progress in progress_by_source(tables[0].at.state).items():
         found, counts = compared.get(at, Compared()), progress.counts
-        counted = max(found.deletes - counts.duplicates - counts.skipped, found.newest_deletes)
+        counted = max(found.deletes - counts.duplicates, found.newest_deletes)
         gone += max(counts.deletes - counted, 0)
     return gone
 

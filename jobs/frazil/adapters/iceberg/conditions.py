@@ -19,6 +19,7 @@ from pyiceberg.expressions import (
     LiteralPredicate,
     Not,
     NotEqualTo,
+    NotNaN,
     NotNull,
     NotStartsWith,
     Or,
@@ -120,6 +121,8 @@ class _AsInSql(BooleanExpressionVisitor[BooleanExpression]):
                 return And(NotNull(term=predicate.term), predicate) if is_opposite else predicate
             case SetPredicate():
                 return self._set(predicate)
+            case NotNaN():
+                return And(NotNull(term=predicate.term), predicate)
             case _:
                 return predicate
 

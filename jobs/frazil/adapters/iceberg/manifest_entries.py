@@ -22,8 +22,7 @@ def entries_in(stream: InputStream) -> Iterator[dict[str, Any]]:
     for block in blocks:
         for _ in range(block.num_records):
             entry = cast("dict[str, Any]", fastavro.schemaless_reader(block.bytes_, schema, None))
-            if logical:
-                partition = entry["data_file"]["partition"]
+            if logical and (partition := entry["data_file"]["partition"]) is not None:
                 entry["data_file"]["partition"] = {name: partition[name] for name in partition.keys() - logical}
             yield entry
 
@@ -31,7 +30,8 @@ def entries_in(stream: InputStream) -> Iterator[dict[str, Any]]:
 def _partition(schema: Any) -> Iterator[tuple[str, Any]]:
     """Yield the fields of the partitions of a manifest; none of a manifest list."""
     for name in ("data_file", "partition"):
-        schema = next((each["type"] for each in schema["fields"] if each["name"] == name), {"fields": []})
+        kind = next((each["type"] for each in schema["fields"] if each["name"] == name), {"fields": []})
+        schema = next(each for each in kind if each != "null") if isinstance(kind, list) else kind
     for field in schema["fields"]:
         yield field["name"], field["type"]
 

@@ -115,13 +115,14 @@ def opened_by_page(stream: Any, columns: int) -> pq.ParquetFile:
 
 def file_schema(parquet: pq.ParquetFile, mapping: NameMapping | None) -> Schema:
     """Return the schema of a file of a table. Most files of a table have the same, which is then made once."""
-    return _schema_of(parquet.schema_arrow.serialize().to_pybytes(), mapping and mapping.model_dump_json())
+    return _schema_of(parquet.schema_arrow.serialize().to_pybytes(), mapping.model_dump_json() if mapping else None)
 
 
 @functools.lru_cache(maxsize=256)
 def _schema_of(serialized: bytes, mapping: str | None) -> Schema:
-    schema, known = pa.ipc.read_schema(pa.py_buffer(serialized)), mapping and parse_mapping_from_json(mapping)
-    return pyarrow_to_schema(schema, known or None, downcast_ns_timestamp_to_us=True, format_version=2)
+    schema = pa.ipc.read_schema(pa.py_buffer(serialized))
+    known = None if mapping is None else parse_mapping_from_json(mapping)
+    return pyarrow_to_schema(schema, known, downcast_ns_timestamp_to_us=True, format_version=2)
 
 
 def plain_ids(projection: Schema) -> set[int]:
