@@ -30,7 +30,7 @@ def entries_in(stream: InputStream) -> Iterator[dict[str, Any]]:
 def _partition(schema: Any) -> Iterator[tuple[str, Any]]:
     """Yield the fields of the partitions of a manifest; none of a manifest list."""
     for name in ("data_file", "partition"):
-        kind = next((each["type"] for each in schema["fields"] if each["name"] == name), {"fields": []})
+        kind: Any = next((each["type"] for each in schema["fields"] if each["name"] == name), {"fields": []})
         schema = next(each for each in kind if each != "null") if isinstance(kind, list) else kind
     for field in schema["fields"]:
         yield field["name"], field["type"]
