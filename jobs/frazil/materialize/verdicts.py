@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from frazil.materialize.branches import Staged
+from frazil.materialize.changed_spec.applied_spec import SPEC_PROPERTY
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import FencedError, StateLostError
 from frazil.model.pipeline import Pipeline
@@ -41,7 +42,10 @@ class StageAgain:
 
 @dataclass(frozen=True, slots=True)
 class PlanAgain:
-    """The table was rolled back or rebuilt, or dead letters were replayed: the batch no longer fits its state."""
+    """The table was rolled back or rebuilt, dead letters were replayed, or another process made it follow another spec.
+
+    The batch no longer fits the table: of a changed spec, its rows may lack values of columns that were made since.
+    """
 
 
 Verdict = Done | Ready | StageAgain | PlanAgain
@@ -57,9 +61,10 @@ def judge(view: TableView, plan: BatchPlan, staged: Staged) -> Verdict:
         if batch_of(snapshot) == plan.itself:
             return Done(snapshot.id)
     branch_is_ours = view.branches.get(staged.branch) == staged.snapshot_id
-    if view.head == staged.base and branch_is_ours and _is_own(view, plan, staged):
-        return Ready()
-    return overtaken(view, plan)
+    is_ready = view.head == staged.base and branch_is_ours and _is_own(view, plan, staged)
+    verdict = Ready() if is_ready else overtaken(view, plan)
+    is_changed = staged.read_by is not None and staged.read_by != view.properties.get(SPEC_PROPERTY)
+    return PlanAgain() if is_changed else verdict
 
 
 def overtaken(view: TableView, plan: BatchPlan) -> StageAgain | PlanAgain:
