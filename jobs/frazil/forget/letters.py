@@ -16,7 +16,7 @@ from pyroaring import BitMap64
 from frazil.adapters.iceberg.position_deletes import Positions
 from frazil.adapters.iceberg.reachable import plain
 from frazil.adapters.iceberg.whole_rows import WholeRows
-from frazil.forget.matching import Places, has_text, positions_where
+from frazil.forget.matching import IsIn, Places, has_text, positions_where
 from frazil.forget.rewriting import Rewritten, affected_by, check_staged, rewrite_without
 from frazil.maintain.expiring import elapsed_seconds
 from frazil.materialize.dead_letter_marks import EPOCH_COLUMN, MARK_READ, LiveReplays, has_marks, marked_offsets
@@ -38,14 +38,14 @@ from frazil.proof.tally import offsets_of, sums_of
 class LetterErasure:
     """Erases the dead letters of a table.
 
-    `is_in` says whether a payload has the text. `places` are those of rows that are to be erased. `names` gives the
-    branch of each attempt. `before` is called before letters are erased, if there are any.
+    `is_in` says whether a payload of a column has the text. `places` are those of rows that are to be erased. `names`
+    gives the branch of each attempt. `before` is called before letters are erased, if there are any.
     """
 
     lake: Lake
     spec: TableSpec
     writer: str
-    is_in: Callable[[object], bool]
+    is_in: IsIn
     places: Places
     names: Iterator[str]
     before: Callable[[], None]

@@ -16,6 +16,8 @@ from frazil.materialize.dead_letter_marks import by_source, offsets_of
 from frazil.model.expired_letters import Source as LetterSource
 from frazil.proof.tally import bitmap_of
 
+IsIn = Callable[[str, object], bool]
+"""Says of a column of dead letters, by its name, and of a payload in it whether it has the text."""
 _PLACE = "_place"
 
 
@@ -55,10 +57,10 @@ def positions_where(
     return np.concatenate(found)
 
 
-def has_text(is_in: Callable[[object], bool], letters: pa.RecordBatch) -> pa.BooleanArray:
+def has_text(is_in: IsIn, letters: pa.RecordBatch) -> pa.BooleanArray:
     """Return which letters have the text in the key, the value or the headers of their record, as `is_in` looks."""
     payloads = letters.select([name for name in PAYLOADS if name in letters.schema.names]).to_pylist()
-    return pa.array([any(map(is_in, each.values())) for each in payloads], pa.bool_())
+    return pa.array([any(is_in(*each) for each in letter.items()) for letter in payloads], pa.bool_())
 
 
 def _by_table(letters: pa.RecordBatch) -> Iterator[tuple[LetterSource, pa.RecordBatch]]:

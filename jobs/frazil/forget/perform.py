@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 
 from frazil.adapters.iceberg.traces import TraceSearch
 from frazil.forget.letters import LetterErasure
@@ -134,10 +133,8 @@ class Erasure:
         if letters is not None:
             self.step("letters")
             places = places_of(here, erased)
-            word = partial(self.sought.is_word_in_payload, formats={self.spec.key, self.spec.value})
-            is_in = self.sought.is_in_payload if self.parts_of_words else word
             names, before = self.letter_branches, self._expire_earlier_states
-            of_letters = LetterErasure(self.lake, self.spec, self.writer, is_in, places, names, before)
+            of_letters = LetterErasure(self.lake, self.spec, self.writer, self._is_in, places, names, before)
             count = of_letters.perform(letters, rows, self._searched(letters))
             if count is None:
                 return False
@@ -145,6 +142,13 @@ class Erasure:
         if any(each.kept_by for each in in_rows.found):
             self._publish(erasure, here, erased)
         return True
+
+    def _is_in(self, column: str, payload: object) -> bool:
+        """Return whether a payload of a dead letter, in this column, has the text. Headers have no format."""
+        if self.parts_of_words:
+            return self.sought.is_in_payload(payload)
+        formats = {"key": self.spec.key, "value": self.spec.value}
+        return self.sought.is_word_in_payload(payload, formats.get(column))
 
     def _expire_earlier_states(self) -> None:
         """Leave no state to roll back to: its batches would count erased dead letters again, or as rows no longer."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import re
-import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from frazil.model.glue_frame import FRAME_BYTES, MOST_INFLATED, VERSION, ZLIB
+from frazil.model.payload_texts import has_word, layers_of, pieces_of
 from frazil.model.spelling import plural
 
 ROW = "row"
@@ -59,70 +56,38 @@ class SoughtValue:
 
     def is_in_payload(self, payload: object) -> bool:
         """Return whether bytes, or headers, of a record hold the text. A number in a binary format is not found."""
-        sought = [text.encode() for text in self.texts]
-        return any(text in each for each in _texts_of(payload) for text in sought)
+        layers = (layer for piece in pieces_of(payload) for layer in layers_of(piece))
+        return any(text in layer for layer in layers for text in self.texts)
 
-    def is_word_in_payload(self, payload: object, formats: Collection[str] = ()) -> bool:
+    def is_word_in_payload(self, payload: object, format_name: str | None = None) -> bool:
         """Return whether they hold the text other than in a longer word: 17 is not in 2017.
 
-        `formats` are those of keys and values. A binary one writes the length of a text in front of it. With exactly
-        this length, the text is a value of its own, even if the bytes on both sides of it are letters.
+        `format_name` is that of the payload; headers have none. A binary one writes the length of a text in front of
+        it. With exactly this length, the text is a value of its own, even if the bytes on both sides are letters.
         """
-        sought = [text.encode() for text in self.texts]
-        words = b"|".join(map(re.escape, sought))
-        word = re.compile(rb"(?<![0-9A-Za-z])(?:" + words + rb")(?![0-9A-Za-z])")
-        values = [_varint(len(each) << shift) + each for shift in _length_shifts(formats) for each in sought if each]
+        sought = [(text, _with_length(text, format_name)) for text in self.texts]
         return any(
-            word.search(each) is not None or any(value in each for value in values) for each in _texts_of(payload)
+            (value is not None and value in piece) or has_word(piece, text)
+            for piece in pieces_of(payload)
+            for text, value in sought
         )
 
 
-def _length_shifts(formats: Collection[str]) -> list[int]:
-    """Return by how many bits these formats shift the lengths of texts: Avro's are zigzag numbers."""
-    return [shift for name, shift in (("protobuf", 0), ("avro", 1)) if name in formats]
+_LENGTH_SHIFTS = {"protobuf": 0, "avro": 1}
+"""By how many bits these formats shift the lengths of texts: Avro's are zigzag numbers."""
+
+
+def _with_length(text: str, format_name: str | None) -> bytes | None:
+    """Return a text as the format writes it, behind its length; None if the format writes no lengths."""
+    shift = _LENGTH_SHIFTS.get(format_name or "")
+    data = text.encode()
+    return None if shift is None or not data else _varint(len(data) << shift) + data
 
 
 def _varint(number: int) -> bytes:
     """Return a number in groups of 7 bits, the least first, as Avro and Protobuf write it."""
     groups = [number >> shift & 0x7F for shift in range(0, max(number.bit_length(), 1), 7)]
     return bytes([*(group | 0x80 for group in groups[:-1]), groups[-1]])
-
-
-_ESCAPED = re.compile(rb"(?:\\u[0-9a-fA-F]{4})+|\\[\"\\/bfnrt]")
-
-
-def _texts_of(payload: object) -> Iterator[bytes]:
-    """Yield the bytes of a payload, or of the names and values of headers; also as they are without JSON's escapes."""
-    match payload:
-        case bytes():
-            for data in (payload, _inflated(payload)):
-                yield data
-                if b"\\" in data:
-                    yield _ESCAPED.sub(_unescaped, data)
-        case str():
-            yield from _texts_of(payload.encode())
-        case dict():
-            yield from _texts_of(list(payload.values()))
-        case list() | tuple():
-            for each in payload:
-                yield from _texts_of(each)
-        case _:
-            return
-
-
-def _unescaped(found: re.Match[bytes]) -> bytes:
-    text: str = json.loads(b'"%b"' % found[0])
-    return text.encode(errors="surrogatepass")
-
-
-def _inflated(payload: bytes) -> bytes:
-    """Return what a compressed payload inflates to, as far as one of a batch may; of any other, nothing."""
-    if not payload.startswith(bytes([VERSION, ZLIB])):
-        return b""
-    try:
-        return zlib.decompressobj().decompress(payload[FRAME_BYTES:], MOST_INFLATED)
-    except zlib.error:
-        return b""
 
 
 @dataclass(frozen=True, slots=True)

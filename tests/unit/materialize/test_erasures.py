@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import uuid
 from dataclasses import replace
@@ -24,7 +25,7 @@ from frazil.materialize.state import standing
 from frazil.model.errors import PausedError
 from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import BadRecordLimit
+from frazil.model.spec import BadRecordLimit, TableSpec
 from frazil.proof.verification import FindingKind, Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
@@ -233,3 +234,47 @@ def test_a_dead_letter_whose_length_looks_like_a_letter_is_erased(tmp_path: Path
     assert (done.rows, done.dead_letters) == (1, 1)
     assert [letter.offset for letter in list_dead_letters(made.lake, SPEC, limit=9).newest] == [2]
     assert verified(made).findings == ()
+
+
+def erased_by_id(made: World, wanted: TableSpec, text: str) -> tuple[Erased, list[int]]:
+    """Return what is erased by a value of the column `id`, and the offsets of the dead letters that are left."""
+    view = made.lake.load(wanted.identifier)
+    assert view is not None
+    sought = sought_in(view, "id", text)
+    done = Erasure(made.lake, wanted, sought, "tester", lambda: NOW, lambda: uuid.uuid4().hex).perform()
+    return done, [letter.offset for letter in list_dead_letters(made.lake, wanted, limit=9).newest]
+
+
+def with_json_values(**changes: Any) -> TableSpec:
+    settings = replace(SPEC.value_settings, fields=json.dumps({"id": "string", "n": "int"}))
+    return replace(SPEC, value="json", value_settings=settings, **changes)
+
+
+def test_lengths_of_keys_in_avro_are_not_looked_for_in_values_of_json(tmp_path: Path) -> None:
+    """A text of 17 bytes has the length `"` in Avro, which is in front of each string in JSON."""
+    made, wanted = (
+        World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse")))),
+        with_json_values(key="avro"),
+    )
+    text, key = "customer-00000017", json.dumps("string")
+    made.registry.register("orders-key", key)
+    made.values += [json.dumps({"id": each, "n": n}).encode() for each, n in ((text, 1), (f"{text}1", "x"), ("a", "x"))]
+    made.keys = {n: framed(1, key, cast(Any, each)) for n, each in enumerate(("k", "k", text))}
+    drained(made, wanted)
+
+    done, left = erased_by_id(made, wanted, text)
+
+    assert (done.rows, done.dead_letters, left) == (1, 1, [1])
+    assert not done.is_complete
+
+
+def test_a_dead_letter_with_json_in_a_string_of_json_is_erased(tmp_path: Path) -> None:
+    made, wanted = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse")))), with_json_values()
+    name = "J\u00fcrgen"
+    values = ({"id": name, "n": 1}, {"id": "a", "n": json.dumps({"by": name})}, {"id": f"{name}s", "n": "x"})
+    made.values += [json.dumps(each).encode() for each in values]
+    drained(made, wanted)
+
+    done, left = erased_by_id(made, wanted, name)
+
+    assert (done.rows, done.dead_letters, left) == (1, 1, [2])
