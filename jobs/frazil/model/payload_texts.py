@@ -6,6 +6,7 @@ import json
 import re
 import unicodedata
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from frazil.model.glue_frame import FRAME_BYTES, MOST_INFLATED, VERSION, ZLIB
@@ -16,6 +17,7 @@ NEAR = 8
 """So many characters on each side of a text are enough to see whether it ends there."""
 
 _ESCAPED = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\[\"\\/bfnrt]")
+_SHORT_ESCAPES = dict(zip((f"\\{each}" for each in '"\\/bfnrt'), '"\\/\b\f\n\r\t', strict=True))
 _ESCAPED_QUOTE = re.compile(r"\\(?:\"|u0022)")
 """JSON in a string of JSON has one."""
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
@@ -80,10 +82,15 @@ def has_word(piece: bytes, text: str) -> bool:
 
 def _places(layer: str, text: str, escapes: list[tuple[int, int]]) -> Iterator[int]:
     """Yield where the text is, except near these escapes: a border is decided by 2 characters."""
-    near = {place for begin, end in escapes for place in range(begin - 1, end + 2)}
+    begins, ends = [begin for begin, _ in escapes], [end for _, end in escapes]
+
+    def is_near(border: int) -> bool:
+        first = bisect_left(ends, border - 1)
+        return first < len(ends) and begins[first] <= border + 1
+
     start = layer.find(text)
     while start >= 0:
-        if start not in near and start + len(text) not in near:
+        if not is_near(start) and not is_near(start + len(text)):
             yield start
         start = layer.find(text, start + 1)
 
@@ -111,6 +118,9 @@ def _is_mark(character: str) -> bool:
 
 
 def _unescaped(found: re.Match[str]) -> str:
+    short = _SHORT_ESCAPES.get(found[0])
+    if short is not None:
+        return short
     text: str = json.loads(f'"{found[0]}"')
     return text
 
