@@ -71,6 +71,7 @@ def test_the_write_mode_is_asked_again_for_each_head(monkeypatch: pytest.MonkeyP
         plan=BatchPlan(SPEC.identifier, "batch4", 1, BEFORE, (), WriterSchemas({}, {}), ()),
         got=Ingested((), (), (), (), 0),
         planned_at=NOW,
+        read_by=NOW,
         seconds={},
         find=every_row_of,
         update=anew,
