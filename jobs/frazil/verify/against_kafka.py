@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -358,7 +358,7 @@ class _Comparing:
             table="the table" if table.spec.group is None else table.spec.identifier,
         )
         earlier = earlier_specs([(table.spec, table.at)], where)
-        present.earlier = [(each.until, replace(present, as_rows=opened(each.specs[0][0]))) for each in earlier]
+        present.earlier = [(each.until, present.by(each.specs[0][0], opened)) for each in earlier]
         return present
 
     def _letters(self, where: TopicPartition) -> LetterScan:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from frazil.materialize.ingest.dead_rows import timestamps
 from frazil.model.dead_letter import Reason
+from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.spec import METADATA_NAMES, TableSpec
 from frazil.model.spelling import plural
 from frazil.proof.tally import TopicPartition
@@ -122,7 +123,7 @@ class LetterComparison:
             offsets = [offset for offset in wrong if offset < until and offset not in explained]
             is_left = pc.is_in(records.offsets, pa.array(offsets, pa.int64()))
             left = records.filter(is_left)
-            derived = self._derived(judge, left) if len(left) else {}
+            derived = self._derived_if_placed(judge, left) if len(left) else {}
             for offset, reason, path in _judged(left, stored.filter(is_left)):
                 found = derived.get(offset)
                 if found is not None and self._difference(offset, reason, path, found) is None:
@@ -146,6 +147,13 @@ class LetterComparison:
         if offset < self.routed_since and Reason.NO_ROUTE in (reason, found):
             return False
         return not {reason, found} & NOT_DERIVED and (reason, found) != (Reason.BAD_KEY, Reason.NULL_VALUE)
+
+    def _derived_if_placed(self, judge: Judge, records: Records) -> Mapping[int, _Derived]:
+        """Return what an earlier spec gives: nothing if its fields cannot be placed onto the columns of the table."""
+        try:
+            return self._derived(judge, records)
+        except IncompatibleSchemaError:
+            return {}
 
     def _derived(self, judge: Judge, records: Records) -> Mapping[int, _Derived]:
         found: dict[int, _Derived] = {}

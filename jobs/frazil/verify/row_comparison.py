@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.ingest.decode import DecodedRecords
+from frazil.model.errors import IncompatibleSchemaError
+from frazil.model.spec import TableSpec
 from frazil.modes.wanted import as_numbers
 from frazil.proof.tally import TopicPartition
 from frazil.records import Records
@@ -64,6 +66,7 @@ class RowComparison:
 
     `earlier` compare the records before an offset by the spec by which they were read, the newest first. A row that
     differs is right if it is equal by one of them, as `of_earlier` counts; else the oldest one says how it differs.
+    One whose fields cannot be placed onto the table's columns says nothing, but `instead` does.
     """
 
     source: TopicPartition
@@ -75,6 +78,19 @@ class RowComparison:
     table: str = "the table"
     earlier: Sequence[tuple[int, RowComparison]] = ()
     of_earlier: int = 0
+    instead: RowComparison | None = None
+
+    def by(self, earlier: TableSpec, opened: Callable[[TableSpec], RowRedecoder]) -> RowComparison:
+        """Return the comparison by an earlier spec, and `instead` by the same one with the present fields.
+
+        A column that has got another type was empty until then.
+        """
+        fields, had = self.as_rows.spec.value_settings.fields, earlier.value_settings
+        by_spec = replace(self, as_rows=opened(earlier))
+        if had.fields != fields:
+            mixed = replace(earlier, value_settings=replace(had, fields=fields))
+            by_spec.instead = replace(self, as_rows=opened(mixed))
+        return by_spec
 
     def differences(self, records: Records, rows: Side) -> Iterator[tuple[int, str]]:
         """Yield the offset of each difference between records and their rows, and what it is."""
@@ -85,10 +101,19 @@ class RowComparison:
         for until, comparison in self.earlier:
             wrong = {offset for offset, _ in found if offset < until}
             again = records.filter(pc.is_in(records.offsets, pa.array(wrong, pa.int64())))
-            still = list(comparison.differences(again, rows))
+            still = comparison._if_placed(again, rows)
+            if still is None:
+                continue
             found = [each for each in found if each[0] not in wrong] + still
             self.of_earlier += len(wrong - {offset for offset, _ in still})
         yield from sorted(found, key=lambda each: each[0])
+
+    def _if_placed(self, records: Records, rows: Side) -> list[tuple[int, str]] | None:
+        """Return the differences; None if the fields of records cannot be placed onto the columns of the table."""
+        try:
+            return list(self.differences(records, rows))
+        except IncompatibleSchemaError:
+            return None if self.instead is None else self.instead._if_placed(records, rows)
 
     def _by_present_spec(self, records: Records, rows: Side) -> Iterator[tuple[int, str]]:
         while len(records):

@@ -263,3 +263,33 @@ def test_the_tables_of_a_group_have_rows_with_keys_that_were_not_read(tmp_path: 
     assert named() == []
     group.keys[3] = CUT_KEY
     assert any("orders" in each and "bad_key" in each for each in named())
+
+
+@pytest.mark.parametrize("steps", [("both",), ("key", "fields"), ("fields", "key")])
+def test_a_row_with_such_a_key_is_right_though_a_column_has_another_type_since(
+    world: World, steps: tuple[str, ...]
+) -> None:
+    """The earlier fields cannot be placed onto the present columns: the empty column was dropped."""
+    world.keys |= {0: b"\xff"} | dict.fromkeys(range(1, 5), b"k")
+    key, of_a = "none", "long"
+    published(world, with_key_and_fields(key, of_a), b'{"b": 1}', b'{"b": 2}')
+    for step in steps:
+        key = "string" if step != "fields" else key
+        of_a = "string" if step != "key" else of_a
+        published(world, with_key_and_fields(key, of_a), b'{"b": 3}')
+
+    assert findings(world, with_key_and_fields("string", "string")) == []
+
+
+def test_a_wrong_row_is_named_though_the_earlier_fields_cannot_be_placed(world: World) -> None:
+    published(world, declared(a="long", b="int"), b'{"b": 1}')
+    wanted = published(world, declared(a="string", b="int"), b'{"b": 2}')
+
+    rewrite_rows(world, wanted, lambda row: {**row, "b": 9} if row["kafka_offset"] == 0 else row)
+
+    assert findings(world, wanted) == ["orders-0@0: column b: 9 in the table, 1 in Kafka"]
+
+
+def with_key_and_fields(key: str, of_a: str) -> TableSpec:
+    fields = json.dumps({"a": of_a, "b": "int"})
+    return keyed(key, value="json", value_settings=replace(SPEC.value_settings, fields=fields))
