@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -158,31 +159,49 @@ class Judge(Redecoder):
 
     With shapes, it is what becomes of them in the table at `place`; all tables refuse records. Of a record that it
     refuses, the newest of the `earlier` judges that accepts it says it: each has read the records before an offset.
+    Where refused records are skipped, `by_letters` has dead letters of them, and only the judge of their time says it:
+    the table may have skipped what a later one accepts.
     """
 
     router: Router | None = None
     place: int | None = None
     earlier: Sequence[tuple[int, Judge]] = ()
+    by_letters: Judge | None = None
 
     def decode(self, topic: str, partition: int, records: Records) -> Iterator[DecodedRecords]:
-        for until, judge in self.earlier:
-            before = records.filter(pc.less(records.offsets, until))
+        for start, until, judge in self._read_by():
+            before = records.filter(pc.and_(pc.greater_equal(records.offsets, start), pc.less(records.offsets, until)))
             refused = before.filter(pc.is_in(before.offsets, self._refused(topic, partition, before)))
-            accepted = pc.is_in(refused.offsets, judge._refused(topic, partition, refused))
-            accepted = refused.filter(pc.invert(accepted))
+            accepted = refused.filter(
+                pc.invert(pc.is_in(refused.offsets, judge._unexplained(topic, partition, refused)))
+            )
             yield from judge.decode(topic, partition, accepted)
             records = records.filter(pc.invert(pc.is_in(records.offsets, accepted.offsets)))
         yield from self._decode(topic, partition, records)
+
+    def _read_by(self) -> Iterator[tuple[int, int, Judge]]:
+        """Yield the first offset, the end and the judge of the records that an earlier judge may explain."""
+        older = [until for until, _ in self.earlier[1:]]
+        for (until, judge), start in zip(self.earlier, [*older, 0], strict=False):
+            yield 0 if self.by_letters is None else start, until, judge
 
     def _decode(self, topic: str, partition: int, records: Records) -> Iterator[DecodedRecords]:
         for decoded in Redecoder.decode(self, topic, partition, records):
             yield decoded if self.place is None else decoded.of_table(self.place)
 
     def _refused(self, topic: str, partition: int, records: Records) -> pa.Array:
-        """Return the offsets of the records that are dead letters."""
-        letters = (decoded.dead_letters for decoded in self._decode(topic, partition, records))
+        """Return the offsets of the records that are dead letters, or would be if they were not skipped."""
+        judge = self.by_letters or self
+        letters = (decoded.dead_letters for decoded in judge._decode(topic, partition, records))
         offsets = [pa.array([], pa.int64()), *(each.column("offset").cast(pa.int64()) for each in letters if each)]
         return pa.concat_arrays(offsets)
+
+    def _unexplained(self, topic: str, partition: int, records: Records) -> pa.Array:
+        """Return the offsets of the records that it refuses: all if their fields cannot be placed onto the columns."""
+        try:
+            return self._refused(topic, partition, records)
+        except IncompatibleSchemaError:
+            return records.offsets
 
     def named_writers(self, values: pa.LargeBinaryArray, headers: Headers) -> Mapping[str, pa.Array]:
         """Return the schemas that values name, as a dead letter has them."""
@@ -234,6 +253,10 @@ def open_judge(
     `place` is that of one table among shapes. A record that deletes in one of these deletes there.
     What records hold is not encrypted: no letter is written.
     """
+    by_letters = None
+    if on_bad_record == "skip":
+        how: dict[str, Any] = {"on_tombstone": on_tombstone, "excluded": excluded, "place": place}
+        by_letters = open_judge(tables, dead_letters, registry, on_bad_record="dead_letter", **how)
     spec, at = tables[0]
     spec = replace(spec, on_bad_record=on_bad_record, on_tombstone=on_tombstone, dead_letter_key=None)
     routes, by_name = routes_of(at.state), {own.table: (own, standing) for own, standing in tables}
@@ -256,7 +279,8 @@ def open_judge(
     is_divided = bool(routes) and not are_shapes(routes)
     settings = [own.value_settings for own, _ in own_of_each]
     router = Router(routes, known.values, settings, spec.wire_format) if is_divided else None
-    return Judge(spec, registry, _decoder(spec, decoders, at, dead_letters, router), known, router, place)
+    decoder = _decoder(spec, decoders, at, dead_letters, router)
+    return Judge(spec, registry, decoder, known, router, place, by_letters=by_letters)
 
 
 def _removed(route: Route, ledger: tuple[TableSpec, Standing]) -> tuple[TableSpec, Standing]:
