@@ -16,11 +16,19 @@ Specs = Sequence[tuple[TableSpec, Standing]]
 
 @dataclass(frozen=True, slots=True)
 class EarlierSpecs:
-    """The specs by which records before the offset `until` were read, and the keys that have changed since."""
+    """The specs by which records before the offset `until` were read, and the keys that have changed since.
+
+    `epoch` is that of the last batch by them: one that replays dead letters reads no further.
+    """
 
     until: int
+    epoch: int
     specs: Specs
     changed: frozenset[str]
+
+    @property
+    def end(self) -> tuple[int, int]:
+        return self.until, self.epoch
 
 
 def earlier_specs(tables: Specs, where: TopicPartition) -> list[EarlierSpecs]:
@@ -29,7 +37,7 @@ def earlier_specs(tables: Specs, where: TopicPartition) -> list[EarlierSpecs]:
     Each table of a group has its own record of changes, and those of the others may have changed at other offsets.
     """
     found = [_of_table(spec, at, where) for spec, at in tables]
-    ends = sorted({each.until for of_table in found for each in of_table}, reverse=True)
+    ends = sorted({each.end for of_table in found for each in of_table}, reverse=True)
     return [_together(tables, found, end) for end in ends]
 
 
@@ -47,16 +55,16 @@ def _of_table(spec: TableSpec, at: Standing, where: TopicPartition) -> list[Earl
         end = each.end(where[0], generation, where[1])
         if applied is not None and end > 0:
             since = frozenset(key for later in applied.earlier[place:] for key in later.keys)
-            found.append(EarlierSpecs(end, [(as_read_before(spec, applied, place), at)], since))
+            found.append(EarlierSpecs(end, each.epoch, [(as_read_before(spec, applied, place), at)], since))
     return found
 
 
-def _together(tables: Specs, found: Sequence[Sequence[EarlierSpecs]], end: int) -> EarlierSpecs:
-    """Return the specs of all tables by which the record before an offset was read."""
+def _together(tables: Specs, found: Sequence[Sequence[EarlierSpecs]], end: tuple[int, int]) -> EarlierSpecs:
+    """Return the specs of all tables by which the record before an end was read."""
     specs: list[tuple[TableSpec, Standing]] = []
     changed: set[str] = set()
     for present, of_table in zip(tables, found, strict=True):
-        earlier = next((each for each in of_table if each.until >= end), None)
+        earlier = next((each for each in of_table if each.end >= end), None)
         specs += [present] if earlier is None else earlier.specs
         changed |= set() if earlier is None else earlier.changed
-    return EarlierSpecs(end, specs, frozenset(changed))
+    return EarlierSpecs(*end, specs, frozenset(changed))
