@@ -96,8 +96,8 @@ def deletes_gone(tables: Sequence[ComparedTable], compared: Mapping[TopicPartiti
 def _may_lack_deletes(table: ComparedTable) -> bool:
     """Return whether Kafka may have a record of a key without its delete, which compaction has removed.
 
-    The delete may have been in another partition, or of all rows: a truncate has no key. And a key with other bytes is
-    another key, for Kafka.
+    The delete may have been in another partition. And a key that was written with other bytes is another key, for
+    Kafka. A truncate has no key, but a topic that is compacted takes no records without one.
     """
     several = has_several_forms(table.spec, table.at.state.key_schema_ids, table.at.view.columns)
-    return bool(table.spec.order) or table.spec.cdc != "none" or several
+    return bool(table.spec.order) or several

@@ -75,7 +75,6 @@ def test_a_rebuild_does_not_undo_a_truncate_that_compaction_removed(tmp_path: Pa
         made.send(key, event)
     made.catch_up()
     made.world.gone |= {0, 2, 3}
-    assert made.against_kafka().findings == ()
     made.spec = replace(made.spec, metadata=replace(made.spec.metadata, prefix=prefix))
 
     with pytest.raises(RecordsLostError, match="1 key would have a row that the table does not have, of offset 1"):
