@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from frazil.materialize.changed_spec.applied_spec import SPEC_PROPERTY
+from frazil.materialize.changed_spec.applied_spec import read_by
 from frazil.model.errors import CatalogError, CommitError, CommitUnknownError, ContendedError, FrazilError
 from frazil.model.progress import TableState
 from frazil.model.receipt import Receipt
@@ -29,8 +29,8 @@ class Staged:
     """A staged snapshot. `base` is the snapshot that its branch began at.
 
     `figures` must be in the snapshot's summary before it becomes visible; dead letters have none. The snapshot gets the
-    `statistics` when it does. `read_by` is the spec that the table followed then, by which its records were read; it is
-    None of a batch that another process has decided.
+    `statistics` when it does. `read_by` says by which spec its records were read; it is None of a batch that another
+    process has decided.
     """
 
     branch: str
@@ -38,7 +38,7 @@ class Staged:
     base: int
     figures: Mapping[str, int]
     statistics: PuffinFile | None = None
-    read_by: str | None = None
+    read_by: tuple[str, ...] | None = None
 
 
 def stage_branches(view: TableView) -> Iterator[str]:
@@ -118,7 +118,7 @@ def stage_with_state(
         lake, view, base=view.head, names=names, change=change, summary=stored.summary, document=stored.document
     )
     statistics = None if state.remembered is None else state.remembered.file
-    return replace(staged, statistics=statistics, read_by=view.properties.get(SPEC_PROPERTY))
+    return replace(staged, statistics=statistics, read_by=read_by(view))
 
 
 def has_expired(lake: Lake, table: str, snapshot_id: int) -> bool:

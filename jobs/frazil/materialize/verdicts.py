@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from frazil.materialize.branches import Staged
-from frazil.materialize.changed_spec.applied_spec import SPEC_PROPERTY
+from frazil.materialize.changed_spec.applied_spec import read_by
 from frazil.materialize.state import Standing, standing
 from frazil.model.errors import FencedError, StateLostError
 from frazil.model.pipeline import Pipeline
@@ -63,7 +63,7 @@ def judge(view: TableView, plan: BatchPlan, staged: Staged) -> Verdict:
     branch_is_ours = view.branches.get(staged.branch) == staged.snapshot_id
     is_ready = view.head == staged.base and branch_is_ours and _is_own(view, plan, staged)
     verdict = Ready() if is_ready else overtaken(view, plan)
-    is_changed = staged.read_by is not None and staged.read_by != view.properties.get(SPEC_PROPERTY)
+    is_changed = staged.read_by is not None and staged.read_by != read_by(view)
     return PlanAgain() if is_changed else verdict
 
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import cast
 
-from frazil.materialize.changed_spec.earlier_keys import EarlierKeys, earlier_document, earlier_in, keys_before
+from frazil.materialize.changed_spec.earlier_keys import READ_BY, EarlierKeys, earlier_document, earlier_in, keys_before
 from frazil.model.change_events import PLACEHOLDER, ChangeEvents
 from frazil.model.errors import SpecChangeError
 from frazil.model.policed import policed
 from frazil.model.policies import NO_POLICIES, Policies
 from frazil.model.progress import TableState
+from frazil.model.snapshot import TableView
 from frazil.model.spec import (
     CONFLUENT,
     BadRecordLimit,
@@ -135,6 +136,12 @@ def applied_spec_of(properties: Mapping[str, str], *, table: str) -> AppliedSpec
         return AppliedSpec(_RecordedKeys(table, value["keys"]), tuple(value["sometimes_kept"]), first, earlier)
     except (ValueError, TypeError, KeyError, AttributeError) as problem:
         raise _unusable(table, f"cannot be parsed ({type(problem).__name__}: {problem})") from problem
+
+
+def read_by(view: TableView) -> tuple[str, ...]:
+    """Return the values of the keys that decide what a record becomes, of the spec that a table follows now."""
+    applied = applied_spec_of(view.properties, table=view.identifier)
+    return () if applied is None else tuple(applied.keys[key] for key in READ_BY)
 
 
 def spec_property(applied: AppliedSpec) -> dict[str, str]:
