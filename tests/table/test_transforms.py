@@ -396,8 +396,8 @@ def test_a_table_that_is_not_there_yet_is_waited_for(orders: Orders, caplog: pyt
     late = orders.transformation(spec_of("SELECT id FROM late", source="lake.late"))
     stopping = Stopping()
 
-    with transform.beside([late], timedelta(milliseconds=1), stopping) as reports:
-        time.sleep(0.05)
+    with transform.beside([late], timedelta(milliseconds=200), stopping) as reports:
+        time.sleep(0.3)
         orders.make("lake.late")
         put_despite_other_commits(orders, "lake.late")
         while not has_rows(orders):
@@ -409,11 +409,11 @@ def test_a_table_that_is_not_there_yet_is_waited_for(orders: Orders, caplog: pyt
 
 def put_despite_other_commits(orders: Orders, identifier: str) -> None:
     """The transformation marks the snapshot that it reads from, in between."""
-    for _ in range(20):
+    for _ in range(100):
         with suppress(CommitRejectedError):
             orders.put([order(1)], identifier)
             return
-    raise AssertionError("other commits came first 20 times")
+    raise AssertionError("other commits came first 100 times")
 
 
 def test_a_transformation_that_halted_is_looked_at_again_later(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
