@@ -81,6 +81,6 @@ def test_the_write_mode_is_asked_again_for_each_head(monkeypatch: pytest.MonkeyP
 
     assert lake.files == [["for-1", "anew-on-1"], ["for-2", "anew-on-2"]]
     assert staged == [
-        Staged("stage_w1_1", 100, base=1, figures={"added-records": 2, "added-position-deletes": 7}),
-        Staged("stage_w1_2", 101, base=2, figures={"added-records": 2, "added-position-deletes": 4}),
+        Staged("stage_w1_1", 100, base=1, figures={"added-records": 2, "added-position-deletes": 7}, read_by=()),
+        Staged("stage_w1_2", 101, base=2, figures={"added-records": 2, "added-position-deletes": 4}, read_by=()),
     ]
