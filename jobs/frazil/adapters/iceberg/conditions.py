@@ -115,19 +115,20 @@ class _AsInSql(BooleanExpressionVisitor[BooleanExpression]):
         match predicate:
             case LiteralPredicate():
                 bound: BooleanExpression = predicate.bind(self._schema)
-                if isinstance(bound, AlwaysTrue):
-                    return NotNull(term=predicate.term)
-                is_opposite = isinstance(predicate, NotEqualTo | NotStartsWith)
-                return And(NotNull(term=predicate.term), predicate) if is_opposite else predicate
+                return NotNull(term=predicate.term) if isinstance(bound, AlwaysTrue) else _of_values(predicate)
             case SetPredicate():
                 return self._set(predicate)
-            case NotNaN():
-                return And(NotNull(term=predicate.term), predicate)
             case _:
-                return predicate
+                return _of_values(predicate)
 
     def _set(self, predicate: SetPredicate) -> BooleanExpression:
         field_type = predicate.term.bind(self._schema).ref().field.field_type
         values = [each for each in predicate.literals if not isinstance(each.to(field_type), AboveMax | BelowMin)]
         among = In(term=predicate.term, literals=values)
         return among if isinstance(predicate, In) else And(NotNull(term=predicate.term), ~among)
+
+
+def _of_values(predicate: UnboundPredicate) -> BooleanExpression:
+    """Return a predicate that no null meets: one that says what a value is not takes a null for such a value."""
+    is_opposite = isinstance(predicate, NotEqualTo | NotStartsWith | NotNaN)
+    return And(NotNull(term=predicate.term), predicate) if is_opposite else predicate

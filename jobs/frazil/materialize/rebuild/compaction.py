@@ -144,7 +144,7 @@ def with_compacted_deletes(table: TableState, built: Standing) -> TableState:
     Without them, a replayed dead letter that is older than such a delete would be the row of its key. A row that was
     erased on request is like one. A rewind begins at a state that may lack those of a later rebuild.
     """
-    lacking = {(each.topic, each.number): each for each in partitions_that_lack_records(table, built)}
+    lacking = {(each.topic, each.number) for each in partitions_that_lack_records(table, built)}
 
     def of(source: SourceProgress, number: int) -> PartitionProgress:
         at, had = source.partitions[number], progress_of(table, source.topic, number)
