@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+
+import numpy as np
 
 from frazil.model.errors import StateLostError
 from frazil.model.remembered import RememberedDeletes
@@ -85,6 +88,16 @@ def remember(
         forgotten=left_out + (0 if before is None else before.forgotten),
         forgotten_until=None if recalled.forgotten_until is None else _time(recalled.forgotten_until),
     )
+
+
+def renew(lake: Lake, view: TableView, before: RememberedDeletes | None, *, now: datetime) -> RememberedDeletes | None:
+    """Write the deletes to a new file, as if a batch at this time had read them. Raises as `read_deletes` does."""
+    if before is None:
+        return None
+    deletes = read_deletes(lake, view, before)
+    at = (now - _EPOCH) // _MICROSECOND
+    blob = packed(replace(deletes, at=np.full(len(deletes), at, np.int64)))
+    return replace(before, file=lake.write_blob(view, blob), checksum=checksum(blob), since=now)
 
 
 def _time(microseconds: int) -> datetime:

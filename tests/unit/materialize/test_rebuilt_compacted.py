@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -16,6 +16,7 @@ from changelogs import NAMES, Changelog
 from keys_with_schemas import KeysWithSchemas
 from rebuilt_tables import (
     FIELDS,
+    SMALL,
     KilledError,
     appended,
     check_as_new,
@@ -30,6 +31,7 @@ from rebuilt_tables import (
 
 from frazil.dead_letters import DeadLetter, list_dead_letters
 from frazil.materialize.rebuild import perform
+from frazil.materialize.rebuild.perform import RebuildProgress
 from frazil.materialize.rebuild.rewind import ToOffsets
 from frazil.model.change_events import ChangeEvents
 from frazil.model.errors import RecordsLostError
@@ -162,6 +164,33 @@ def test_a_key_is_not_undeleted_because_its_delete_had_another_schema(tmp_path: 
         rebuild(log).perform()
 
     assert stored(log) == before == [2, 4]
+
+
+@pytest.mark.parametrize("days", [0.9, 1.1])
+def test_a_rebuild_by_another_spec_takes_no_longer_than_kafka_keeps_deletes(log: Changelog, days: float) -> None:
+    """It has read the row of a key before Kafka removed the record, and then its delete."""
+    log.spec = replace(log.spec, trigger=SMALL)
+    sent(log, ("k", 1), ("y", 1), ("z", 1), ("z", 2), ("k", None), ("y", 3), ("x", 1))
+    log.spec = replace(log.spec, value_settings=replace(FIELDS, fields=json.dumps({"n": "long", "m": "long"})))
+
+    def die(progress: RebuildProgress) -> None:
+        raise KilledError
+
+    with suppress(KilledError):
+        rebuild(log, report=die).perform()
+    log.world.gone |= {1, 2} if days < 1 else {0, 1, 2, 4}
+    act = rebuild(log)
+    act.clients = replace(act.clients, now=lambda: datetime.now(UTC) + timedelta(days=days))
+
+    if days < 1:
+        act.perform()
+        assert log.rows() == log.state
+        return
+    with pytest.raises(RecordsLostError, match="after a day, a delete may be gone of a key whose row was read") as lost:
+        act.perform()
+
+    assert "frazil rebuild --discard" in lost.value.hint
+    assert log.rows() == log.state
 
 
 def test_a_rebuild_takes_out_the_row_of_a_deleted_key(log: Changelog, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from keyed_letters import BY_TIME, LateKeys
 from ordered_changelogs import OrderedChangelog
 from rebuilt_tables import SMALL, KilledError, rebuild, rewind
 from values_of_tables import NOW
@@ -67,12 +68,39 @@ def test_a_rebuild_that_rests_for_longer_than_the_memory_brings_no_deleted_key_b
     check(log)
 
 
-def test_the_next_batch_forgets_what_is_old(log: OrderedChangelog) -> None:
+@pytest.mark.parametrize(("days", "rows"), [(14.9, {"x", "z"}), (15.1, {"k", "x", "z"})])
+def test_a_batch_forgets_what_is_old_since_the_rewind(log: OrderedChangelog, days: float, rows: set[str]) -> None:
     on_day(8, rewind(log, ToOffsets({"orders": {0: 3}}))).perform()
     log.send_at(("k", 3, 6, 0))
     run = log.world.table(log.spec)
-    run.clients = replace(run.clients, now=at(8))
+    run.clients = replace(run.clients, now=at(days))
 
     run.batch()
 
-    assert log.records().keys() == {"k", "x", "z"}
+    assert log.records().keys() == rows
+
+
+@pytest.mark.parametrize("write", ["upsert", "history"])
+def test_a_rewind_remembers_deletes_for_as_long_as_the_letters_that_it_reads_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    table = LateKeys.at(tmp_path, write=write, **BY_TIME)
+    monkeypatch.setattr("frazil.materialize.ingest.decode.now_utc", lambda: table.now)
+    table.send(("k", None, 9), ("z", 1, 1), ("y", 1, 1))
+    table.batch()
+    table.later(days=1)
+    table.send(("k", 5, 5), late=True)
+    table.batch()
+    table.later(days=5.9)
+    act = rewind(cast(Any, table), ToOffsets({"orders": {0: 3}}))
+    act.clients = replace(act.clients, now=lambda: table.now)
+    act.perform()
+    table.fix()
+    table.later(days=1.5)
+    table.send(("z", None, 9))
+    table.batch()
+
+    result = table.replay()
+
+    assert (result.replayed, dict(result.stayed)) == (1, {})
+    table.check()

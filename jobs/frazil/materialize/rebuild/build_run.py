@@ -22,7 +22,7 @@ class BuildRun(TableRun):
     """Batches that are announced to no reader, and of which no snapshot expires.
 
     They forget no delete because of its age: the records that are read again may be older than `delete_memory` by now,
-    and came in time when they were read first. The first batch of the rebuilt table forgets what is old.
+    and came in time when they were read first. Batches of the rebuilt table forget what is old.
     """
 
     def _read_batch(self, table: OneTable, plan: BatchPlan, here: Places, got: Ingested, at: datetime) -> ReadBatch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from heapq import nsmallest
 
 from pyroaring import BitMap64
@@ -17,6 +18,7 @@ from frazil.materialize.state import Standing
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import RecordsLostError
 from frazil.model.key_forms import has_several_forms
+from frazil.model.moments import rfc3339
 from frazil.model.plan import TopicFacts
 from frazil.model.progress import PartitionProgress, SourceProgress, TableState
 from frazil.model.spec import TableSpec
@@ -27,6 +29,9 @@ from frazil.proof.tally import bitmap_of
 
 NAMED = 5
 """So many offsets of dead letters are named."""
+
+DELETES_ARE_KEPT = timedelta(days=1)
+"""How long Kafka keeps deletes at least, for those who read a compacted topic: its default of `delete.retention.ms`."""
 
 OF_KEYS = frozenset(reason.value for reason in Reason if reason is not Reason.NULL_IDENTITY)
 """Why a record is a dead letter, or skipped as a bad one, that has a key: the row of its key stays as it was.
@@ -108,6 +113,7 @@ def check_complete(
     *,
     base: TableState | None,
     facts: Sequence[TopicFacts],
+    now: datetime,
 ) -> None:
     """Raise RecordsLostError if Kafka has too few records of the same offsets for what was built in `lake`.
 
@@ -122,7 +128,7 @@ def check_complete(
             raise _too_few(spec, at, hint=f"{NEW_TABLE} to have what Kafka still has")
         if not at.has_same_rows:
             _check_newest(lake, spec, built, at)
-            _check_deleted(lake, spec, here, built, at)
+            _check_deleted(lake, spec, here, built, at, now=now)
 
 
 def partitions_that_lack_records(table: TableState, built: Standing) -> Iterator[ComparedPartition]:
@@ -175,11 +181,14 @@ def _check_newest(lake: Lake, spec: TableSpec, built: Standing, at: ComparedPart
         raise _too_few(spec, at, why=why, hint=hint)
 
 
-def _check_deleted(lake: Lake, spec: TableSpec, here: Standing, built: Standing, at: ComparedPartition) -> None:
+def _check_deleted(
+    lake: Lake, spec: TableSpec, here: Standing, built: Standing, at: ComparedPartition, *, now: datetime
+) -> None:
     """Raise RecordsLostError if keys have rows again that the table has deleted.
 
     A key may be written as several sequences of bytes, such as with two schemas. For Kafka these are several keys: it
-    removes a delete of one in time, and keeps the records of the other.
+    removes a delete of one in time, and keeps the records of the other. And it may remove a delete after the record of
+    its key was read.
     """
     schemas = {*here.state.key_schema_ids, *built.state.key_schema_ids}
     has_forms = has_several_forms(spec, schemas, built.view.columns)
@@ -188,6 +197,7 @@ def _check_deleted(lake: Lake, spec: TableSpec, here: Standing, built: Standing,
             form = f"have {len(schemas)} schemas" if len(schemas) > 1 else f"may have other bytes (`key: {spec.key}`)"
             why = f", and equal keys {form}: a delete of the same key with other bytes may be gone"
             raise _too_few(spec, at, why=why, hint=f"{NEW_TABLE} to have what Kafka still has")
+        _check_age(spec, built, at, now=now)
         return
     more = _row_offsets(lake, spec, built, at.number) - _row_offsets(lake, spec, here, at.number)
     others = 0  # whose offsets are not known
@@ -202,6 +212,18 @@ def _check_deleted(lake: Lake, spec: TableSpec, here: Standing, built: Standing,
         )
         hint = f"delete each of these keys with a record of the same bytes, and run it again; or {NEW_TABLE}"
         raise _too_few(spec, at, why=why, hint=hint)
+
+
+def _check_age(spec: TableSpec, built: Standing, at: ComparedPartition, *, now: datetime) -> None:
+    """Raise RecordsLostError if what was built may have the row of a key whose delete was gone before it was read."""
+    *_, first = built.view.ancestry(built.view.head)
+    if now - first.committed_at <= DELETES_ARE_KEPT:
+        return
+    why = (
+        f", and the rebuild began {rfc3339(first.committed_at)}. It has the rows of another spec, so they cannot be"
+        " compared with those of the table; and after a day, a delete may be gone of a key whose row was read before"
+    )
+    raise _too_few(spec, at, why=why, hint="drop it and begin again, and read all within a day")
 
 
 def _has_same_rules(here: Standing, built: Standing) -> bool:

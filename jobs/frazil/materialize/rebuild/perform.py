@@ -44,6 +44,7 @@ from frazil.materialize.rebuild.group_checks import check_removed, check_tables
 from frazil.materialize.rebuild.kept_letters import keep_letters
 from frazil.materialize.rebuild.rebuilt_properties import DECIDED
 from frazil.materialize.rebuild.rebuilt_state import ends_of, offsets_in, read_by_group, total_offsets
+from frazil.materialize.rebuild.renewed_deletes import with_renewed_deletes
 from frazil.materialize.rebuild.replaced import announce, check_replaced, receipts_of, was_interrupted
 from frazil.materialize.rebuild.replacement import Replacement, read_so_far
 from frazil.materialize.rebuild.rewind import Target, bases_of, check_expired
@@ -142,7 +143,9 @@ class Rebuild:
                 continue
             at, of_branch = self._ledger(here), self._ledger(built)
             ordered, base = ordered_as(self.spec, of_branch.view.properties), self._base_state(self.spec)
-            check_complete(self.built, ordered, at, of_branch, base=base, facts=self._facts(here))
+            check_complete(
+                self.built, ordered, at, of_branch, base=base, facts=self._facts(here), now=self.clients.now()
+            )
             try:
                 return self._replaced(here, built)
             except CommitError as failed:
@@ -371,6 +374,7 @@ class Rebuild:
         batch_id, ledger = self.clients.new_id(), self._ledger(built)
         kept = keep_letters(self.clients.lake, self.built, self.spec, self._ledger(here), ledger, writer=self.writer)
         built = {**built, self.spec.identifier: kept.counted_in(ledger)}
+        built = with_renewed_deletes(self.built, built, now=self.clients.now()) if self._bases else built
         together = read_by_group(self.spec, built[self.spec.identifier].state, self._base_state(self.spec))
         at = ((spec, here[spec.identifier], built[spec.identifier], self._base_state(spec)) for spec in self._specs)
         first, *others = (Replacement(*each, self.writer, batch_id, together) for each in at)
