@@ -94,8 +94,8 @@ def judge(
     `expired` are dead letters that were deleted because of their age.
     """
     _judge_columns(result)
-    _judge_ends(tables, result, proof)
-    lost = LostKeys.of(tables, result.compared, proof.lost if proof.clean else None)
+    _judge_ends(tables, result, proof, ledger.state)
+    lost = LostKeys.of(tables, result.compared, proof.lost if proof.clean else None, ledger.state)
     for where, found in result.compared.items():
         name = f"{where[0]}-{where[1]}"
         (skipped, elsewhere), forgotten = _not_shown(tables, ledger.state, where), forgotten_in(tables, where)
@@ -104,7 +104,7 @@ def judge(
         others = then + elsewhere + forgotten + letters
         excused = proof.excuses(where, len(found.missing) - others)
         result.findings += found.differences
-        _stale_rows(name, found, result, excused=lost.explains_stale)
+        _older_rows(name, found, result, lost)
         if found.unnamed:
             result.notes.append(f"{name}: {found.unnamed:,} more differences are not listed")
         if found.missing and (excused or proof.explains(len(found.missing), others)):
@@ -131,12 +131,12 @@ def _judge_columns(result: Comparison) -> None:
         result.findings.append(Discrepancy(FindingKind.NO_COLUMN, _writer(schema_id), what))
 
 
-def _judge_ends(tables: Sequence[ComparedTable], result: Comparison, proof: TableProof) -> None:
+def _judge_ends(tables: Sequence[ComparedTable], result: Comparison, proof: TableProof, ledger: TableState) -> None:
     """Judge the rows of a history that do not end at the next record of their key: deletes may be gone from Kafka."""
     otherwise = sum(len(found.ending_early) + len(found.ending_later) for found in result.compared.values())
     if not otherwise:
         return
-    gone = deletes_gone(tables, result.compared)
+    gone = deletes_gone(tables, result.compared, ledger)
     removed = sum(proof.lost.values())
     if otherwise <= gone + removed:
         causes = [f"{plural(gone, 'delete')} that Kafka does not have any more"] * (gone > 0)
@@ -203,15 +203,16 @@ def _lost_keys(name: str, found: Compared, result: Comparison, lost: LostKeys) -
         result.findings.append(Discrepancy(FindingKind.LOST_KEY, name, what, offsets))
 
 
-def _stale_rows(name: str, found: Compared, result: Comparison, *, excused: bool) -> None:
-    if not excused:
-        result.findings += found.stale
-        found.unnamed += len(found.stale_rows) - len(found.stale)
-    elif found.stale_rows:
-        count = len(found.stale_rows)
-        newer = listed_offsets(first_named(found.stale_rows), count)
-        what = f"{plural(count, 'row is', 'rows are')} older than these records of their keys: {newer}"
-        result.notes.append(f"{name}: {what}; rows that were removed from the table explain the number")
+def _older_rows(name: str, found: Compared, result: Comparison, lost: LostKeys) -> None:
+    for kind, rows in found.older_rows.items():
+        count = len(rows.newer)
+        if not lost.explains_older(kind):
+            result.findings += rows.first
+            found.unnamed += count - len(rows.first)
+        elif count:
+            newer = listed_offsets(first_named(rows.newer), count)
+            what = f"{plural(count, 'row is', 'rows are')} older than these records of their keys: {newer}"
+            result.notes.append(f"{name}: {what}; rows that were removed from the table explain the number")
 
 
 def _not_in_kafka(

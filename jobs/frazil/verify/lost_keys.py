@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from frazil.model.key_forms import has_several_forms
+from frazil.model.progress import Counts, TableState
+from frazil.proof.group import group_progress
 from frazil.proof.sources import progress_by_source
 from frazil.proof.tally import TopicPartition
+from frazil.proof.verification import FindingKind
 from frazil.verify.proven import ComparedTable
 from frazil.verify.window import Compared
 
@@ -17,11 +20,14 @@ from frazil.verify.window import Compared
 class LostKeys:
     """How many keys have no row, or an older one, and how many of each cause there are that explain it.
 
-    `unremoved` keys have no row although no row that was removed can be theirs.
+    `unremoved` keys have no row although no row that was removed can be theirs. The newest record of a `deleted` key
+    that has a row deletes it. `records_gone` are those that Kafka does not have any more.
     """
 
     unremoved: int
     stale: int
+    deleted: int
+    records_gone: int
     deletes_gone: int
     by_others: int
     erased: int
@@ -33,6 +39,7 @@ class LostKeys:
         tables: Sequence[ComparedTable],
         compared: Mapping[TopicPartition, Compared],
         by_others: Mapping[TopicPartition, int] | None,
+        ledger: TableState,
     ) -> LostKeys:
         """Count them. `by_others` are rows that others removed, None if the table's own proof is not clean.
 
@@ -48,10 +55,16 @@ class LostKeys:
             unremoved = max(lost.total() - removed.total(), 0)
         else:
             unremoved = (lost - removed).total()
-        gone = deletes_gone(tables, compared) if _may_lack_deletes(tables[0]) else 0
+        gone = deletes_gone(tables, compared, ledger) if _may_lack_deletes(tables[0]) else 0
+        older = {
+            kind: sum(len(each.older_rows[kind].newer) for each in compared.values())
+            for kind in (FindingKind.STALE_ROW, FindingKind.DELETED_KEY)
+        }
         return LostKeys(
             unremoved=unremoved,
-            stale=sum(len(each.stale_rows) for each in compared.values()),
+            stale=older[FindingKind.STALE_ROW],
+            deleted=older[FindingKind.DELETED_KEY],
+            records_gone=sum(records_gone(ledger, at, each) for at, each in compared.items()),
             deletes_gone=gone,
             by_others=others.total(),
             erased=erased.total(),
@@ -62,9 +75,14 @@ class LostKeys:
     def explains_lost(self) -> bool:
         return self.unremoved <= self.deletes_gone
 
-    @property
-    def explains_stale(self) -> bool:
-        return self.stale <= self.left
+    def explains_older(self, kind: FindingKind) -> bool:
+        """Return whether rows that were removed explain the rows of one kind that are older than their key's newest.
+
+        A row that was removed was newer than a late delete, which Kafka shows to be the newest only without its record.
+        """
+        if kind is FindingKind.STALE_ROW:
+            return self.stale <= self.left
+        return self.deleted <= min(self.left - self.stale, self.records_gone)
 
     @property
     def causes(self) -> str:
@@ -80,16 +98,31 @@ def forgotten_in(tables: Sequence[ComparedTable], where: TopicPartition) -> int:
     return sum(0 if each is None else each.forgotten for each in known)
 
 
-def deletes_gone(tables: Sequence[ComparedTable], compared: Mapping[TopicPartition, Compared]) -> int:
+def records_gone(ledger: TableState, at: TopicPartition, found: Compared) -> int:
+    """Return how many of the records that were read from a partition Kafka does not have any more."""
+    return max(_read_from(ledger, at).read - found.records, 0)
+
+
+def _read_from(ledger: TableState, at: TopicPartition) -> Counts:
+    """Return the outcomes of what was read from a partition, by all tables of a group."""
+    progress = progress_by_source(ledger)[at] if ledger.group is None else group_progress(ledger.group)[at]
+    return progress.counts
+
+
+def deletes_gone(
+    tables: Sequence[ComparedTable], compared: Mapping[TopicPartition, Compared], ledger: TableState
+) -> int:
     """Return how many deletes the table may have counted that were not found in Kafka, or are in topics not compared.
 
-    Those that were found may have been counted as duplicates, because they came late, unless they are the newest.
+    Those that were found may have been counted as duplicates, because they came late, unless they are the newest. Or
+    they were skipped, and could be decoded now.
     """
     gone = 0
     for at, progress in progress_by_source(tables[0].at.state).items():
         found, counts = compared.get(at, Compared()), progress.counts
-        counted = max(found.deletes - counts.duplicates, found.newest_deletes)
-        gone += max(counts.deletes - counted, 0)
+        decoded_now = max(_read_from(ledger, at).skipped - found.skipped, 0)
+        counted = max(found.deletes - counts.duplicates, found.newest_deletes) - decoded_now
+        gone += min(max(counts.deletes - counted, 0), records_gone(ledger, at, found))
     return gone
 
 

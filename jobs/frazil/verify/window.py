@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,6 +28,14 @@ SIDE_BYTES = 64 << 20
 
 
 @dataclass(slots=True)
+class OlderRows:
+    """Rows that are older than the newest record of their key: the offsets of these records, and the first findings."""
+
+    newer: BitMap64 = field(default_factory=BitMap64)
+    first: list[Discrepancy] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Compared:
     """The result of one partition's windows so far. `differences` has the first few of each kind."""
 
@@ -45,10 +53,9 @@ class Compared:
     letters_not_in_kafka: BitMap64 = field(default_factory=BitMap64)
     differing_keys: BitMap64 = field(default_factory=BitMap64)
     """Rows that a record in Kafka shows to be stale or deleted."""
-    stale_rows: BitMap64 = field(default_factory=BitMap64)
-    """The newest record of each key whose row is an older one."""
-    stale: list[Discrepancy] = field(default_factory=list)
-    """The first few of them."""
+    older_rows: Mapping[FindingKind, OlderRows] = field(
+        default_factory=lambda: {kind: OlderRows() for kind in (FindingKind.STALE_ROW, FindingKind.DELETED_KEY)}
+    )
     differences: list[Discrepancy] = field(default_factory=list)
     unnamed: int = 0
     deletes: int = 0
@@ -90,11 +97,9 @@ class Compared:
         self.lost_keys |= bitmap_of(keys.lost)
         self.keys_elsewhere += keys.elsewhere
         self.newest_deletes += keys.deletes
-        self.stale_rows |= bitmap_of(keys.others[FindingKind.STALE_ROW][0])
-        self.stale += [*keys.differences(FindingKind.STALE_ROW)][: NAMED - len(self.stale)]
-        for finding in keys.differences(FindingKind.DELETED_KEY):
-            self.differs(finding)
-        self.unnamed += max(len(keys.others[FindingKind.DELETED_KEY][0]) - NAMED, 0)
+        for kind, rows in self.older_rows.items():
+            rows.newer |= bitmap_of(keys.others[kind][0])
+            rows.first += [*keys.differences(kind)][: NAMED - len(rows.first)]
 
 
 class Letters(Protocol):

@@ -7,10 +7,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from keyed_letters import BY_TIME, LateKeys
 from ordered_changelogs import STAMPED, OrderedChangelog, Stamped
 from test_verify_keyed import kafka, with_values
 
@@ -83,6 +85,21 @@ def test_a_delete_that_compaction_removed_explains_a_lost_key(changelog: Ordered
     assert any("the row of 1 key" in note and "deletes that Kafka does not" in note for note in verification.notes)
 
 
+def test_a_skipped_delete_that_can_be_decoded_now_is_not_the_one_that_compaction_removed(tmp_path: Path) -> None:
+    table = LateKeys.at(tmp_path, on_bad_record="skip", **BY_TIME)
+    table.send(("b", 1, 2), ("z", 1, 1))
+    table.send(("x", None, 5), partition=1, late=True)
+    table.send(("b", None, 9), partition=1)
+    table.catch_up()
+    table.world.compacted.add((1, 1))
+    table.fix()
+
+    verification = table.against_kafka()
+
+    assert verification.findings == ()
+    assert any("the row of 1 key" in note and "deletes that Kafka does not" in note for note in verification.notes)
+
+
 def test_several_causes_together_explain_lost_keys(changelog: OrderedChangelog) -> None:
     """The newest record of the key that was removed is in another partition than its row was."""
     changelog.replace_rows(lambda rows: rows.filter(pc.not_equal(rows["kafka_key"], "a")))
@@ -109,6 +126,39 @@ def test_a_late_record_is_the_row_of_a_key_whose_row_others_removed(changelog: O
     assert verification.findings == ()
     explained = "orders-0: 1 row is older than these records of their keys: offset 1; rows that were removed"
     assert any(note.startswith(explained) for note in verification.notes)
+
+
+def test_a_late_record_is_the_row_of_a_key_whose_row_kafka_does_not_have_either(changelog: OrderedChangelog) -> None:
+    """The delete lost to the row that was removed, so it is not remembered."""
+    changelog.send_at(("d", 1, 20, 0), ("d", None, 15, 0))
+    changelog.catch_up()
+    changelog.replace_rows(lambda rows: rows.filter(pc.not_equal(rows["kafka_key"], "d")))
+    changelog.send_at(("d", 2, 10, 1))
+    changelog.catch_up()
+    assert changelog.records()["d"] == (10, 1, 2)
+    assert changelog.against_kafka().findings == ()
+    changelog.partitions.compacted.add((0, 5))
+
+    verification = changelog.against_kafka()
+
+    assert verification.findings == ()
+    explained = "orders-0: 1 row is older than these records of their keys: offset 6; rows that were removed"
+    assert any(note.startswith(explained) for note in verification.notes)
+
+
+def test_a_late_record_explains_no_lost_key_where_kafka_has_all_records(changelog: OrderedChangelog) -> None:
+    """Only a delete that Kafka does not have any more does: the late record may not be taken for one."""
+    changelog.send_at(("d", None, 3, 1), ("d", 1, 9, 1), ("a", 9, 2, 1))
+    changelog.catch_up()
+
+    def damaged(rows: pa.Table) -> pa.Table:
+        """Return the row of `d` twice, and none of `b`."""
+        double = rows.filter(pc.equal(rows["kafka_key"], "d"))
+        return pa.concat_tables([rows.filter(pc.not_equal(rows["kafka_key"], "b")), double])
+
+    changelog.replace_rows(damaged)
+
+    assert FindingKind.LOST_KEY in dict(kafka(changelog))
 
 
 @settings(max_examples=examples(3, 100), suppress_health_check=[HealthCheck.function_scoped_fixture])
