@@ -100,7 +100,7 @@ def _next_order(
     """
     spec, source = ordered_as(given, at.view.properties), at.state.sources[0]
     facts, first = topics.get(source.topic), offsets_first(spec, at)
-    if facts is None or not {*source.partitions} <= {*facts.partitions} or not (first or at.state.epoch):
+    if facts is None or not {*source.partitions} <= {*facts.partitions}:
         return None
     read = {number: progress.next for number, progress in source.partitions.items()}
     if first and spec.order_by is not None:

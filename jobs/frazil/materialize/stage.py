@@ -122,7 +122,8 @@ class ReadBatch:
         if not self.got.truncates:
             return None
         source, offsets = self.plan.state.sources[0], sorted(n for each in self.got.truncates for n in each.offset)
-        partitions, events = len(self.plan.topics[0].partitions), self.spec.value_settings.change_events
+        topics, events = self.plan.observed or self.plan.topics, self.spec.value_settings.change_events
+        partitions = len(topics[0].partitions)  # also those that wait for the table's own
         soft = events is not None and events.soft_deletes
         if partitions > 1 or soft or self.spec.order:
             why = "soft deletes" if soft else "cdc_order: source"

@@ -106,6 +106,21 @@ def test_an_added_partition_waits_until_the_others_are_read_to_the_end_they_had(
     assert seen[3] == ("since partitions were added, kafka_timestamp orders the records of a key", 5)
 
 
+def test_an_added_partition_is_read_though_the_table_has_read_nothing_yet(tmp_path: Path) -> None:
+    log = GrowingChangelog.at(tmp_path)
+    log.catch_up()
+    log.grow()
+    log.send_at(("a", 1, 5, 1), ("b", 1, 6, 1))
+
+    log.catch_up()
+
+    assert log.records() == {"a": (5, 1, 0), "b": (6, 1, 1)}
+    log.send_at(("a", 2, 4, 0), ("b", 2, 7, 0))
+    log.catch_up()
+    assert log.records() == {"a": (5, 1, 0), "b": (7, 0, 1)}
+    assert log.against_kafka().findings == ()
+
+
 def test_records_that_come_meanwhile_do_not_keep_it_waiting(grown: GrowingChangelog) -> None:
     table = grown.world.table(grown.spec)
     for _ in range(4):

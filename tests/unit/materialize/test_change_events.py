@@ -458,3 +458,14 @@ def sent(
 
 
 LACKING = {"whole": [], "notes": ["notes"], "tags": ["tags"], "both": ["notes", "tags"]}
+
+
+def test_a_soft_delete_without_a_row_has_no_placeholder(tmp_path: Path) -> None:
+    """Nothing is kept: the deleted row is what the event says."""
+    stream = ChangeStream.at(tmp_path, ChangeEvents(soft_deletes=True), on_tombstone="skip")
+    stream.send(1, postgres("d", before=order(1, **UNAVAILABLE)))
+
+    stream.catch_up()
+
+    assert stream.rows("id", "notes", "photo", "tags", "__deleted") == [(1, None, None, None, True)]
+    stream.verified()

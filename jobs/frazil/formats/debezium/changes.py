@@ -133,7 +133,7 @@ class Envelopes:
         has_row[lost] = is_delete[lost] = is_truncate[lost] = False
         chosen, deletes, truncates = (np.flatnonzero(each) for each in (has_row, is_delete, is_truncate))
         images = self._images(parts, chosen)
-        marks = self._marks(images, is_row[chosen])
+        marks = self._marks(images)
         converted = self._image.convert(_without_marked(images, marks) if marks else images)
         rejects += [_at(each, int(chosen[each.index]), parts) for each in converted.rejects]
         stays = np.delete(np.arange(len(chosen)), [each.index for each in converted.rejects])
@@ -143,7 +143,7 @@ class Envelopes:
             indexes=indexes,
             keeps_row=keeps_row[indexes],
             needs_row=(keeps_row & parts.are(UPDATE))[indexes],
-            unavailable={name: mark[stays] for name, mark in marks.items()},
+            unavailable=_kept({name: mark & is_row[chosen] for name, mark in marks.items()}, stays),
             deletes=deletes,
             delete_position=tuple(column[deletes] for column in at.columns),
             truncates=truncates,
@@ -176,10 +176,10 @@ class Envelopes:
         names = [column.name for column in self._image.columns]
         return pa.RecordBatch.from_arrays(wanted.chosen(chosen), names=names)
 
-    def _marks(self, images: pa.RecordBatch, is_row: Flags) -> dict[str, Flags]:
+    def _marks(self, images: pa.RecordBatch) -> dict[str, Flags]:
         """Return which values of each column are unavailable; columns without any are left out."""
         found = {
-            name: unavailable(array, self.settings.placeholder) & is_row
+            name: unavailable(array, self.settings.placeholder)
             for name, array in zip(images.schema.names, images.columns, strict=True)
         }
         return {name: marks for name, marks in found.items() if marks.any()}
@@ -233,6 +233,11 @@ def _at(reject: Reject, index: int, parts: _Parts) -> Reject:
     """Return the reject of an image's value as one of its record."""
     image = "after" if parts.has_after[index] else "before"
     return reject._replace(index=index, path=f"{image}.{reject.path}")
+
+
+def _kept(marks: Mapping[str, Flags], stays: Indexes) -> dict[str, Flags]:
+    """Return the marks of the rows that stay. A value that is kept with its whole row has none."""
+    return {name: mark[stays] for name, mark in marks.items() if mark.any()}
 
 
 def _without_marked(images: pa.RecordBatch, marks: Mapping[str, Flags]) -> pa.RecordBatch:
