@@ -21,12 +21,18 @@ PLACEHOLDER_PATTERN = r"^\$\{.+\}$"
 NO_PAGE = "none"
 
 
+LONGEST = timedelta(days=36_500)
+"""The longest duration: so long before any time there is a date still."""
+
+
 def parse_duration(text: str) -> timedelta:
     number, unit = _quantity(text, "write a number and s, m, h or d: 30s, 5m, 1h, 7d")
     if unit not in SECONDS:
         raise Unfit("write a number and s, m, h or d: 30s, 5m, 1h, 7d")
     if number <= 0:
         raise Unfit("it must be greater than zero")
+    if number * SECONDS[unit] > LONGEST.total_seconds():
+        raise Unfit(f"write at most {LONGEST.days}d, which is 100 years")
     return timedelta(seconds=number * SECONDS[unit])
 
 

@@ -173,7 +173,7 @@ def spec_problems(values: Values, *, catalog_type: str) -> Iterator[Problem]:
     yield from _topic_problems(values)
     yield from output_problems(values, metadata_of(values), topics_of(values))
     yield from route_problems(values, name=table_name(values))
-    yield from shape_problems(values, name=table_name(values))
+    yield from shape_problems(values, metadata_of(values), name=table_name(values))
     tables = tables_of(values)
     names = chain.from_iterable(_name_problems(each, catalog_type) for each in (values, *tables))
     rest = chain.from_iterable(_table_problems(each) for each in tables)

@@ -59,6 +59,11 @@ def test_each_shape_is_a_table_of_one_group(tmp_path: Path) -> None:
             spec(LOG, "{table: now, write: upsert, order_by: at}"),
             "shapes[1].order_by: a record without a value has no at",
         ),
+        (
+            spec(LOG, NOW, "{table: first, write: deduplicate, identity: [id]}"),
+            "shapes[2].identity: a record without a value has no identity, so it would be a dead letter of all shapes,"
+            " and delete no row of now",
+        ),
         (spec("{write: append}"), "shapes[0].table: required key is missing"),
         (spec(LOG, "{table: x, schema: y}"), "shapes[1].schema: unknown key"),
     ],

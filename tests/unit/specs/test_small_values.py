@@ -37,12 +37,17 @@ def test_long_topic_names_stay_apart_and_short_enough() -> None:
     assert len(one) == len(other) == 200
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("5m", 300), ("1h", 3600), ("7d", 604800), ("1.5 h", 5400)])
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30s", 30), ("5m", 300), ("1h", 3600), ("7d", 604800), ("1.5 h", 5400), ("36500d", 3_153_600_000)],
+)
 def test_durations(text: str, seconds: int) -> None:
     assert parse_duration(text) == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize("text", ["30", "0s", "s", "-5m", "5M", "1h30m", "010s", "5 min", "٣s"])
+@pytest.mark.parametrize(
+    "text", ["30", "0s", "s", "-5m", "5M", "1h30m", "010s", "5 min", "٣s", "36501d", "1000000000000d"]
+)
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(Unfit):
         parse_duration(text)

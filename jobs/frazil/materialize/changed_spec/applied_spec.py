@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import cast
 
 from frazil.materialize.changed_spec.earlier_keys import READ_BY, EarlierKeys, earlier_document, earlier_in, keys_before
+from frazil.materialize.schema.former_names import former_names_of, ordered_by_present_name
 from frazil.model.change_events import PLACEHOLDER, ChangeEvents
 from frazil.model.errors import SpecChangeError
 from frazil.model.policed import policed
@@ -189,6 +190,7 @@ def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
         ),
         key_settings=replace(spec.key_settings, string_formats=formats, of_change_events=applied.keys["cdc"] != "none"),
     )
+    read = ordered_by_present_name(read, former_names_of(properties))
     return with_policies(read, Policies.of_texts(applied.keys["columns"], applied.keys["tags"]))
 
 
@@ -249,11 +251,16 @@ def naming_topics(spec: TableSpec, state: TableState) -> TableSpec:
 
 
 def ordered_as(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
-    """The spec with the order of the table: once partitions were added to the topic, timestamps order the records."""
+    """The spec with the order of the table: once partitions were added to the topic, timestamps order the records.
+
+    A column that was renamed has its present name.
+    """
+    if spec.order_by is not None:
+        return ordered_by_present_name(spec, former_names_of(properties))
     applied = applied_spec_of(properties, table=spec.identifier)
     if applied is None or not applied.offsets_first or applied.keys["order_by"] == BY_OFFSET:
         return spec
-    return replace(spec, order_by=f"{spec.metadata.prefix}timestamp") if spec.order_by is None else spec
+    return replace(spec, order_by=f"{spec.metadata.prefix}timestamp")
 
 
 def ever_kept(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:

@@ -215,10 +215,12 @@ def _identity(judged: Judged) -> Iterator[SpecChange]:
 
 
 def _order_by(judged: Judged) -> Iterator[SpecChange]:
-    """Yield another order. The column of timestamps stays the same by another prefix."""
+    """Yield another order. The column of timestamps stays the same by another prefix; a renamed one by both names."""
     before, now = judged.applied.keys["order_by"], TEXTS["order_by"](judged.spec)
     times = (f"{judged.applied.prefix}timestamp", f"{judged.spec.metadata.prefix}timestamp")
-    if before != now and (before, now) != times:
+    column = judged.found((before,))
+    same = column == judged.found((now,)) and None not in column
+    if before != now and (before, now) != times and not same:
         how = "existing rows were kept, replaced or valid by their current order"
         yield judged.change("order_by", Fate.REFUSED, how)
 

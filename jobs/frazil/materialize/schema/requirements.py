@@ -16,7 +16,7 @@ from frazil.materialize.layout import (
 )
 from frazil.materialize.schema.columns_of import given_columns, key_columns, record_columns
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
-from frazil.materialize.schema.former_names import FormerNames
+from frazil.materialize.schema.former_names import FormerNames, ordered_by_present_name
 from frazil.materialize.schema.notices import notes_of_keys, notes_of_values
 from frazil.materialize.schema.succession import NONE_ACCEPTED, Accepted, OtherMessage, other_message, refused_if_strict
 from frazil.model.changes import AddColumn
@@ -55,11 +55,24 @@ class RequiredColumns:
     def refused(self, spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> IncompatibleSchemaError:
         error = refusal(spec.identifier, self.schema_id, findings, of_key=self.of_key, held=self.held)
         if self.other_message is None:
-            return self._pausing(spec, error.what, findings) if _decide(spec, findings) else error
+            return self._pausing(spec, error.what, findings) if self._decide(spec, findings) else error
         setting = f"`{'key_message' if self.of_key else 'message'}: {self.other_message.of_table}`"
         hint = f"set {setting} in {spec.source_file} to keep these rows, then run `frazil resume {spec.identifier}`"
         return IncompatibleSchemaError(
             error.what, hint=hint, schema_id=self.schema_id, of_key=self.of_key, findings=findings, always_pauses=True
+        )
+
+    def _decide(self, spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> bool:
+        """Return whether one of these is about a deciding column, about what is in it, or about what it is in.
+
+        A field that has such a column's name as an alias would be that column.
+        """
+        named = set(_deciding(spec))
+        paths = named | {column.name for column in self.columns if named & {*column.aliases}}
+        return any(
+            f"{path}.".startswith(f"{found.path}.") or found.path.startswith(f"{path}.")
+            for found in findings
+            for path in paths
         )
 
     def _pausing(self, spec: TableSpec, what: str, findings: tuple[SchemaFinding, ...]) -> IncompatibleSchemaError:
@@ -81,15 +94,6 @@ def _deciding(spec: TableSpec) -> tuple[str, ...]:
     """
     partitions = sorted(partition_columns(spec)) if spec.follows_keys else ()
     return tuple(dict.fromkeys((*spec.identity, *spec.order, *partitions)))
-
-
-def _decide(spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> bool:
-    """Return whether one of these is about such a column, about what is in it, or about what it is in."""
-    return any(
-        f"{path}.".startswith(f"{found.path}.") or found.path.startswith(f"{path}.")
-        for found in findings
-        for path in _deciding(spec)
-    )
 
 
 def of_spec(spec: TableSpec) -> Iterator[RequiredColumns]:
@@ -174,7 +178,7 @@ def _order_findings(
     names = {name for column in wanted.columns for name in (column.name, *column.aliases)}
     added = {change.path for change in evolution.changes if isinstance(change, AddColumn)}
     for name in spec.order:
-        if name not in names | set(evolution.former_names.get(name, ())):
+        if not names & {name, *evolution.former_names.get(name, ())}:
             yield SchemaFinding(name, "is missing, and orders the records of a key")
         if name in added and (have or spec.cdc == "none"):  # with cdc, a new table waits for the columns of its records
             yield SchemaFinding(name, "was dropped by another tool: the rows before have no order any more")
@@ -198,6 +202,7 @@ def needed(
         SchemaFinding(n, "a partition field has this name, now or earlier") for n in sorted(after & partition_names)
     )
     found = () if wanted.other_message is None else (wanted.other_message.finding,)
-    keyed = (*_identity_findings(spec, wanted, evolution), *_order_findings(spec, wanted, evolution, have))
+    ordered = ordered_by_present_name(spec, evolution.former_names)
+    keyed = (*_identity_findings(spec, wanted, evolution), *_order_findings(ordered, wanted, evolution, have))
     unable = (*keyed, *impossible_columns(spec, changed, evolution.changes), *newly_unreadable(have, changed, spec))
     return replace(evolution, findings=(*found, *evolution.findings, *wanted.if_strict, *clashes, *taken, *unable))

@@ -1,0 +1,85 @@
+"""The column of `order_by` is renamed by an alias of a writer's schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from changelogs import NAMES, UPSERT, Changelog
+from ordered_changelogs import Partitions
+from rebuilt_tables import rebuild, rewind
+from whole_batches import drained, framed
+
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.materialize.rebuild.rewind import ToOffsets
+from frazil.model.errors import IncompatibleSchemaError
+from frazil.model.settings import CatalogSettings
+from tests.fakes.clients_in_memory import a_field, record
+
+MICROSECONDS = {"type": "long", "logicalType": "timestamp-micros"}
+FIRST = record(a_field("ts", MICROSECONDS), a_field("n", "long"), name="V")
+RENAMED = record({**a_field("updated", MICROSECONDS), "aliases": ["ts"]}, a_field("n", "long"), name="V")
+AS_TEXT = record({**a_field("updated", "string"), "aliases": ["ts"]}, a_field("n", "long"), name="V")
+
+
+@dataclass
+class RenamedOrder(Changelog):
+    """A table with rows of the first schema."""
+
+    world: Partitions
+
+    def write(self, schema: dict[str, Any], *values: dict[str, Any]) -> None:
+        schema_id = self.world.registry.register("orders-value", schema).id
+        self.world.records[0] += [(b"k", framed(schema_id, schema, value), 1_000) for value in values]
+
+    def found(self) -> list[tuple[Any, ...]]:
+        names = ["n", *(["valid_to"] if self.spec.keeps_history else [])]
+        read = self.world.lake.read(self.view, columns=["updated", *names], equal={})
+        rows = [row for batch in read for row in batch.to_pylist()]
+        return sorted((row["updated"].microsecond, row["n"]) for row in rows if row.get("valid_to") is None)
+
+
+@pytest.fixture(params=["upsert", "history"])
+def log(tmp_path: Path, request: pytest.FixtureRequest) -> RenamedOrder:
+    world = Partitions(IcebergLake(CatalogSettings("jdbc", str(tmp_path))))
+    spec = replace(
+        UPSERT, table=f"t{next(NAMES)}", value="avro", order_by="ts", on_tombstone="skip", write=request.param
+    )
+    made = RenamedOrder(world, spec)
+    made.write(FIRST, {"ts": 10, "n": 1})
+    drained(world, spec)
+    return made
+
+
+@pytest.mark.parametrize("order_by", ["ts", "updated"])
+def test_the_column_orders_records_by_both_names(log: RenamedOrder, order_by: str) -> None:
+    log.write(RENAMED, {"updated": 30, "n": 2}, {"updated": 5, "n": 3})
+    log.write(FIRST, {"ts": 20, "n": 4})
+    drained(log.world, log.spec)
+    assert log.found() == [(30, 2)]
+    log.spec = replace(log.spec, order_by=order_by)
+    log.write(FIRST, {"ts": 29, "n": 5})
+    log.write(RENAMED, {"updated": 31, "n": 6})
+
+    drained(log.world, log.spec)
+
+    assert log.found() == [(31, 6)]
+    assert (log.verify().findings, log.against_kafka().findings) == ((), ())
+    rewind(log, ToOffsets({"orders": {0: 1}})).perform()
+    assert log.found() == [(31, 6)]
+    log.spec = replace(log.spec, order_by="updated")
+    rebuild(log).perform()
+    assert log.found() == [(31, 6)]
+    assert (log.verify().findings, log.against_kafka().findings) == ((), ())
+
+
+def test_another_type_pauses_the_table_whatever_its_name(log: RenamedOrder) -> None:
+    log.spec = replace(log.spec, on_incompatible_schema="dead_letter")
+    log.write(AS_TEXT, {"updated": "30", "n": 2})
+
+    with pytest.raises(IncompatibleSchemaError) as refused:
+        drained(log.world, log.spec)
+
+    assert refused.value.always_pauses
