@@ -19,6 +19,7 @@ from frazil.model.spec import KeepSnapshots, Maintain
 from frazil.model.transforms import transform_state
 from frazil.transforms.schedule import run_beside
 from frazil.transforms.upkeep import Upkeep
+from tests.fakes.in_process import InProcessRunner
 from tests.table.process_clients import source_of
 from tests.table.transformed_orders import Orders, by_id, spec_of
 
@@ -43,6 +44,27 @@ def test_old_snapshots_expire_and_the_position_stays(tmp_path: Path) -> None:
     assert state is not None and state.position is not None
     assert (state.position.epoch, state.position.snapshot_id) == (6, orders.view().head)
     orders.add(6)
+    again = orders.transformation(spec).batch()
+    assert again is not None
+    assert (again.read, by_id(orders.rows_of())) == (1, by_id(orders.rows))
+
+
+def test_small_files_are_merged_where_rows_stay(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    spec = spec_of("SELECT * FROM orders")
+    source = source_of(orders, InProcessRunner())
+    made = orders.transformation(spec)
+    made.upkeep = Upkeep(spec, source, "w")
+    most = 0
+
+    for number in range(40):
+        orders.add(number)
+        made.batch()
+        most = max(most, len(orders.lake.stored_files(orders.view("lake.made"))))
+
+    assert most <= 25
+    assert by_id(orders.rows_of()) == by_id(orders.rows)
+    orders.add(40)
     again = orders.transformation(spec).batch()
     assert again is not None
     assert (again.read, by_id(orders.rows_of())) == (1, by_id(orders.rows))

@@ -132,7 +132,7 @@ def _evolve_for_all(
     """
     excluded = absorbed.excluded(view)
     values, keys = _accepted(registry, state, absorbed)
-    for wanted in of_spec(spec):
+    for wanted in of_spec(spec, has_several_topics=_has_several_topics(state)):
         view = _evolve(lake, spec, view, wanted, absorbed)
     for schema in _new(_values(registry, spec, latest, state, met), absorbed.values, excluded.values):
         view = _evolve(lake, spec, view, of_values(spec, schema, values), absorbed)
@@ -243,10 +243,15 @@ def is_excluded_for(spec: TableSpec, state: TableState, refused: IncompatibleSch
     return asked and refused.schema_id is not None and refused.schema_id not in had_columns
 
 
+def _has_several_topics(state: TableState) -> bool:
+    """Return whether records of several topics were read, whose rows name them."""
+    return sum(any(each.counts.read for each in source.partitions.values()) for source in state.sources) > 1
+
+
 def _required_columns(
     spec: TableSpec, schemas: LatestSchemas, state: TableState
 ) -> Iterator[Callable[[], RequiredColumns]]:
-    yield from (partial(_itself, each) for each in of_spec(spec))
+    yield from (partial(_itself, each) for each in of_spec(spec, has_several_topics=_has_several_topics(state)))
     values = Accepted.of(schemas.values, state.schema_ids)
     keys = Accepted.of(schemas.keys, state.key_schema_ids)
     yield from (partial(of_values, spec, each, values) for each in schemas.values)

@@ -26,7 +26,7 @@ from frazil.model.rewrites import RewriteTask
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import Maintain, WriteMode
 from frazil.model.spelling import plural
-from frazil.model.summary import REWRITTEN_BY, carries_state
+from frazil.model.summary import REWRITTEN_BY
 
 ROWS_OF_A_TASK = 500_000
 """Rows that one task writes, if no more are in its files: each task makes a file for each of its partitions."""
@@ -237,7 +237,7 @@ class Rewriting:
 
 def _partitions_with_new_files(clients: Clients, view: TableView) -> set[object]:
     """Return the partitions to which the last batches added files."""
-    snapshots = islice((each for each in view.ancestry(view.head) if carries_state(each)), HOT_BATCHES)
+    snapshots = islice((each for each in view.ancestry(view.head) if each.operation != "replace"), HOT_BATCHES)
     added = (file for snapshot in snapshots for file in clients.lake.added_files(view, snapshot.id))
     return {(file.spec_id, *file.partition) for file in added}
 

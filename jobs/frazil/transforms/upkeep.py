@@ -19,11 +19,11 @@ LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class GroupsTable:
-    """A table of groups as the rewriting of files sees it: its rows change, as those of a table with upsert."""
+class MadeTable:
+    """The table as the rewriting of files sees it: groups change, as rows of an upsert do; other rows stay."""
 
     maintain: Maintain
-    write: WriteMode = "upsert"
+    write: WriteMode
     batch_rows: int = sys.maxsize
     """A batch has all rows that are there."""
 
@@ -37,14 +37,16 @@ class Upkeep:
     writer: str
     clients: Clients = field(init=False)
     _expiring: Expiring = field(init=False)
-    _rewriting: Rewriting = field(init=False)
+    _of_groups: Rewriting = field(init=False)
+    _of_rows: Rewriting = field(init=False)
     _has_looked: bool = False
 
     def __post_init__(self) -> None:
         maintain = self.spec.maintain
         self.clients = self.source.clients()
         self._expiring = Expiring(maintain.keep_snapshots, CHECKPOINT_TAG)
-        self._rewriting = Rewriting(GroupsTable(maintain), self.writer)
+        self._of_groups = Rewriting(MadeTable(maintain, "upsert"), self.writer)
+        self._of_rows = Rewriting(MadeTable(maintain, "append"), self.writer)
 
     def begin(self) -> Clients:
         """Return the clients of the next batch. A batch ends with the clients that it began with."""
@@ -70,8 +72,8 @@ class Upkeep:
     def _maintain(self) -> None:
         clients = self.clients
         view = clients.lake.load(self.spec.identifier)
-        if view is not None and _has_deleted_rows(view):
-            self._rewriting.between_batches(clients, view)
+        if view is not None:
+            (self._of_groups if _has_deleted_rows(view) else self._of_rows).between_batches(clients, view)
             view = clients.lake.load(self.spec.identifier)
         if view is not None:
             self._expiring.between_batches(
@@ -80,6 +82,6 @@ class Upkeep:
 
 
 def _has_deleted_rows(view: TableView) -> bool:
-    """Return whether the table is one of groups that later batches replace: other tables only grow."""
+    """Return whether the table is one of groups that later batches have replaced: others have whole files only."""
     head = view.head_snapshot()
     return head is not None and head.figure("total-position-deletes") > 0

@@ -22,6 +22,7 @@ from two_topics import OF_A_TOPIC, TOPICS, TwoTopics, number_of
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.dead_letters import list_dead_letters
 from frazil.materialize.state import standing
+from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.progress import Counts, PartitionProgress
 from frazil.model.settings import CatalogSettings
 from frazil.model.spec import TableSpec
@@ -127,6 +128,18 @@ def test_the_newest_record_wins_in_whichever_topic_it_is(changelog: NewestOfTopi
     assert found["returns", 0].counts == Counts(read=2, rows=2)
     assert found["orders", 1].counts == Counts(read=2, rows=1, duplicates=1)
     assert (found["returns", 0].replaced, found["orders", 0].replaced) == (1, 1)
+
+
+def test_a_table_whose_topics_another_engine_dropped_pauses(changelog: NewestOfTopics) -> None:
+    """Rows without their topic would not be found, and their keys would get a second one."""
+    changelog.send_at(("a", 1, 5, 0), ("b", 1, 9, 3))
+    changelog.catch_up()
+    with changelog.world.lake.catalog.load_table(changelog.spec.identifier).update_schema() as update:
+        update.delete_column("kafka_topic")
+    changelog.send_at(("a", 2, 6, 0))
+
+    with pytest.raises(IncompatibleSchemaError, match="kafka_topic: was dropped by another tool: the rows before have"):
+        changelog.catch_up()
 
 
 def test_of_equal_timestamps_the_later_topic_wins(changelog: NewestOfTopics) -> None:

@@ -43,6 +43,8 @@ class RequiredColumns:
     """Whether the table had these columns before: another writer has changed them since, or the spec has changed."""
     other_message: OtherMessage | None = None
     if_strict: tuple[SchemaFinding, ...] = ()
+    of_several_topics: bool = False
+    """Whether the table has rows of several topics, each of which names its own."""
 
     @property
     def of_key(self) -> bool:
@@ -96,9 +98,9 @@ def _deciding(spec: TableSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*spec.identity, *spec.order, *partitions)))
 
 
-def of_spec(spec: TableSpec) -> Iterator[RequiredColumns]:
+def of_spec(spec: TableSpec, *, has_several_topics: bool) -> Iterator[RequiredColumns]:
     """Yield the columns about the record, and those of values without registered schemas."""
-    yield RequiredColumns(metadata_columns(spec, None), None, of_record=False)
+    yield RequiredColumns(metadata_columns(spec, None), None, of_record=False, of_several_topics=has_several_topics)
     of_values = given_columns(spec)
     if of_values:
         yield RequiredColumns(of_values, None, of_record=True)
@@ -142,7 +144,7 @@ def _identity_findings(spec: TableSpec, wanted: RequiredColumns, evolution: Evol
     """Yield the changes after which a table that follows keys would not find the rows that it has."""
     if not spec.follows_keys:
         return
-    dropped = _never_new(spec)
+    dropped = _never_new(spec, wanted)
     yield from identity_findings(spec, wanted.columns, evolution.former_names)
     for change in evolution.changes:
         if not isinstance(change, AddColumn):
@@ -158,9 +160,10 @@ def _identity_findings(spec: TableSpec, wanted: RequiredColumns, evolution: Evol
             )
 
 
-def _never_new(spec: TableSpec) -> dict[str, str]:
+def _never_new(spec: TableSpec, wanted: RequiredColumns) -> dict[str, str]:
     """Return what rows lack where such a column is new: a batch would not find them, or take them for others."""
-    names = spec.metadata.prefix + "partition", spec.metadata.prefix + "offset"
+    topic = ["topic"] * wanted.of_several_topics
+    names = [spec.metadata.prefix + name for name in (*topic, "partition", "offset")]
     missing = dict.fromkeys((FIRST, SECOND), "identity") | dict.fromkeys(VALIDITY, "interval")
     order = {} if spec.orders_by_value else dict.fromkeys(spec.order, "order")
     return missing | dict.fromkeys(names, "source") | order
