@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ from tests.fakes.clients_in_memory import a_field, record
 
 MICROSECONDS = {"type": "long", "logicalType": "timestamp-micros"}
 FIRST = record(a_field("ts", MICROSECONDS), a_field("n", "long"), name="V")
-RENAMED = record({**a_field("updated", MICROSECONDS), "aliases": ["ts"]}, a_field("n", "long"), name="V")
-AS_TEXT = record({**a_field("updated", "string"), "aliases": ["ts"]}, a_field("n", "long"), name="V")
+RENAMED = record(a_field("updated", MICROSECONDS, "ts"), a_field("n", "long"), name="V")
+AS_TEXT = record(a_field("updated", "string", "ts"), a_field("n", "long"), name="V")
 
 
 @dataclass
@@ -30,7 +31,7 @@ class RenamedOrder(Changelog):
 
     world: Partitions
 
-    def write(self, schema: dict[str, Any], *values: dict[str, Any]) -> None:
+    def write(self, schema: str, *values: dict[str, Any]) -> None:
         schema_id = self.world.registry.register("orders-value", schema).id
         self.world.records[0] += [(b"k", framed(schema_id, schema, value), 1_000) for value in values]
 
@@ -73,6 +74,36 @@ def test_the_column_orders_records_by_both_names(log: RenamedOrder, order_by: st
     rebuild(log).perform()
     assert log.found() == [(31, 6)]
     assert (log.verify().findings, log.against_kafka().findings) == ((), ())
+
+
+def test_a_field_inside_another_is_not_the_column(log: RenamedOrder) -> None:
+    inside = json.loads(record(a_field("changed", "long", "ts"), name="Meta"))
+    schema = record(a_field("ts", MICROSECONDS), a_field("n", "long"), a_field("meta", inside), name="V")
+    log.write(schema, {"ts": 5, "n": 2, "meta": {"changed": 90}}, {"ts": 20, "n": 3, "meta": {"changed": 1}})
+    drained(log.world, log.spec)
+    log.write(schema, {"ts": 21, "n": 4, "meta": {"changed": 1}})
+
+    drained(log.world, log.spec)
+
+    (row,) = [
+        row
+        for part in log.world.lake.read(log.view, columns=["*"], equal={})
+        for row in part.to_pylist()
+        if row.get("valid_to") is None
+    ]
+    assert (row["ts"].microsecond, row["n"]) == (21, 4)
+
+
+def test_a_field_beside_a_column_that_has_its_name_is_not_the_column(log: RenamedOrder) -> None:
+    """The schema leaves the column out: its records have no order."""
+    beside = record(a_field("ts", MICROSECONDS), a_field("n", "long"), a_field("b", ["null", MICROSECONDS]), name="V")
+    log.write(beside, {"ts": 20, "n": 3, "b": None})
+    drained(log.world, log.spec)
+    without = record(a_field("b", MICROSECONDS, "ts"), a_field("n", "long"), name="V")
+    log.write(without, {"b": 90, "n": 2})
+
+    with pytest.raises(IncompatibleSchemaError, match="ts: is missing, and orders the records of a key"):
+        drained(log.world, log.spec)
 
 
 def test_another_type_pauses_the_table_whatever_its_name(log: RenamedOrder) -> None:

@@ -24,6 +24,6 @@ def former_names_property(names: FormerNames) -> dict[str, str]:
 
 
 def ordered_by_present_name(spec: TableSpec, former_names: FormerNames) -> TableSpec:
-    """The spec with the present name of the column of the values that orders the records."""
-    named = (path for path, names in former_names.items() if spec.order_by in names)
+    """The spec with the present name of the column of the values that orders the records, which is inside no other."""
+    named = (path for path, names in former_names.items() if spec.order_by in names and not {*".[{"} & {*path})
     return replace(spec, order_by=next(named, spec.order_by)) if spec.orders_by_value else spec

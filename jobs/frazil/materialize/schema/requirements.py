@@ -178,7 +178,7 @@ def _order_findings(
         return
     for column in wanted.columns:
         yield from order_findings(spec, column)
-    names = {name for column in wanted.columns for name in (column.name, *column.aliases)}
+    names = {column.name for column in wanted.columns}
     added = {change.path for change in evolution.changes if isinstance(change, AddColumn)}
     for name in spec.order:
         if not names & {name, *evolution.former_names.get(name, ())}:
