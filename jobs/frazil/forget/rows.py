@@ -175,6 +175,7 @@ def _without(progress: PartitionProgress, erased: Tallies, at: TopicPartition) -
         start=progress.next,
         sums=progress.sums - tally.sums,
         forgotten=progress.forgotten + len(tally.seen),
+        forgotten_sums=progress.forgotten_sums + tally.sums,
     )
 
 

@@ -99,8 +99,13 @@ def _check(comparing: _Comparing, *, clean: bool) -> Check:
         f" {plural(result.total('rows'), 'is a row', 'are rows')},"
         f" equal in every column; {letters}, equal in key, value, headers, timestamp, schema and reason;"
         f"{followed} {plural(result.total('skipped'), 'was', 'were')} skipped according to the spec"
+        f"{_unchecked(result.unchecked)}"
     )
     return Check("kafka", says, tuple(result.findings), tuple(result.notes))
+
+
+def _unchecked(count: int) -> str:
+    return f"; {plural(count, 'is', 'are')} unchecked" if count else ""
 
 
 def _followed(spec: TableSpec, count: int) -> str:

@@ -8,17 +8,15 @@ from dataclasses import dataclass, field
 
 from frazil.materialize.state import Standing
 from frazil.model.expired_letters import Expired
-from frazil.model.progress import GroupPartition, TableState
-from frazil.model.routes import are_shapes
+from frazil.model.progress import TableState
 from frazil.model.schemas import SchemaId, id_order
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
-from frazil.proof.group import group_progress, rows_elsewhere
-from frazil.proof.sources import progress_by_source
-from frazil.proof.tally import TopicPartition, offsets_of, sums_of
+from frazil.proof.tally import TopicPartition
 from frazil.proof.verification import Discrepancy, FindingKind, first_named, listed_offsets
 from frazil.verify.history_ends import ends_late
-from frazil.verify.lost_keys import LostKeys, deletes_gone, forgotten_in
+from frazil.verify.lost_keys import LostKeys, deletes_gone
+from frazil.verify.missing_records import Causes, MissingRecords
 from frazil.verify.proven import ComparedTable
 from frazil.verify.unchecked import check_rows, notes
 from frazil.verify.window import Compared
@@ -42,18 +40,6 @@ class TableProof:
         lost = sum((Counter(table.proven.lost) for table in tables), Counter[TopicPartition]())
         return TableProof(clean, holding, lost)
 
-    def excuses(self, at: TopicPartition, missing: int) -> bool:
-        """Return whether rows that others removed explain that so many records of a partition are missing."""
-        lost = self.lost.get(at, 0)
-        return self.clean and lost > 0 and missing <= lost
-
-    def explains(self, missing: int, others: int) -> bool:
-        """Return whether all missing records are those `others` that the tables have counted and cannot show.
-
-        Kafka may have compacted some of them away since, which the table's own proof allows for.
-        """
-        return missing <= others if self.clean else missing == others
-
 
 @dataclass(slots=True)
 class Comparison:
@@ -66,6 +52,8 @@ class Comparison:
     """Partitions in which Kafka had no newer record than the table after the comparison."""
     lost: dict[tuple[str, SchemaId | None], tuple[str, ...]] = field(default_factory=dict)
     """Fields without a column, by table and writer schema."""
+    unchecked: int = 0
+    """Records of which only their number is explained."""
 
     def add(self, more: Comparison) -> None:
         self.findings += more.findings
@@ -98,22 +86,18 @@ def judge(
     lost = LostKeys.of(tables, result.compared, proof.lost if proof.clean else None, ledger.state)
     for where, found in result.compared.items():
         name = f"{where[0]}-{where[1]}"
-        (skipped, elsewhere), forgotten = _not_shown(tables, ledger.state, where), forgotten_in(tables, where)
-        then = max(skipped - found.skipped, 0)
-        letters = _deleted(found, expired.get(where, Expired()), others=then + elsewhere + forgotten)
-        others = then + elsewhere + forgotten + letters
-        excused = proof.excuses(where, len(found.missing) - others)
+        letters, removed = expired.get(where, Expired()), proof.lost.get(where, 0) if proof.clean else 0
+        causes = Causes.of(tables, ledger.state, where, letters, removed)
+        missing = MissingRecords(found, causes, clean=proof.clean, follows_keys=tables[0].spec.follows_keys)
         result.findings += found.differences
         _older_rows(name, found, result, lost)
         if found.unnamed:
             result.notes.append(f"{name}: {found.unnamed:,} more differences are not listed")
-        if found.missing and (excused or proof.explains(len(found.missing), others)):
-            causes = _explained(then, elsewhere, letters, forgotten, removed=excused)
-            result.notes.append(f"{name}: {_missing(found)}; {causes}")
-        elif found.missing:
-            result.findings.append(
-                Discrepancy(FindingKind.MISSING_RECORD, name, _missing(found), first_named(found.missing))
-            )
+        if missing.count and missing.explained:
+            result.notes.append(f"{name}: {missing.what}; {missing.why}")
+            result.unchecked += missing.unchecked
+        elif missing.count:
+            result.findings.append(Discrepancy(FindingKind.MISSING_RECORD, name, missing.what, missing.offsets))
         if found.lost_keys:
             _lost_keys(name, found, result, lost)
         if found.keys_elsewhere:
@@ -122,7 +106,7 @@ def judge(
             result.notes.append(f"{name}: unchecked: {keys} a row from another partition, and {why}")
         if found.not_in_kafka:
             proven = where in proof.sums_hold
-            _not_in_kafka(tables[0].spec, ledger.state, where, result, proven=proven, excused=excused)
+            _not_in_kafka(tables[0].spec, ledger.state, where, result, proven=proven, excused=missing.removed)
 
 
 def _judge_columns(result: Comparison) -> None:
@@ -152,45 +136,6 @@ def _judge_ends(tables: Sequence[ComparedTable], result: Comparison, proof: Tabl
             what = f"{plural(count, 'row ends', 'rows end')} before the next record of the key in Kafka"
             what += f": {listed_offsets(offsets, count)}"
             result.findings.append(Discrepancy(FindingKind.WRONG_INTERVAL, f"{topic}-{number}", what, offsets))
-
-
-def _not_shown(tables: Sequence[ComparedTable], ledger: TableState, where: TopicPartition) -> tuple[int, int]:
-    """Return how many records of a partition were skipped, and how many are in tables that are not compared."""
-    if ledger.group is None:
-        return progress_by_source(ledger)[where].counts.skipped, 0
-    skipped = group_progress(ledger.group).get(where, GroupPartition()).counts.skipped
-    if are_shapes(ledger.group.routes):
-        return skipped, 0
-    return skipped, rows_elsewhere(ledger.group, {table.spec.table for table in tables}).get(where, 0)
-
-
-def _deleted(found: Compared, expired: Expired, *, others: int) -> int:
-    """Return how many missing records dead letters that were deleted because of their age explain.
-
-    If exactly so many are missing, and no others explain any, the sums of their offsets must agree, too.
-    """
-    alone = others == 0 and len(found.missing) == expired.count
-    return 0 if alone and sums_of(offsets_of(found.missing)) != expired.sums else expired.count
-
-
-def _explained(then: int, elsewhere: int, deleted: int, forgotten: int, *, removed: bool) -> str:
-    """Return why records are missing.
-
-    Other writers, other settings, tables not compared, deleted dead letters, or rows that were erased.
-    """
-    skipped = f"the {then:,} that the table counted as skipped under other settings"
-    routed = f"the {elsewhere:,} in tables that are not compared"
-    letters = f"the {plural(deleted, 'dead letter')} that were deleted because of their age or by `frazil forget`"
-    causes = ["removals by other writers"] * removed + [skipped] * (then > 0) + [routed] * (elsewhere > 0)
-    causes += [letters] * (deleted > 0)
-    causes += [f"the {plural(forgotten, 'row')} that `frazil forget` erased"] * (forgotten > 0)
-    return f"{' and '.join(causes)} explain the number"
-
-
-def _missing(found: Compared) -> str:
-    offsets = listed_offsets(first_named(found.missing), len(found.missing))
-    missing = plural(len(found.missing), "record")
-    return f"missing: {missing} in Kafka (not a row, a dead letter or skipped): {offsets}"
 
 
 def _lost_keys(name: str, found: Compared, result: Comparison, lost: LostKeys) -> None:

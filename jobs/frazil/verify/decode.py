@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from frazil.adapters.iceberg.scan import arrow_schema_of, schemas_of
 from frazil.formats.decoder import Indexes
 from frazil.formats.open import record_names
+from frazil.materialize.changed_spec.earlier_keys import MOST
 from frazil.materialize.ingest.dead_rows import named_writers
 from frazil.materialize.ingest.decode import DecodedRecords, RecordDecoder, now_utc
 from frazil.materialize.ingest.decoders import NewSchemaError, SchemasById, TaskSchemas, UnknownIds
@@ -202,6 +203,18 @@ class Judge(Redecoder):
             return self._refused(topic, partition, records)
         except IncompatibleSchemaError:
             return records.offsets
+
+    def accepted_by_all(self, topic: str, partition: int, records: Records) -> pa.Array:
+        """Return the offsets of the records with a value that neither this nor an earlier judge refuses.
+
+        There are none where specs may have changed more often than a table keeps.
+        """
+        accepted = records.filter(records.values.is_valid())
+        for until, judge in [(records.next_offset, self), *self.earlier]:
+            read_by = accepted.filter(pc.less(accepted.offsets, until))
+            refused = judge._unexplained(topic, partition, read_by)
+            accepted = accepted.filter(pc.invert(pc.is_in(accepted.offsets, refused)))
+        return accepted.offsets if len(self.earlier) < MOST else accepted.offsets[:0]
 
     def named_writers(self, values: pa.LargeBinaryArray, headers: Headers) -> Mapping[str, pa.Array]:
         """Return the schemas that values name, as a dead letter has them."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from frazil.model.key_forms import has_several_forms
-from frazil.model.progress import Counts, TableState
+from frazil.model.progress import Counts, OffsetSums, TableState
 from frazil.proof.group import group_progress
 from frazil.proof.sources import progress_by_source
 from frazil.proof.tally import TopicPartition
@@ -96,6 +96,12 @@ def forgotten_in(tables: Sequence[ComparedTable], where: TopicPartition) -> int:
     """Return how many rows of a partition were erased on request."""
     known = (progress_by_source(table.at.state).get(where) for table in tables)
     return sum(0 if each is None else each.forgotten for each in known)
+
+
+def forgotten_sums_in(tables: Sequence[ComparedTable], where: TopicPartition) -> OffsetSums:
+    """Return the sums of their offsets."""
+    known = (progress_by_source(table.at.state).get(where) for table in tables)
+    return sum((each.forgotten_sums for each in known if each is not None), OffsetSums())
 
 
 def records_gone(ledger: TableState, at: TopicPartition, found: Compared) -> int:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.scan import TableScan
@@ -42,6 +43,8 @@ class Compared:
     rows: int = 0
     dead_letters: int = 0
     skipped: int = 0
+    skipped_offsets: BitMap64 = field(default_factory=BitMap64)
+    """Those of them in a table that does not follow keys."""
     followed: int = 0
     """Records, deletes among them, that are no rows because a table has one row for each key."""
     lost_keys: BitMap64 = field(default_factory=BitMap64)
@@ -49,6 +52,8 @@ class Compared:
     keys_elsewhere: int = 0
     """Keys of records here that have a row from another partition."""
     missing: BitMap64 = field(default_factory=BitMap64)
+    missing_good: BitMap64 = field(default_factory=BitMap64)
+    """Those of them that no spec refuses by which they may have been read, and that have a value."""
     rows_not_in_kafka: BitMap64 = field(default_factory=BitMap64)
     letters_not_in_kafka: BitMap64 = field(default_factory=BitMap64)
     differing_keys: BitMap64 = field(default_factory=BitMap64)
@@ -255,7 +260,12 @@ class PartitionComparison:
             self.found.deletes += sum(len(table.deletes) for table in decoded.tables if table.deletes is not None)
             if (letters := decoded.dead_letters) is not None:
                 missing |= set(letters.column("offset").to_pylist())
-        self.found.missing |= BitMap64(missing)
+        lost = records.filter(pc.is_in(records.offsets, pa.array(missing, pa.int64())))
+        self.found.missing |= bitmap_of(lost.offsets.to_numpy())
+        self.found.missing_good |= bitmap_of(self.leftovers.accepted_by_all(*self.source, lost).to_numpy())
+        if self.keys is None:
+            left = bitmap_of(records.offsets.to_numpy())
+            self.found.skipped_offsets |= left - bitmap_of(lost.offsets.to_numpy())
         self.found.followed += followed
         self.found.skipped += len(records) - len(missing) - followed
 
