@@ -106,12 +106,12 @@ class MissingRecords:
 
     @property
     def skipped_then(self) -> int:
-        """How many records the table has counted as skipped that the present spec does not skip, or that are gone."""
+        """The number of records counted as skipped that the present spec does not skip, or that Kafka lacks."""
         return max(self.causes.skipped - self.found.skipped, 0)
 
     @property
     def letters(self) -> int:
-        """How many records dead letters that were deleted explain.
+        """The number of records that dead letters which were deleted explain.
 
         If exactly so many are missing, and no others explain any, the sums of their offsets must agree, too.
         """
@@ -121,7 +121,7 @@ class MissingRecords:
 
     @property
     def others(self) -> int:
-        """How many records the causes explain together, apart from rows that other writers removed."""
+        """The number of records that the causes explain together, apart from rows that other writers removed."""
         return self.skipped_then + self.causes.elsewhere + self.causes.forgotten + self.letters
 
     @property
@@ -139,7 +139,7 @@ class MissingRecords:
 
     @property
     def unchecked(self) -> int:
-        """How many records the causes explain by their number alone, of which they may be others."""
+        """The number of records that the causes explain by their number alone: they may be others."""
         return 0 if self.count == 0 or self._whole or self._sums_agree else self.count
 
     @property

@@ -1,4 +1,4 @@
-"""A cause explains as many records that are missing as can be its own, and no lost one besides."""
+"""A cause explains as many missing records as can be its own, and no lost record."""
 
 from __future__ import annotations
 
