@@ -38,6 +38,8 @@ from frazil.modes.identified import IdentityPaths
 from frazil.modes.validity import NAMES as VALIDITY
 from frazil.ports import SchemaRegistry
 from frazil.records import Headers, OptionalFields, Records
+from frazil.verify.earlier_specs import Specs
+from frazil.verify.key_columns import KeyColumn
 from frazil.verify.placement import ByFieldId
 
 Routes = Sequence[tuple[Route, TableSpec]]
@@ -55,15 +57,24 @@ class _PossibleSchemas(SchemasById):
     """Schemas that can become columns; no table was ever able to hold any other, so its records are dead letters.
 
     `routes` are those of a group, with the specs of their tables. All that can get a record must be able to hold it.
+    A schema of keys must have a place in `key_columns`, too.
     """
 
     def __init__(
-        self, spec: TableSpec, unknown: UnknownIds, excluded: ExcludedSchemas, routes: Routes, *, of_key: bool
+        self,
+        spec: TableSpec,
+        unknown: UnknownIds,
+        excluded: ExcludedSchemas,
+        routes: Routes,
+        key_columns: Iterable[KeyColumn | None] = (),
+        *,
+        of_key: bool,
     ) -> None:
         self.known: dict[SchemaId, RegisteredSchema] = {}
         word, ids = (spec.key, excluded.keys) if of_key else (spec.value, excluded.values)
         super().__init__(word, self.known, unknown, ids)
         self._spec, self._routes, self._of_key = spec, routes, of_key
+        self._key_columns = [column for column in key_columns if column is not None]
         self._possible: dict[SchemaId, bool] = {}
 
     def schema(self, schema_id: SchemaId) -> RegisteredSchema | Reason:
@@ -80,7 +91,7 @@ class _PossibleSchemas(SchemasById):
                 record_columns(spec, schema, of_key=self._of_key)
         except IncompatibleSchemaError:
             return False
-        return True
+        return all(column.holds(schema) for column in self._key_columns)
 
     def _takers(self, schema: RegisteredSchema) -> Iterable[TableSpec]:
         if not self._routes:
@@ -97,11 +108,15 @@ class KnownSchemas:
 
     @staticmethod
     def none_yet(
-        spec: TableSpec, registry: SchemaRegistry, excluded: ExcludedSchemas = NONE_EXCLUDED, routes: Routes = ()
+        spec: TableSpec,
+        registry: SchemaRegistry,
+        key_columns: Iterable[KeyColumn | None],
+        excluded: ExcludedSchemas = NONE_EXCLUDED,
+        routes: Routes = (),
     ) -> KnownSchemas:
         unknown = _AnyNumber(registry)
-        values, keys = (_PossibleSchemas(spec, unknown, excluded, routes, of_key=of_key) for of_key in (False, True))
-        return KnownSchemas(values, keys)
+        values = _PossibleSchemas(spec, unknown, excluded, routes, of_key=False)
+        return KnownSchemas(values, _PossibleSchemas(spec, unknown, excluded, routes, key_columns, of_key=True))
 
     def of_task(self) -> TaskSchemas:
         return TaskSchemas(self.values, self.keys)
@@ -239,20 +254,21 @@ def open_rows(spec: TableSpec, at: Standing, dead_letters: TableView, registry: 
     """
     on_tombstone: OnTombstone = "row" if spec.write in ("append", "deduplicate") else spec.on_tombstone
     spec = replace(spec, on_bad_record="dead_letter", on_tombstone=on_tombstone, dead_letter_key=None)
-    row_schema, placed, known = arrow_schema_of(at.view), _placed(spec, at), KnownSchemas.none_yet(spec, registry)
+    row_schema, placed, former_names = arrow_schema_of(at.view), _placed(spec, at), former_names_of(at.view.properties)
+    known = KnownSchemas.none_yet(spec, registry, [KeyColumn.of(spec, row_schema, former_names, stored=True)])
     table = TableDecoder(
         spec,
         table=at.view.identifier,
         row_schema=row_schema,
         schemas=known.of_task(),
-        former_names=former_names_of(at.view.properties),
+        former_names=former_names,
         place_values=placed,
     )
     return RowRedecoder(spec, registry, _decoder(spec, [table], at, dead_letters), known, row_schema, placed)
 
 
 def open_judge(
-    tables: Sequence[tuple[TableSpec, Standing]],
+    tables: Specs,
     dead_letters: TableView,
     registry: SchemaRegistry,
     *,
@@ -275,7 +291,7 @@ def open_judge(
     routes, by_name = routes_of(at.state), {own.table: (own, standing) for own, standing in tables}
     own_of_each = [by_name.get(route.table) or _removed(route, tables[0]) for route in routes] or [tables[0]]
     specs = [(route, own) for route, (own, _) in zip(routes, own_of_each, strict=False)]
-    known = KnownSchemas.none_yet(spec, registry, excluded, specs)
+    known = KnownSchemas.none_yet(spec, registry, _judging_keys(own_of_each), excluded, specs)
     decoders = [
         TableDecoder(
             replace(own, on_bad_record=on_bad_record, on_tombstone=_tombstones(own, on_tombstone)),
@@ -294,6 +310,13 @@ def open_judge(
     router = Router(routes, known.values, settings, spec.wire_format) if is_divided else None
     decoder = _decoder(spec, decoders, at, dead_letters, router)
     return Judge(spec, registry, decoder, known, router, place, by_letters=by_letters)
+
+
+def _judging_keys(tables: Specs) -> Iterator[KeyColumn | None]:
+    """Yield the key columns that records are judged by: a field of a key need not have a place there."""
+    for spec, at in tables:
+        names = former_names_of(at.view.properties)
+        yield KeyColumn.of(spec, _without_record(spec, at.view), names, stored=False)
 
 
 def _removed(route: Route, ledger: tuple[TableSpec, Standing]) -> tuple[TableSpec, Standing]:
