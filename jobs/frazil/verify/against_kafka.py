@@ -234,7 +234,7 @@ class _Comparing:
         _, notes = self._read(comparison, where, progress, facts)
         result.notes += notes
         for table in comparison.tables:
-            result.lost |= {(table.table, writer): lost for writer, lost in table.as_rows.placed.lost.items()}
+            result.lost |= {(table.table, writer): lost for writer, lost in table.lost.items()}
         result.notes += comparison.earlier_notes(changed_keys(self._earlier(where)))
         result.notes += comparison.letters.notes(self.tables[0].spec)
         return comparison

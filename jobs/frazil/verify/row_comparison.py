@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.ingest.decode import DecodedRecords
 from frazil.model.errors import IncompatibleSchemaError
+from frazil.model.schemas import SchemaId
 from frazil.model.spec import TableSpec
 from frazil.modes.wanted import as_numbers
 from frazil.proof.tally import TopicPartition
@@ -66,7 +67,8 @@ class RowComparison:
 
     `earlier` compare the records before an offset by the spec by which they were read, the newest first. A row that
     differs is right if it is equal by one of them, as `of_earlier` counts; else the oldest one says how it differs.
-    One whose fields cannot be placed onto the table's columns says nothing, but `instead` does.
+    One whose fields cannot be placed onto the table's columns says nothing, but `instead` does. `lost_then` are the
+    fields without a column, by writer schema, of the rows that these explain.
     """
 
     source: TopicPartition
@@ -79,6 +81,13 @@ class RowComparison:
     earlier: Sequence[tuple[int, RowComparison]] = ()
     of_earlier: int = 0
     instead: RowComparison | None = None
+    lost_then: dict[SchemaId | None, tuple[str, ...]] = field(default_factory=dict, init=False)
+
+    @property
+    def lost(self) -> Mapping[SchemaId | None, tuple[str, ...]]:
+        """Return the fields without a column, by writer schema: what records hold there is not in the table."""
+        instead = {} if self.instead is None else self.instead.lost
+        return {**instead, **self.lost_then, **self.as_rows.placed.lost}
 
     def by(self, earlier: TableSpec, opened: Callable[[TableSpec], RowRedecoder]) -> RowComparison:
         """Return the comparison by an earlier spec, and `instead` by the same one with the present fields.
@@ -105,7 +114,9 @@ class RowComparison:
             if still is None:
                 continue
             found = [each for each in found if each[0] not in wrong] + still
-            self.of_earlier += len(wrong - {offset for offset, _ in still})
+            explained = wrong - {offset for offset, _ in still}
+            self.of_earlier += len(explained)
+            self.lost_then |= comparison.lost if explained else {}
         yield from sorted(found, key=lambda each: each[0])
 
     def _if_placed(self, records: Records, rows: Side) -> list[tuple[int, str]] | None:

@@ -293,3 +293,19 @@ def test_a_wrong_row_is_named_though_the_earlier_fields_cannot_be_placed(world: 
 def with_key_and_fields(key: str, of_a: str) -> TableSpec:
     fields = json.dumps({"a": of_a, "b": "int"})
     return keyed(key, value="json", value_settings=replace(SPEC.value_settings, fields=fields))
+
+
+def test_a_column_that_only_rows_of_an_earlier_message_had_is_lost(world: World) -> None:
+    refund, order = "message Refund { int64 n = 1; string why = 2; }", "message Order { int64 n = 1; }"
+    text = f'syntax = "proto3"; package shop; {refund} {order}'
+    schema_id = int(str(world.registry.register("orders-value", text, schema_format="PROTOBUF").id))
+    frame = b"\0" + schema_id.to_bytes(4, "big")
+    published(world, letters(value="protobuf"), frame + b"\0" + b"\x08\x05\x12\x01a")
+    named = letters(value="protobuf", value_settings=replace(SPEC.value_settings, message="shop.Order"))
+    published(world, named, frame + b"\x02\x02" + b"\x08\x05")
+    assert findings(world, named) == []
+
+    with world.lake.catalog.load_table(named.identifier).update_schema() as update:
+        update.delete_column("why")
+
+    assert findings(world, named) == [f"schema {schema_id}: the table has no column for why"]
