@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -12,7 +12,6 @@ from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.formats.null_bytes import null_bytes_of_row
-from frazil.materialize.changed_spec.applied_spec import applied_spec_of
 from frazil.materialize.dead_letter_marks import LiveReplays
 from frazil.materialize.layout import metadata_columns
 from frazil.materialize.pause.pausing import excluded_schemas
@@ -23,7 +22,7 @@ from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.progress import GroupPartition, PartitionProgress, SourceProgress
 from frazil.model.routes import are_shapes
 from frazil.model.snapshot import TableView
-from frazil.model.spec import OnTombstone, TableSpec
+from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 from frazil.ports import RecordReader, SchemaRegistry, Topics
 from frazil.proof.group import group_progress
@@ -34,8 +33,9 @@ from frazil.records import Records
 from frazil.verify.collected import Collected, add_compared, collected_of, compares_together, comparison_of
 from frazil.verify.comparison import Comparison, TableProof, judge
 from frazil.verify.dead import expired_by_source, visible_snapshot
-from frazil.verify.decode import Judge, open_judge, open_rows, routes_of
+from frazil.verify.decode import open_rows, routes_of
 from frazil.verify.earlier_specs import EarlierSpecs, changed_keys, earlier_specs
+from frazil.verify.judging import Judge, of_leftovers, of_letters, open_judge
 from frazil.verify.letter_comparison import LetterComparison
 from frazil.verify.letters import LetterScan, dead_letter_scan, replayed_offsets
 from frazil.verify.proven import ComparedTable
@@ -316,14 +316,9 @@ class _Comparing:
     def _comparison(self, where: TopicPartition, collected: Collected | None) -> PartitionComparison:
         ledger, earlier = self.ledger, self._earlier(where)
         state, routes = ledger.at.state, () if self.place is not None else routes_of(ledger.at.state)
-        tombstones: OnTombstone = ledger.spec.on_tombstone if ledger.spec.follows_keys else "dead_letter"
-        of_letters, former_judges = self._judges(earlier, on_bad_record="dead_letter", on_tombstone=tombstones)
-        leftovers, former_leftovers = self._judges(
-            earlier,
-            on_bad_record="skip" if ledger.spec.on_bad_record == "skip" else "dead_letter",
-            on_tombstone=ledger.spec.on_tombstone,
-            excluded=excluded_schemas(ledger.at.view.properties),
-        )
+        judge_of_letters, former_judges = self._judges(earlier, of_letters)
+        excluded = excluded_schemas(ledger.at.view.properties)
+        leftovers, former_leftovers = self._judges(earlier, of_leftovers, excluded=excluded)
         leftovers.earlier = former_leftovers
         since = 0 if state.group is None else group_progress(state.group).get(where, GroupPartition()).routed_since
         names = tuple(f"{ledger.spec.database}.{route.table}" for route in routes)
@@ -334,19 +329,25 @@ class _Comparing:
             tables=tables,
             dead_letters=self._letters(where),
             leftovers=leftovers,
-            letters=LetterComparison(where, of_letters, quoting, since, earlier=former_judges),
-            routing=Routing(of_letters, names, since) if routes else None,
+            letters=LetterComparison(where, judge_of_letters, quoting, since, earlier=former_judges),
+            routing=Routing(judge_of_letters, names, since) if routes else None,
             keys=None if collected is None else comparison_of(collected, where, tables, leftovers),
         )
 
     def _earlier(self, where: TopicPartition) -> Sequence[EarlierSpecs]:
         return earlier_specs([(table.spec, table.at) for table in self.group], where)
 
-    def _judges(self, earlier: Sequence[EarlierSpecs], **how: Any) -> tuple[Judge, Sequence[tuple[int, Judge]]]:
-        """Return what judges the records by the present specs, and by the earlier ones with their ends."""
+    def _judges(
+        self, earlier: Sequence[EarlierSpecs], how: Callable[[TableSpec], Mapping[str, Any]], **more: Any
+    ) -> tuple[Judge, Sequence[tuple[int, Judge]]]:
+        """Return what judges the records by the present specs, and by the earlier ones with their ends.
+
+        `how` says what becomes of bad records and tombstones by the spec of the ledger.
+        """
         judge = partial(open_judge, dead_letters=self.dead_letters, registry=self.kafka.registry, place=self.place)
         present = [(table.spec, table.at) for table in self.group]
-        return judge(present, **how), [(each.until, judge(each.specs, **how)) for each in earlier]
+        former = [(each.until, judge(each.specs, **how(each.specs[0][0]), **more)) for each in earlier]
+        return judge(present, **how(present[0][0]), **more), former
 
     def _rows(self, table: ComparedTable, where: TopicPartition, quoting: Quoting) -> RowComparison:
         columns = source_columns(table.spec, table.at.state)
@@ -358,7 +359,7 @@ class _Comparing:
             rows=TableScan(table.at.view, columns=("*",), equal=equal, or_null=unnamed),
             offset_column=columns.offset,
             as_rows=opened(table.spec),
-            sometimes_kept=_sometimes_kept(table.at.view, unnamed),
+            sometimes_kept=SometimesKept.of(table.at.view, unnamed),
             quoting=quoting,
             table="the table" if table.spec.group is None else table.spec.identifier,
         )
@@ -388,13 +389,3 @@ def _parts(chunk: Records, nulls: int) -> Iterator[Records]:
         yield chunk.first(most)
         chunk = chunk.after(most)
     yield chunk
-
-
-def _sometimes_kept(view: TableView, unnamed: Collection[str]) -> SometimesKept:
-    """Return the columns that may be null, among them `unnamed`, the column of the topic where rows may name none."""
-    applied = applied_spec_of(view.properties, table=view.identifier)
-    if applied is None:
-        return SometimesKept(frozenset(unnamed))
-    kept = applied.keep if applied.keys["key"] != "none" else [name for name in applied.keep if name != "key"]
-    sometimes = {applied.prefix + name for name in applied.sometimes_kept}.union(unnamed)
-    return SometimesKept(frozenset(sometimes), frozenset(sometimes - {applied.prefix + name for name in kept}))

@@ -12,10 +12,10 @@ from frazil.modes.followed import FollowedColumns
 from frazil.modes.validity import NAMES
 from frazil.proof.sources import source_columns
 from frazil.proof.tally import TopicPartition, bitmap_of
-from frazil.verify.decode import Judge
 from frazil.verify.first_offsets import OffsetsFirst
 from frazil.verify.history_ends import DeleteComparison, HistoryEnds
 from frazil.verify.identities import HALVES
+from frazil.verify.judging import Judge
 from frazil.verify.keys import KeyComparison, NewestRecords
 from frazil.verify.proven import ComparedTable
 from frazil.verify.row_comparison import RowComparison

@@ -25,10 +25,10 @@ from frazil.proof.sources import SourceColumns
 from frazil.proof.tally import TopicPartition, bitmap_of, each_partition
 from frazil.proof.verification import Discrepancy, FindingKind
 from frazil.records import Records
-from frazil.verify.decode import Judge
 from frazil.verify.first_offsets import OffsetsFirst
 from frazil.verify.held_rows import LEAST, HeldRows, Rows
 from frazil.verify.intervals import interval_rows
+from frazil.verify.judging import Judge
 from frazil.verify.keys import read_again
 from frazil.verify.row_comparison import RowComparison
 

@@ -28,9 +28,9 @@ from frazil.proof.tally import TopicPartition, bitmap_of, each_partition, offset
 from frazil.proof.verification import NAMED, Discrepancy, FindingKind
 from frazil.records import Records
 from frazil.verify.by_identity import ByIdentity, greatest
-from frazil.verify.decode import Judge
 from frazil.verify.first_offsets import OffsetsFirst
 from frazil.verify.identities import HALVES, halves_of
+from frazil.verify.judging import Judge
 from frazil.verify.row_comparison import RowComparison
 
 Place = tuple[Numbers, Numbers]

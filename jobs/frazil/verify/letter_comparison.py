@@ -18,7 +18,7 @@ from frazil.model.spelling import plural
 from frazil.proof.tally import TopicPartition
 from frazil.records import Records
 from frazil.verify.columns import differing
-from frazil.verify.decode import Judge
+from frazil.verify.judging import Judge
 from frazil.verify.letters import TEXT_KEYED_HEADERS
 from frazil.verify.quoting import Quoting
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.adapters.iceberg.scan import TableScan
+from frazil.materialize.changed_spec.applied_spec import applied_spec_of
 from frazil.materialize.ingest.decode import DecodedRecords
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import SchemaId
+from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.modes.wanted import as_numbers
 from frazil.proof.tally import TopicPartition
@@ -46,6 +48,16 @@ class SometimesKept:
 
     sometimes: frozenset[str] = frozenset()
     no_longer: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(view: TableView, unnamed: Collection[str]) -> SometimesKept:
+        """Return the columns of a table. The one of the topic is among `unnamed` where rows may name none."""
+        applied = applied_spec_of(view.properties, table=view.identifier)
+        if applied is None:
+            return SometimesKept(frozenset(unnamed))
+        kept = applied.keep if applied.keys["key"] != "none" else [name for name in applied.keep if name != "key"]
+        sometimes = {applied.prefix + name for name in applied.sometimes_kept}.union(unnamed)
+        return SometimesKept(frozenset(sometimes), frozenset(sometimes - {applied.prefix + name for name in kept}))
 
     def judge(self, column: str, stored: pa.Array, differs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         if column in self.no_longer:

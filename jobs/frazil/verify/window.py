@@ -17,8 +17,8 @@ from frazil.model.spelling import plural
 from frazil.proof.tally import TopicPartition, bitmap_of
 from frazil.proof.verification import NAMED, Discrepancy, FindingKind
 from frazil.records import Records
-from frazil.verify.decode import Judge
 from frazil.verify.history_ends import ComparedEnds, DeleteComparison
+from frazil.verify.judging import Judge
 from frazil.verify.keys import ComparedKeys, KeyComparison
 from frazil.verify.letter_comparison import LetterComparison
 from frazil.verify.letters import LETTER

@@ -12,6 +12,7 @@ from frazil.materialize.changed_spec.earlier_keys import READ_BY, EarlierKeys, e
 from frazil.materialize.schema.former_names import former_names_of, ordered_by_present_name
 from frazil.model.change_events import PLACEHOLDER, ChangeEvents
 from frazil.model.errors import SpecChangeError
+from frazil.model.partitioning import split_fields
 from frazil.model.policed import policed
 from frazil.model.policies import NO_POLICIES, Policies
 from frazil.model.progress import TableState
@@ -21,6 +22,8 @@ from frazil.model.spec import (
     BadRecordLimit,
     KeyFormat,
     MetadataColumns,
+    OnBadRecord,
+    OnTombstone,
     Start,
     StartEarliest,
     StartLatest,
@@ -168,7 +171,7 @@ def applied_by(spec: TableSpec, before: AppliedSpec | None = None) -> AppliedSpe
 
 
 def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
-    """The spec with the columns, formats of keys and values, and write mode of the table, for reading."""
+    """The spec with the columns, the write mode, and all that says what records become, of the table, for reading."""
     applied = applied_spec_of(properties, table=spec.identifier)
     if applied is None:
         return spec
@@ -181,14 +184,23 @@ def as_applied(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
         order_by=None if applied.keys["order_by"] == BY_OFFSET else applied.keys["order_by"],
         identity=identity_paths(applied.keys["identity"]),
         wire_format=cast("WireFormat", applied.keys["wire_format"]),
+        on_bad_record=cast("OnBadRecord", applied.keys["on_bad_record"]),
+        on_tombstone=cast("OnTombstone", applied.keys["on_tombstone"]),
+        partition_by=layout_fields(applied.keys["partition_by"]),
         metadata=MetadataColumns(applied.prefix, applied.keep),
         value_settings=replace(
             spec.value_settings,
             string_formats=formats,
             fields=applied.keys["fields"],
+            message=_message(applied.keys["message"], None),
             change_events=_applied_events(applied),
         ),
-        key_settings=replace(spec.key_settings, string_formats=formats, of_change_events=applied.keys["cdc"] != "none"),
+        key_settings=replace(
+            spec.key_settings,
+            string_formats=formats,
+            message=_message(applied.keys["key_message"], None),
+            of_change_events=applied.keys["cdc"] != "none",
+        ),
     )
     read = ordered_by_present_name(read, former_names_of(properties))
     return with_policies(read, Policies.of_texts(applied.keys["columns"], applied.keys["tags"]))
@@ -201,13 +213,20 @@ def as_read_before(spec: TableSpec, applied: AppliedSpec, place: int) -> TableSp
     """
     had = keys_before(applied.earlier, place)
     keep = tuple(had["metadata.keep"].split(", ")) if "metadata.keep" in had else spec.metadata.keep
-    values, keys = spec.value_settings, spec.key_settings
+    values, keys, events = spec.value_settings, spec.key_settings, spec.value_settings.change_events
+    if events is not None and "cdc_placeholder" in had:
+        events = replace(events, placeholder=had["cdc_placeholder"].encode())
     return replace(
         spec,
         key=cast("KeyFormat", had.get("key", spec.key)),
+        on_bad_record=cast("OnBadRecord", had.get("on_bad_record", spec.on_bad_record)),
+        on_tombstone=cast("OnTombstone", had.get("on_tombstone", spec.on_tombstone)),
         metadata=MetadataColumns(spec.metadata.prefix, keep),
         value_settings=replace(
-            values, fields=had.get("fields", values.fields), message=_message(had.get("message"), values.message)
+            values,
+            fields=had.get("fields", values.fields),
+            message=_message(had.get("message"), values.message),
+            change_events=events,
         ),
         key_settings=replace(keys, message=_message(had.get("key_message"), keys.message)),
     )
@@ -288,6 +307,11 @@ def _keys_of(spec: TableSpec) -> dict[str, str]:
 def layout_text(fields: Sequence[str]) -> str:
     """Return the value of `partition_by` or `sort_by` as text."""
     return ", ".join(fields) or NO_LAYOUT
+
+
+def layout_fields(text: str) -> tuple[str, ...]:
+    """Return the value of `partition_by` or `sort_by` from its text."""
+    return () if text == NO_LAYOUT else tuple(split_fields(text))
 
 
 def identity_paths(text: str) -> tuple[str, ...]:

@@ -14,7 +14,16 @@ from frazil.model.progress import TableState
 from frazil.model.snapshot import TableView
 from frazil.model.summary import carries_state, state_in
 
-READ_BY = ("key", "fields", "metadata.keep", "message", "key_message")
+READ_BY = (
+    "key",
+    "fields",
+    "metadata.keep",
+    "message",
+    "key_message",
+    "on_bad_record",
+    "on_tombstone",
+    "cdc_placeholder",
+)
 """Keys that a table may follow to another value, and that decide what a record becomes and why."""
 
 MOST = 10
