@@ -47,13 +47,15 @@ def changed_keys(earlier: Sequence[EarlierSpecs]) -> list[str]:
 
 
 def _of_table(spec: TableSpec, at: Standing, where: TopicPartition) -> list[EarlierSpecs]:
-    """Return the earlier specs of one table, the oldest first."""
+    """Return the earlier specs of one table, the oldest first; none of a topic that it has not read."""
     applied = applied_spec_of(at.view.properties, table=spec.identifier)
-    generation = next(source.generation for source in at.state.sources if source.topic == where[0])
+    generation = next((source.generation for source in at.state.sources if source.topic == where[0]), None)
+    if applied is None or generation is None:
+        return []
     found = []
-    for place, each in enumerate(() if applied is None else applied.earlier):
+    for place, each in enumerate(applied.earlier):
         end = each.end(where[0], generation, where[1])
-        if applied is not None and end > 0:
+        if end > 0:
             since = frozenset(key for later in applied.earlier[place:] for key in later.keys)
             found.append(EarlierSpecs(end, each.epoch, [(as_read_before(spec, applied, place), at)], since))
     return found

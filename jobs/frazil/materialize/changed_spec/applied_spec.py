@@ -38,8 +38,7 @@ from frazil.model.spec import (
 )
 
 SPEC_PROPERTY = "frazil.spec"
-"""A table property: JSON of the keys of the spec that the table follows, and of `sometimes_kept`."""
-
+"""A table property: JSON of the fields of `AppliedSpec`, without `offsets_first` and `earlier` if these are empty."""
 
 FIXED = ("start",)
 """Keys whose value a table keeps from when it was made."""
