@@ -42,7 +42,6 @@ SHOWN_AT_ANY_TIME = frozenset(
             Reason.BAD_JSON,
             Reason.DUPLICATE_KEY,
             Reason.WRONG_TYPE,
-            Reason.BAD_KEY,
         ),
     )
 )
@@ -74,7 +73,7 @@ class Causes:
         return Causes(
             progress=progress_by_source(ledger)[where],
             skipped=skipped,
-            skipped_unshown=min(skipped, _unshown(ledger)),
+            skipped_unshown=skipped if _was_routed_otherwise(ledger, where) else min(skipped, _unshown(ledger)),
             elsewhere=elsewhere,
             letters=letters,
             forgotten=forgotten_in(tables, where),
@@ -236,6 +235,12 @@ def _not_shown(tables: Sequence[ComparedTable], ledger: TableState, where: Topic
     if are_shapes(ledger.group.routes):
         return skipped, 0
     return skipped, rows_elsewhere(ledger.group, {table.spec.table for table in tables}).get(where, 0)
+
+
+def _was_routed_otherwise(ledger: TableState, where: TopicPartition) -> bool:
+    """Return whether other routes have divided some records: another table may have refused them then."""
+    since = GroupPartition() if ledger.group is None else group_progress(ledger.group).get(where, GroupPartition())
+    return since.routed_since > progress_by_source(ledger)[where].origin
 
 
 def _unshown(ledger: TableState) -> int:

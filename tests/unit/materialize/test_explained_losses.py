@@ -12,7 +12,7 @@ import pytest
 from test_letters_against_kafka import TEXT, letters, published, verified
 from test_specs_of_earlier_records import applied
 from values_of_tables import NOW
-from whole_batches import World, framed
+from whole_batches import LONG, World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.sought_value import sought_in
@@ -86,6 +86,18 @@ def test_skipped_records_of_a_schema_that_is_known_since_are_explained(world: Wo
     assert [str(each) for each in result.findings] == []
     assert any("missing: 1 record" in note and "unchecked" in note for note in result.notes), result.notes
     assert "1 is unchecked" in next(check.says for check in result.checks if check.name == "kafka")
+
+
+def test_skipped_records_whose_key_has_a_schema_that_is_known_since_are_explained(world: World) -> None:
+    wanted = letters(on_bad_record="skip", key="avro")
+    world.registry.register("orders-key", LONG)
+    world.keys |= {0: framed(2, LONG, {"n": 5}), 1: framed(3, LONG, {"n": 5}), 2: framed(3, LONG, {"n": 5})}
+    published(world, wanted, *map(text, range(3)))
+    world.registry.register("other-key", LONG.replace('"n"', '"m"'))
+    world.gone.add(1)
+
+    assert verified(world, wanted).counts.skipped == 2
+    assert findings(world, wanted) == []
 
 
 @pytest.mark.parametrize("erased", [[0], [0, 1]])
