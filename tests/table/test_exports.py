@@ -224,6 +224,30 @@ def test_a_crash_at_any_step_leaves_nothing_wrong(
     assert not [path.name for path in folder.iterdir() if path.name.endswith((".new", "progress.json"))]
 
 
+def test_a_run_that_fails_leaves_the_files_of_another_as_they_are(
+    lake: SmallLake, spec: ExportSpec, folder: Path
+) -> None:
+    """The other one finishes between two of its files."""
+    spec = replace(spec, part_rows=20)
+    others: list[Exported] = []
+
+    def let_the_other_finish() -> bool:
+        if not others:
+            others.append(run(lake, spec))
+        return True
+
+    def fail(done: int, total: int) -> None:
+        if others:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(lake, spec, may_continue=let_the_other_finish, watch=fail)
+
+    assert rows_in(folder, others[0].written) == IN_WEEK
+    assert (run(lake, spec).written, rows_in(folder, others[0].finished[0])) == (None, IN_WEEK)
+    assert not [path.name for path in folder.iterdir() if path.name.endswith(".new")]
+
+
 def test_files_of_a_run_with_another_spec_are_removed(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:
     run(lake, replace(spec, part_rows=20), may_continue=lambda: False)
     run(lake, replace(spec, part_rows=20), may_continue=lambda: False)
@@ -340,6 +364,16 @@ def test_tags_are_dropped_at_their_age_and_the_window_stays_finished(lake: Small
     late = run(lake, spec)
     assert late.written is not None
     assert (late.written.contents, late.written.rows) == ("late rows", 10)
+
+
+def test_tags_of_a_window_between_times_are_dropped_too(lake: SmallLake, spec: ExportSpec) -> None:
+    spec, later = replace(spec, tag_seconds=3600), datetime.now(UTC) + timedelta(hours=2)
+    period = period_between(WEEKLY, "2026-02-02T06:00", "2026-02-02T08:00:00.5")
+    run(lake, spec, period)
+
+    run(lake, spec, period, now=lambda: later)
+
+    assert [tag for tag in lake.view.tags if tag.startswith("frazil_export_")] == []
 
 
 def test_an_incremental_export_refuses_rows_that_offsets_do_not_find(lake: SmallLake, spec: ExportSpec) -> None:

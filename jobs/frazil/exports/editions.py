@@ -24,7 +24,7 @@ INCREMENTS = "increments"
 
 PROGRESS = "progress.json"
 TAG_PREFIX = "frazil_export_"
-_EDITION = re.compile(rf"(?:{INCREMENTS}|\d+-[^_]+(?:_\d+-[^_]+)?)_\d+")
+_EDITION = re.compile(rf"(?:{INCREMENTS}|\d+-[^_]+(?:_\d+-[^_]+)?|\d{{8}}T[\d.]+Z_\d{{8}}T[\d.]+Z)_\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,10 @@ class Edition:
 
 
 def edition_in(tag: str, export: str) -> str | None:
-    """Return the rest of a tag, such as `2026-W03_0`, if it is of this export. Each label has a hyphen, and no name."""
+    """Return the rest of a tag, such as `2026-W03_0`, if it is of this export.
+
+    A label has a hyphen, which no name has, or is two times.
+    """
     rest = tag.removeprefix(f"{TAG_PREFIX}{export}_")
     return rest if tag != rest and _EDITION.fullmatch(rest) else None
 

@@ -158,9 +158,9 @@ class PartsWriter:
             self._end(0)
 
     def abandon(self) -> None:
-        """Leave the open file without its end: no manifest will name it."""
+        """Leave the open file, which is not whole: another run may have one by the same name."""
         if self._open is not None:
-            self._open.stream.close()
+            self._open.stream.abandon()
             self._open = None
 
     def _begin(self) -> _OpenPart:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from frazil.model.errors import Misuse
@@ -24,13 +25,19 @@ def period_between(window: ExportWindow, start: str, end: str) -> Period:
     """Return the period from `start` up to `end`: one of the calendar if they are its bounds. Raises Misuse."""
     zone = ZoneInfo(window.time_zone)
     first, last = _moment(start, "--from", zone), _moment(end, "--to", zone)
-    if first >= last:
+    if _utc(first) >= _utc(last):
         raise Misuse(f"--from {start} is not before --to {end}", hint="exchange the two, or give a later --to")
-    last_day = (last - timedelta(microseconds=1)).date()
-    begins = _first_day(last_day, window.every)
-    if (first, last) == (_midnight(begins, zone), _midnight(_next(begins, window.every), zone)):
-        return Period(_label(begins, window.every), first, last)
+    begins = _first_day(first.date(), window.every)
+    with suppress(OverflowError, ValueError):  # the year 9999 has no end
+        ends = _midnight(_next(begins, window.every), zone)
+        if (_utc(first), _utc(last)) == (_utc(_midnight(begins, zone)), _utc(ends)):
+            return Period(_label(begins, window.every), first, last)
     return Period(f"{_compact(first)}_{_compact(last)}", first, last)
+
+
+def _utc(at: datetime) -> datetime:
+    """Return a time that is compared with others as it is: in one zone, Python compares what the clocks show."""
+    return at.astimezone(UTC)
 
 
 def _first_day(day: date, every: Every) -> date:
@@ -66,7 +73,9 @@ def _midnight(day: date, zone: ZoneInfo) -> datetime:
 def _moment(text: str, option: str, zone: ZoneInfo) -> datetime:
     try:
         at = datetime.fromisoformat(text)
-        return at.replace(tzinfo=zone) if at.tzinfo is None else at.astimezone(zone)
+        at = at.replace(tzinfo=zone) if at.tzinfo is None else at.astimezone(zone)
+        _utc(at)  # must be a time there, too
+        return at
     except (ValueError, OverflowError) as error:
         raise Misuse(f"{option} {text} is not a day or a time", hint=HINT) from error
 

@@ -13,11 +13,13 @@ GZIP_WINDOW = 31
 
 
 class Output(Protocol):
-    """An open file of the destination. What was written is durable after `close`."""
+    """An open file of the destination. What was written is durable after `close`, and gone after `abandon`."""
 
     def write(self, data: bytes, /) -> object: ...
 
     def close(self) -> object: ...
+
+    def abandon(self) -> object: ...
 
 
 class CountedStream(io.RawIOBase):
@@ -44,6 +46,12 @@ class CountedStream(io.RawIOBase):
     def close(self) -> None:
         if not self.closed:
             self._output.close()
+        super().close()
+
+    def abandon(self) -> None:
+        """Close it without the file."""
+        if not self.closed:
+            self._output.abandon()
         super().close()
 
     @property

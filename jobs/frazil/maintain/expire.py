@@ -10,6 +10,7 @@ from frazil.model.expiry import Expiry
 from frazil.model.outputs import OUTPUT_TAG
 from frazil.model.snapshot import MAIN, Snapshot, TableView
 from frazil.model.spec import KeepSnapshots
+from frazil.model.summary import is_rewrite
 from frazil.model.transforms import TRANSFORM_TAG, records_batch
 
 DAILY_PREFIX = "frazil_daily_"
@@ -82,11 +83,18 @@ def _state_of_head(view: TableView, chain: list[Snapshot], checkpoint: str) -> I
 
 
 def _unsent(view: TableView, chain: list[Snapshot], reference: datetime) -> Iterator[int]:
-    """Yield the snapshots that an output or a transformation has not read yet, for as long as it may take."""
+    """Yield the snapshots that an output or a transformation has not read yet, for as long as it may take.
+
+    The next batch is read as what follows the last one, so what is between them, such as a rewrite, is needed as long.
+    """
     sent = {snapshot_id for name, snapshot_id in view.tags.items() if name.startswith((OUTPUT_TAG, TRANSFORM_TAG))}
     last = max((position for position, snapshot in enumerate(chain) if snapshot.id in sent), default=0)
-    oldest = reference - UNSENT_FOR
-    return (snapshot.id for snapshot in chain[:last] if snapshot.committed_at >= oldest)
+    oldest, next_batch = reference - UNSENT_FOR, None
+    for snapshot in chain[:last]:
+        next_batch = snapshot.committed_at if records_batch(snapshot) else next_batch
+        is_between = is_rewrite(snapshot) if next_batch is None else next_batch >= oldest
+        if is_between or snapshot.committed_at >= oldest:
+            yield snapshot.id
 
 
 def _branches(view: TableView, of_main: set[int]) -> Iterator[int]:

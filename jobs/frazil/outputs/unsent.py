@@ -34,7 +34,9 @@ def unsent_epochs(view: TableView, output: OutputSpec, marker: Marker) -> list[E
     rebuilt, or epochs expired before they were sent.
     """
     newer: list[Epoch] = []
+    begins_after = None
     for snapshot in view.ancestry(view.head):
+        begins_after = snapshot.parent_id
         epoch = _epoch_of(snapshot)
         if snapshot.id == marker.snapshot_id:
             return _continued(view, output, marker, newer[::-1])
@@ -42,7 +44,7 @@ def unsent_epochs(view: TableView, output: OutputSpec, marker: Marker) -> list[E
             raise _other_history(view, output, marker, epoch)
         if epoch is not None:
             newer.append(epoch)
-    if newer and newer[-1].number == marker.epoch + 1 and marker.snapshot_id not in view.snapshots:
+    if newer and newer[-1].number == marker.epoch + 1 and begins_after == marker.snapshot_id:
         return _continued(view, output, marker, newer[::-1])
     raise _expired(view, output, marker, newer[-1] if newer else head_epoch(view))
 

@@ -32,6 +32,9 @@ class _File(io.BytesIO):
         self.content = self.getvalue()
         super().close()
 
+    def abandon(self) -> None:
+        super().close()
+
 
 def written(rows: pa.Table, *, size: int = 1_000, **keys: Any) -> tuple[list[bytes], list[Part]]:
     """Return the files that a table becomes, and what is known of them."""

@@ -61,8 +61,27 @@ def test_times_that_bound_a_period_are_that_period(every: Every, start: str, end
         ("2026-01-12", "2026-01-12", "is not before --to"),
         ("2026-13-01", "2026-01-12", "--from 2026-13-01 is not a day or a time"),
         ("2026-01-01", "Monday", "--to Monday is not"),
+        ("2026-10-25T02:10+01:00", "2026-10-25T02:50+02:00", "is not before --to"),
+        ("9999-12-31", "9999-12-31T23:59-12:00", "--to 9999-12-31T23:59-12:00 is not a day or a time"),
     ],
 )
 def test_other_times_are_refused(start: str, end: str, message: str) -> None:
     with pytest.raises(Misuse, match=message):
-        period_between(ExportWindow("at", "week", "UTC"), start, end)
+        period_between(ExportWindow("at", "week", "Europe/Berlin"), start, end)
+
+
+@pytest.mark.parametrize(
+    ("zone", "start", "end", "seconds"),
+    [
+        ("Europe/Berlin", "2026-10-25T02:50+02:00", "2026-10-25T02:10+01:00", 1_200),
+        ("America/Havana", "2026-11-01T00:00-05:00", "2026-11-02", 86_400),
+        ("UTC", "9999-12-31", "9999-12-31T23:00", 82_800),
+    ],
+)
+def test_a_clock_that_is_put_back_and_the_end_of_time_make_no_day(
+    zone: str, start: str, end: str, seconds: int
+) -> None:
+    period = period_between(ExportWindow("at", "day", zone), start, end)
+
+    assert (period.end.astimezone(UTC) - period.start.astimezone(UTC)).total_seconds() == seconds
+    assert "Z_" in period.label

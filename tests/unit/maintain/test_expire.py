@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,7 +15,7 @@ from frazil.model.expiry import Expiry
 from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import KeepSnapshots
-from frazil.model.summary import store
+from frazil.model.summary import REWRITTEN_BY, store
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 OURS = store(TableState("p", 1, "w", "b", ())).summary
@@ -94,6 +95,17 @@ def test_what_an_output_topic_has_not_sent_stays_for_three_days() -> None:
     assert expiry(view(chain, tags={"frazil_output_clean": 2})).snapshots == (1, 3)
     assert expiry(view(chain, tags={"frazil_output_clean": 2, "frazil_output_all": 5})).snapshots == (1, 3)
     assert expiry(view(chain, tags={"frazil_output_clean": 6})).snapshots == (1, 2, 3, 4, 5)
+
+
+def test_a_rewrite_stays_as_long_as_the_batch_after_it_is_to_be_sent() -> None:
+    """Without it, the batch would not be known to follow what was sent."""
+    chain, tags = snapshots(100, 95, 70, 0), {"frazil_output_clean": 1}
+    chain[1] = replace(chain[1], operation="replace", summary={REWRITTEN_BY: "w"})
+
+    assert expiry(view(chain, tags=tags)).snapshots == ()
+    assert expiry(view([*chain[:2], replace(chain[1], id=3, parent_id=2)], tags=tags)).snapshots == ()
+    chain[2] = replace(chain[2], committed_at=NOON - timedelta(hours=80))
+    assert expiry(view(chain, tags=tags)).snapshots == (2, 3)
 
 
 def test_a_branch_is_kept_down_to_where_it_left_main() -> None:

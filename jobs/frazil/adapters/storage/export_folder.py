@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pyarrow.fs import FileSelector, FileType
@@ -17,7 +17,7 @@ from frazil.model.secret import SettingValue
 
 S3 = "s3://"
 BEING_WRITTEN = ".new"
-"""The end of the name of a file that is being written. On this machine it takes its place in one step, as on S3."""
+"""The end of the name of a file that is being written, which takes its place once it is whole."""
 
 
 class ExportFolder:
@@ -60,25 +60,34 @@ class ExportFolder:
         with self._access("write", self.address_of(name)):
             if not self._on_s3:
                 self._files.create_dir(self._root, recursive=True)
-            written_as = name if self._on_s3 else f"{name}.{uuid.uuid4().hex[:8]}{BEING_WRITTEN}"
-            stream = self._files.open_output_stream(f"{self._root}/{written_as}", compression=None)
-            return ExportFile(self, name, written_as, stream)
+            written_as = f"{name}.{uuid.uuid4().hex[:8]}{BEING_WRITTEN}"
+            return ExportFile(self, name, written_as, self._stream(written_as))
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a small file."""
-        file = self.open(name)
-        file.write(content)
-        file.close()
+        """Write a small file, which is one request on S3."""
+        if not self._on_s3:
+            file = self.open(name)
+            file.write(content)
+            file.close()
+            return
+        with self._access("write", self.address_of(name)), self._stream(name) as stream:
+            stream.write(content)
 
     def remove(self, name: str) -> None:
         with self._access("remove", self.address_of(name)):
             self._files.delete_file(f"{self._root}/{name}")
 
+    def _stream(self, name: str) -> Any:
+        return self._files.open_output_stream(f"{self._root}/{name}", compression=None)
+
     def _put_in_place(self, name: str, written_as: str) -> None:
-        if not self._on_s3:
-            _make_durable(f"{self._root}/{written_as}")
-            os.replace(f"{self._root}/{written_as}", f"{self._root}/{name}")  # noqa: PTH105 - these are texts
-            _make_durable(self._root)
+        """Give a whole file its name; on S3, which has no other way, by a copy there."""
+        if self._on_s3:
+            self._files.move(f"{self._root}/{written_as}", f"{self._root}/{name}")
+            return
+        _make_durable(f"{self._root}/{written_as}")
+        os.replace(f"{self._root}/{written_as}", f"{self._root}/{name}")  # noqa: PTH105 - these are texts
+        _make_durable(self._root)
 
     @contextmanager
     def _access(self, verb: str, address: str) -> Iterator[None]:
@@ -111,6 +120,12 @@ class ExportFile:
         with self._folder._access("write", self._folder.address_of(self._name)):
             self._stream.close()
             self._folder._put_in_place(self._name, self._written_as)
+
+    def abandon(self) -> None:
+        """Leave a file that is not whole. What cannot be removed now is removed by the next run."""
+        with suppress(CatalogError), self._folder._access("write", self._folder.address_of(self._written_as)):
+            self._stream.close()
+            self._folder.remove(self._written_as)
 
 
 def _make_durable(path: str) -> None:
