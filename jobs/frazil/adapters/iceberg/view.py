@@ -14,11 +14,10 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 
 from frazil.adapters.iceberg.avro_header import NoAvroHeaderError, read_header
-from frazil.adapters.iceberg.changes import partitioned_by, sorted_by
 from frazil.adapters.iceberg.file_sizes import newest_file_sizes
 from frazil.adapters.iceberg.filled_columns import filled_columns
+from frazil.adapters.iceberg.known_layouts import layout_of
 from frazil.adapters.iceberg.snapshots import DOCUMENT_KEY
-from frazil.adapters.iceberg.types import from_schema
 from frazil.model.masked import masked_as
 from frazil.model.snapshot import Snapshot, SourceChange, TableView
 from frazil.model.unions import marked
@@ -36,7 +35,7 @@ ReadDocument = Callable[[FileIO, str], bytes | None]
 def view_of(identifier: str, table: Table, read: ReadDocument, count: CountLive, compare: CompareSources) -> TableView:
     metadata = table.metadata
     refs = metadata.refs
-    spec = metadata.spec()
+    layout = layout_of(metadata)
     return TableView(
         identifier=identifier,
         location=metadata.location,
@@ -45,16 +44,16 @@ def view_of(identifier: str, table: Table, read: ReadDocument, count: CountLive,
         tags={n: r.snapshot_id for n, r in refs.items() if r.snapshot_ref_type == SnapshotRefType.TAG},
         snapshots=_Snapshots(identifier, table, read, count, compare),
         properties=dict(metadata.properties),
-        columns=masked_as(marked(from_schema(metadata.schema()), metadata.properties), metadata.properties),
+        columns=masked_as(marked(layout.columns, metadata.properties), metadata.properties),
         format_version=metadata.format_version,
-        schema_json=metadata.schema().model_dump_json(),
-        partition_spec_json=spec.model_dump_json(),
-        partition_fields=partitioned_by(metadata.schema(), spec),
+        schema_json=layout.schema_json,
+        partition_spec_json=layout.partition_spec_json,
+        partition_fields=layout.partition_fields,
         current=table,
         uuid=str(metadata.table_uuid),
         partition_names=_partition_names(metadata),
-        sort_order_json=metadata.sort_order().model_dump_json(),
-        sort_fields=sorted_by(metadata.schema(), metadata.sort_order()),
+        sort_order_json=layout.sort_order_json,
+        sort_fields=layout.sort_fields,
     )
 
 

@@ -6,6 +6,7 @@ import gc
 import socket
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from pyspark import TaskContext as SparkTask
@@ -129,6 +130,11 @@ def trim() -> None:
     """
     for path in [path for path in sys.path_importer_cache if ".zip" in path]:
         del sys.path_importer_cache[path]
-    if not gc.get_freeze_count():
-        gc.collect()
-        gc.freeze()
+    _freeze()
+
+
+@cache
+def _freeze() -> None:
+    """Freeze once in a process and those forked from it; asking for the count of what is frozen takes 10 ms a task."""
+    gc.collect()
+    gc.freeze()
