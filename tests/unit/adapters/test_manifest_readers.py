@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyiceberg import manifest as library
+from pyiceberg.avro import file
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.table import Table
@@ -68,6 +69,16 @@ def test_a_reader_is_made_once_for_each_schema(table: Table, monkeypatch: pytest
         manifests(table)
 
     assert len(made) == 3, "one for lists, and one for the manifests of each partition spec"
+
+
+def test_no_reader_of_headers_is_made_for_a_file(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    plain = file.construct_reader
+    monkeypatch.setattr(file, "construct_reader", lambda *given: made.append(given) or plain(*given))
+
+    manifests(table)
+
+    assert made == []
 
 
 def test_a_file_without_a_schema_is_refused(table: Table, tmp_path: Path) -> None:
