@@ -92,7 +92,7 @@ class DataFileWriter:
         self.followed: list[FollowedRows] = []
         self._open: dict[tuple[object, ...], _OpenFile] = {}
         self._files: list[WrittenFile] = []
-        self.arrow_schema = schema_to_pyarrow(self._schema)
+        self.arrow_schema = self._out.arrow_schema
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take rows in the table's schema (`arrow_schema`, names and types)."""
