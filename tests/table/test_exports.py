@@ -348,6 +348,23 @@ def test_the_newest_increment_is_found_with_few_looks(
     assert len(looked) <= 2 * count.bit_length() + 2
 
 
+def test_no_increment_is_written_twice_if_the_first_ones_were_removed(lake: SmallLake, spec: ExportSpec) -> None:
+    spec = replace(spec, window=None)
+    for start in (50, 60, 70):
+        run(lake, spec, None)
+        lake.batch(Read("orders", 1, start, start + 10))
+    folder = Path(run(lake, spec, None).address)
+    for number in (1, 2):
+        (folder / f"manifest_{number}.json").unlink()
+
+    assert run(lake, spec, None).written is None
+    lake.batch(Read("orders", 1, 80, 90))
+    done = run(lake, spec, None).written
+
+    assert done is not None
+    assert (done.number, done.rows) == (5, 10)
+
+
 def test_tags_are_dropped_at_their_age_and_the_window_stays_finished(lake: SmallLake, spec: ExportSpec) -> None:
     spec, later = replace(spec, tag_seconds=3600), datetime.now(UTC) + timedelta(hours=2)
     first, _ = run(lake, spec), run(lake, replace(spec, name="weekly_other"))

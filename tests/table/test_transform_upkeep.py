@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.storage.export_folder import ExportFolder
 from frazil.cli.transform import queries_in
+from frazil.exports.perform import Export
+from frazil.exports.periods import period_between
 from frazil.materialize.scheduling.schedule import Stopping
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.errors import CatalogError
+from frazil.model.exports import ExportSpec, ExportWindow
 from frazil.model.settings import CatalogSettings
 from frazil.model.spec import KeepSnapshots, Maintain
 from frazil.model.transforms import transform_state
@@ -68,6 +72,30 @@ def test_small_files_are_merged_where_rows_stay(tmp_path: Path) -> None:
     again = orders.transformation(spec).batch()
     assert again is not None
     assert (again.read, by_id(orders.rows_of())) == (1, by_id(orders.rows))
+
+
+def test_a_merge_of_files_makes_no_correction_of_an_export(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    spec = spec_of("SELECT id, CAST('2026-01-06 12:00:00' AS TIMESTAMP) AS at FROM orders")
+    made, upkeep = orders.transformation(spec), Upkeep(spec, source_of(orders, InProcessRunner()), "w")
+    for number in range(30):
+        orders.add(number)
+        made.batch()
+    export = ExportSpec("exports/x.yaml", "x", "lake.made", str(tmp_path / "out"), ExportWindow("at", "week", "UTC"))
+    period = period_between(ExportWindow("at", "week", "UTC"), "2026-01-05", "2026-01-12")
+    run = Export(export, orders.lake, lambda at: ExportFolder(orders.lake.storage, at), lambda: datetime.now(UTC)).run
+    first = run(period).written
+    assert first is not None and first.rows == 30
+
+    upkeep.after_batch()
+
+    head = orders.view("lake.made").head_snapshot()
+    assert head is not None and head.operation == "replace"
+    assert run(period).written is None
+    orders.add(30)
+    made.batch()
+    again = run(period).written
+    assert again is not None and again.rows == 31
 
 
 def test_the_next_batch_has_the_clients_of_renewed_secrets(tmp_path: Path) -> None:

@@ -276,7 +276,8 @@ def _groups_of(spec: TransformSpec, *, again: bool) -> Keyed | None:
 def _type_of(kind: pa.DataType) -> ColumnType:
     if pa.types.is_decimal(kind):
         return Decimal(kind.precision, kind.scale)
-    return {pa.int32(): Scalar("int"), pa.int64(): Scalar("long"), pa.string(): Scalar("string")}[kind]
+    known = {pa.int32(): "int", pa.int64(): "long", pa.string(): "string", pa.timestamp("us"): "timestamp"}
+    return Scalar(known[kind])
 
 
 def _read(lake: IcebergLake, rows: TableRows) -> pa.Table:

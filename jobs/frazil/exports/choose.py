@@ -16,6 +16,7 @@ from frazil.exports.positions import Positions, Standpoint, standpoint
 from frazil.model.errors import ExportError, Misuse
 from frazil.model.exports import ExportSpec, ExportWindow, Period
 from frazil.model.snapshot import TableView
+from frazil.model.summary import is_rewrite
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TIMES = ("timestamptz", "timestamp")
@@ -144,8 +145,11 @@ def _with(rows: Rows, contents: Contents, since: Since | None = None) -> Rows:
 def _has_same_rows(rows: Rows, before: Manifest) -> bool:
     if before.table_uuid != rows.view.uuid:
         return False
-    if before.snapshot_id == rows.snapshot_id:
-        return True
+    for snapshot in rows.view.ancestry(rows.snapshot_id):
+        if snapshot.id == before.snapshot_id:
+            return True
+        if not is_rewrite(snapshot):
+            break
     return rows.at is not None and before.positions is not None and before.positions.same_rows(rows.at.positions)
 
 

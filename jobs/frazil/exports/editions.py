@@ -26,6 +26,8 @@ PROGRESS = "progress.json"
 TAG_PREFIX = "frazil_export_"
 _EDITION = re.compile(rf"(?:{INCREMENTS}|\d+-[^_]+(?:_\d+-[^_]+)?|\d{{8}}T[\d.]+Z_\d{{8}}T[\d.]+Z)_\d+")
 
+_MANIFEST = re.compile(r"manifest_(\d+)\.json")
+
 
 @dataclass(frozen=True, slots=True)
 class Edition:
@@ -139,8 +141,15 @@ class Editions:
         return None if content is None else read_manifest(content, self.folder.address_of(name))
 
     def _newest(self) -> int:
-        """Return the number of the newest increment, 0 if there is none, with few looks however many there are."""
-        there, step = 0, 1
+        """Return the number of the newest increment, 0 if there is none, with few looks however many there are.
+
+        If the first ones were removed, such as by a rule of the bucket, all names are listed: no number is used twice.
+        """
+        if not self._exists(1):
+            return max(
+                (int(found[1]) for name in self.folder.names() if (found := _MANIFEST.fullmatch(name))), default=0
+            )
+        there, step = 1, 2
         while self._exists(there + step):
             there, step = there + step, step * 2
         while step > 1:

@@ -244,8 +244,9 @@ def is_excluded_for(spec: TableSpec, state: TableState, refused: IncompatibleSch
 
 
 def _has_several_topics(state: TableState) -> bool:
-    """Return whether records of several topics were read, whose rows name them."""
-    return sum(any(each.counts.read for each in source.partitions.values()) for source in state.sources) > 1
+    """Return whether rows name their topics: one was read that is not the one of rows without a name."""
+    named = (source for source in state.sources if source.topic != state.topic_of_unnamed_rows)
+    return any(each.counts.read for source in named for each in source.partitions.values())
 
 
 def _required_columns(
