@@ -134,6 +134,62 @@ def test_each_name_of_a_dropped_field_needs_the_policy(
     assert isinstance(world.table(masked({**policies, "ssn2": DROP})).batch(), Published)
 
 
+WRAPPED = {
+    "": lambda value: value,
+    "[]": lambda value: [value],
+    "{}": lambda value: {"k": value},
+}
+
+
+def within_named(name: str, *aliases: str, step: str, fields: tuple[str, ...] = ("n", "ssn")) -> str:
+    """A schema with a record, a list of records or a map of them, of this name."""
+    inner = {"type": "record", "name": "Inner", "fields": [a_field(each, "string") for each in fields]}
+    types = {"": inner, "[]": {"type": "array", "items": inner}, "{}": {"type": "map", "values": inner}}
+    return record(a_field(name, types[step], *aliases))
+
+
+def write_within(world: World, text: str, name: str, step: str, **values: str) -> None:
+    schema = world.registry.register("orders-value", text)
+    world.values.append(framed(schema.id, text, {name: WRAPPED[step]({"n": "1", **values})}))
+
+
+@pytest.mark.parametrize("step", WRAPPED)
+def test_each_name_of_what_holds_a_dropped_field_needs_the_policy(world: World, step: str) -> None:
+    """The schema after it has the new name alone."""
+    at, now = f"at{step}.ssn", f"now{step}.ssn"
+    before, both = masked({at: DROP}), masked({at: DROP, now: DROP})
+    write_within(world, within_named("at", step=step), "at", step, ssn=MARK)
+    world.table(before).batch()
+    write_within(world, within_named("now", "at", step=step), "now", step, ssn=MARK)
+
+    with pytest.raises(IncompatibleSchemaError, match=re.escape(f"{now}: is a name of a dropped field: add `{now}:")):
+        world.table(before).batch()
+
+    resume(world, before)
+    assert isinstance(world.table(both).batch(), Published)
+    write_within(world, within_named("now", step=step), "now", step, ssn=MARK)
+    assert isinstance(world.table(both).batch(), Published)
+    assert MARK not in held(world, both)
+
+
+def test_policies_by_both_names_of_what_holds_fields_are_applied_together(world: World) -> None:
+    """One is of a field that was there before the rename, the other of one that came with it."""
+    write_within(world, within_named("at", step=""), "at", "", ssn=MARK)
+    before = masked({"at.ssn": DROP})
+    world.table(before).batch()
+    later = Policy("redact", may_be_missing=True)
+    fields = ("n", "ssn", "phone")
+    write_within(world, within_named("now", "at", step="", fields=fields), "now", "", ssn=MARK, phone=MARK)
+
+    with pytest.raises(IncompatibleSchemaError, match=r"at\.phone: is a name of a masked field"):
+        world.table(masked({"at.ssn": DROP, "now.phone": later})).batch()
+
+    resume(world, before)
+    all_names = masked({"at.ssn": DROP, "now.ssn": DROP, "now.phone": later, "at.phone": later})
+    assert isinstance(world.table(all_names).batch(), Published)
+    assert MARK not in held(world, all_names)
+
+
 def test_an_unknown_alias_beside_a_known_one_pauses_the_table(world: World) -> None:
     """Values of `ssn2` would come into the column `name`, which is not masked."""
     table = masked({"ssn": DROP})

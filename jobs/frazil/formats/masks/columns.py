@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from frazil.formats.mapped import VALUE, Mapped
-from frazil.formats.masks.rules import ENTRIES, ITEMS, NO_RULE, Rule, rules_of
+from frazil.formats.masks.rules import ENTRIES, ITEMS, NO_RULE, Rule, joined, rules_of
 from frazil.formats.tags import TAGS, UNREADABLE
 from frazil.model.columns import Column, ColumnType, ListOf, MapOf, Scalar, Struct
 from frazil.model.policies import KEPT, Policies, Policy, strictest
@@ -80,11 +80,13 @@ class _Applying:
         for column in columns:
             names, here = (column.name, *column.aliases), f"{path}.{column.name}" if path else column.name
             rule = rules.of(*names)
-            self.met |= {rules.of(name).path for name in names}
+            self.met |= {*rule.paths}
             policy = self._policy(column, rule, inherited)
             if policy is not None and policy.treatment == "drop":
                 self._name_all(names, rules, path)
                 continue
+            for steps in rule.lasting():
+                self._name_all(names, rules, path, steps)
             by_tag = rule.policy is None and inherited != KEPT
             if by_tag and self.tags and UNREADABLE in column.tags:
                 self.refuse(
@@ -100,12 +102,18 @@ class _Applying:
             masks[column.name] = mask
         return tuple(kept), masks
 
-    def _name_all(self, names: tuple[str, ...], rules: Rule, path: str) -> None:
-        """Refuse a dropped field that has a name without a policy: a schema with that name alone would unmask it."""
+    def _name_all(self, names: tuple[str, ...], rules: Rule, path: str, steps: tuple[str, ...] = ()) -> None:
+        """Refuse a field that has a name without its policy: a schema with that name alone would unmask it.
+
+        That is a dropped field, which leaves no trace in the table, or one at `steps` inside a column with these names.
+        """
         for name in names:
-            if rules.of(name) is NO_RULE:
-                here = f"{path}.{name}" if path else name
-                self.refuse(here, f"is a name of a dropped field: add `{here}: {{drop: true}}` to `columns` as well")
+            if rules.of(name).at(steps).policy is None:
+                here = joined(path, (name, *steps))
+                policy = rules.of(*names).at(steps).policy
+                masked = policy is not None and policy.treatment != "drop"
+                what, key = ("masked", f"{{mask: {policy}}}") if masked else ("dropped", "{drop: true}")
+                self.refuse(here, f"is a name of a {what} field: add `{here}: {key}` to `columns` as well")
 
     def _unmasked_aliases(
         self, column: Column, rules: Rule, policy: Policy | None, inherited: Policy | None
@@ -157,7 +165,7 @@ class _Applying:
         return MapOf(key, value), None if mask is None else Mask(inner=mask)
 
     def _keep_items(self, rule: Rule, path: str) -> None:
-        self.met.add(rule.path)
+        self.met |= {*rule.paths}
         if rule.policy is not None and rule.policy.treatment == "drop":
             self.refuse(path, "cannot be dropped without what holds it: drop that, or mask the values")
 

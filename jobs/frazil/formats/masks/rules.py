@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from frazil.model.policies import Policies, Policy
@@ -13,18 +13,42 @@ ITEMS, ENTRIES = "[]", "{}"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The policy of one path, if it has one, and the rules inside by name, `[]` or `{}`."""
+    """The policy of one column, if it has one, and the rules inside by name, `[]` or `{}`.
 
-    path: str = ""
+    `paths` are those of the spec that ask for it: a column may have several names.
+    """
+
+    paths: tuple[str, ...] = ()
     policy: Policy | None = None
     inside: Mapping[str, Rule] = field(default_factory=dict)
 
     def of(self, *names: str) -> Rule:
-        """Return the rule for the first of these names that has one."""
-        return next((self.inside[name] for name in names if name in self.inside), NO_RULE)
+        """Return the rule for a column with these names: the policy of the first name that has one, at each level."""
+        return _together([self.inside[name] for name in names if name in self.inside])
+
+    def lasting(self) -> Iterator[tuple[str, ...]]:
+        """Yield the steps to policies inside of whose field a table may have no trace: dropped, or not there yet."""
+        for name, rule in self.inside.items():
+            if rule.policy is not None and (rule.policy.treatment == "drop" or rule.policy.may_be_missing):
+                yield (name,)
+            yield from ((name, *steps) for steps in rule.lasting())
+
+    def at(self, steps: Sequence[str]) -> Rule:
+        """Return the rule at these steps inside."""
+        return self if not steps else self.of(steps[0]).at(steps[1:])
 
 
 NO_RULE = Rule()
+
+
+def _together(rules: Sequence[Rule]) -> Rule:
+    """Return the rules for several names of a column as one."""
+    if len(rules) < 2:
+        return rules[0] if rules else NO_RULE
+    policy = next((rule.policy for rule in rules if rule.policy is not None), None)
+    names = dict.fromkeys(name for rule in rules for name in rule.inside)
+    inside = {name: _together([rule.inside[name] for rule in rules if name in rule.inside]) for name in names}
+    return Rule(tuple(path for rule in rules for path in rule.paths), policy, inside)
 
 
 def steps_of(path: str) -> list[str]:
@@ -32,16 +56,23 @@ def steps_of(path: str) -> list[str]:
     return re.findall(r"\[\]|\{\}|[^.\[\]{}]+", path)
 
 
+def joined(path: str, steps: Sequence[str]) -> str:
+    """Return the path of what is at these steps inside."""
+    for step in steps:
+        path = f"{path}{step}" if step in (ITEMS, ENTRIES) or not path else f"{path}.{step}"
+    return path
+
+
 def rules_of(policies: Policies) -> Rule:
     return _tree([(steps_of(path), path, policy) for path, policy in policies.columns])
 
 
 def _tree(entries: Iterable[tuple[list[str], str, Policy]]) -> Rule:
-    own: tuple[str, Policy | None] = "", None
+    own: tuple[tuple[str, ...], Policy | None] = (), None
     inside: dict[str, list[tuple[list[str], str, Policy]]] = {}
     for steps, path, policy in entries:
         if steps:
             inside.setdefault(steps[0], []).append((steps[1:], path, policy))
         else:
-            own = path, policy
+            own = (path,), policy
     return Rule(*own, {name: _tree(rest) for name, rest in inside.items()})
