@@ -657,7 +657,10 @@ def test_each_table_of_a_joined_union_is_read(orders: Orders, session: SqlSessio
     for name, symbol in (("old", "s1"), ("new", "s2")):
         orders.make(f"lake.{name}", (Column("symbol", Scalar("string")), Column("title", Scalar("string"))))
         orders.put([{"symbol": symbol, "title": name}], f"lake.{name}")
-    sql = "SELECT id, title FROM orders JOIN (SELECT * FROM old UNION ALL SELECT * FROM new) USING (symbol)"
+    sql = """
+    SELECT id, title FROM orders JOIN (SELECT * FROM old UNION ALL SELECT * FROM new) USING (symbol)
+    WHERE symbol IN (SELECT symbol FROM old) OR symbol NOT IN (SELECT symbol FROM old)
+    """
     orders.add(1, 2)
     in_spark(orders, session, sql, joins=("lake.old", "lake.new")).batch()
 

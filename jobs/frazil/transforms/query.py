@@ -63,7 +63,7 @@ def refusals(plan: Operator, followed: str, kind: SourceKind = SourceKind()) -> 
     last = last_step(plan)
     found: Iterable[str] = _of(plan, followed)
     if last.kind == "Aggregate":
-        found = (*problems_of(last), *_of(last.children[0], followed))
+        found = (*problems_of(last), *_of_subqueries(last, followed), *_of(last.children[0], followed))
     return [Refusal(reason) for reason in dict.fromkeys([*_changing(plan), *found, *_of_changes(plan, followed, kind)])]
 
 
@@ -96,8 +96,7 @@ def _of_changes(plan: Operator, followed: str, kind: SourceKind) -> Iterator[str
 
 def _of(plan: Operator, followed: str) -> Iterator[str]:
     """Yield the reasons, for an operator that reads the followed table."""
-    if any(inner.reads(followed) for inner in plan.subqueries):
-        yield f"reads {followed} in a subquery, which would see the rows of one batch only"
+    yield from _of_subqueries(plan, followed)
     readers = [child for child in plan.children if child.reads(followed)]
     match plan.kind:
         case "View":
@@ -116,6 +115,11 @@ def _of(plan: Operator, followed: str) -> Iterator[str]:
             yield _REASONS.get(kind, f"has the step {kind}, which cannot be kept batch by batch")
     for child in readers:
         yield from _of(child, followed)
+
+
+def _of_subqueries(operator: Operator, followed: str) -> Iterator[str]:
+    if any(inner.reads(followed) for inner in operator.subqueries):
+        yield f"reads {followed} in a subquery, which would see the rows of one batch only"
 
 
 def _of_join(join: Operator, readers: list[Operator], followed: str) -> Iterator[str]:

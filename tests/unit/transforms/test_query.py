@@ -83,6 +83,7 @@ RANDOM = Expression("Rand", "rand()", deterministic=False)
             grouped(aggregate("Count", column(ID), distinct=True), over=step("Join", ORDERS, USERS, join="Inner")),
             "and groups are computed again for count(DISTINCT …) or FILTER",
         ),
+        (grouped(aggregate("Sum", SUBQUERY)), "reads orders in a subquery"),
         (grouped(aggregate("StddevSamp", column(ID))), "only count, sum, avg, min and max are kept"),
         (grouped(aggregate("Average", Expression("Cast", "x", "double"))), "adds numbers of the type double"),
         (grouped(Expression("Add", "sum(id) + 1")), "computes v0 from an aggregate"),

@@ -27,7 +27,7 @@ class Rule:
         return _together([self.inside[name] for name in names if name in self.inside])
 
     def lasting(self) -> Iterator[tuple[str, ...]]:
-        """Yield the steps to policies inside of whose field a table may have no trace: dropped, or not there yet."""
+        """Yield the steps to the policies inside that the table may not show: fields are dropped, or come later."""
         for name, rule in self.inside.items():
             if rule.policy is not None and (rule.policy.treatment == "drop" or rule.policy.may_be_missing):
                 yield (name,)

@@ -93,7 +93,7 @@ class _Reading:
 
 
 def _has_plan(kind: str) -> bool:
-    return kind in {"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery"}
+    return kind in {"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery"}
 
 
 def kind_of(node: Any) -> str:
