@@ -132,6 +132,10 @@ RULES: Mapping[str, Rule] = {
         (Asked("s3:PutObject"), DECRYPT), "each part is encrypted with the upload's key, which KMS has to open"
     ),
     "s3:CompleteMultipartUpload": Rule((Asked("s3:PutObject"), DECRYPT), "the parts are read to be put together"),
+    "s3:CopyObject": Rule(
+        (Asked("s3:PutObject"), NEW_DATA_KEY, Asked("s3:GetObject"), DECRYPT),
+        "there is no action of its own: the source is read, and the copy written; a whole file gets its name so",
+    ),
     "s3:DeleteObject": _itself("s3:DeleteObject", reason="with versions, it hides the object and destroys nothing"),
     "s3:DeleteObjects": Rule(
         (Asked("s3:DeleteObject"),),
@@ -324,7 +328,10 @@ STARTS_RUNS = frozenset({Call("emr-serverless:StartJobRun", PolicyTarget.APPLICA
 
 EXPORT = frozenset(
     {
-        *(Call(f"s3:{operation}", PolicyTarget.EXPORT_FILES) for operation in (*OF_WRITTEN_FILES, "ListObjectsV2")),
+        *(
+            Call(f"s3:{operation}", PolicyTarget.EXPORT_FILES)
+            for operation in (*OF_WRITTEN_FILES, "CopyObject", "ListObjectsV2")
+        ),
         *(Call(f"s3:{operation}", PolicyTarget.TABLE_FILES) for operation in ("GetObject", "HeadObject", "PutObject")),
         Call("s3:GetObject", PolicyTarget.EXPORT_SETTINGS),
         Call("glue:GetDatabase", PolicyTarget.DATABASE),

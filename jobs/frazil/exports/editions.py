@@ -143,7 +143,7 @@ class Editions:
     def _newest(self) -> int:
         """Return the number of the newest increment, 0 if there is none, with few looks however many there are.
 
-        If the first ones were removed, such as by a rule of the bucket, all names are listed: no number is used twice.
+        If the first ones were removed, such as by a rule of the bucket, all names are listed: none is used twice.
         """
         if not self._exists(1):
             return max(

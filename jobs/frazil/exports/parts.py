@@ -168,7 +168,11 @@ class PartsWriter:
         name = f"{self.stem}_part_{self.number}{self.spec.ending}"
         stream = CountedStream(self.open_file(name))
         make = CsvWriter if self.spec.format == "csv" else ParquetWriter
-        return _OpenPart(name, stream, make(stream, self.spec, self.schema))
+        try:
+            return _OpenPart(name, stream, make(stream, self.spec, self.schema))
+        except BaseException:
+            stream.abandon()
+            raise
 
     def _end(self, left: int) -> None:
         part = self._open

@@ -28,7 +28,7 @@ from frazil.materialize.verdicts import OvertakenError
 from frazil.model.errors import ErasureError
 from frazil.model.ingested import ForgottenFiles
 from frazil.model.plan import BatchPlan, WriterSchemas
-from frazil.model.progress import Counts, ForeignChanges, PartitionProgress, TableState
+from frazil.model.progress import Counts, ForeignChanges, OffsetSums, PartitionProgress, TableState
 from frazil.model.receipt import Receipt
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -170,12 +170,13 @@ def state_after(plan: BatchPlan, erased: Tallies, *, writer: str, foreign: Forei
 
 def _without(progress: PartitionProgress, erased: Tallies, at: TopicPartition) -> PartitionProgress:
     tally = erased.by_source[at]
+    before = progress.forgotten_sums if progress.forgotten else OffsetSums()
     return replace(
         progress,
         start=progress.next,
         sums=progress.sums - tally.sums,
         forgotten=progress.forgotten + len(tally.seen),
-        forgotten_sums=progress.forgotten_sums + tally.sums,
+        forgotten_sums=None if before is None else before + tally.sums,
     )
 
 

@@ -13,11 +13,13 @@ from frazil.specs.document import Node
 from frazil.specs.keys import Derived, Key, Required, Section, Values
 from frazil.specs.partitions import COLUMN_NAME
 from frazil.specs.problems import Problem
-from frazil.specs.scalars import BOOLEAN_TEXT, COUNT, DURATION, NAME, SIZE, parse_duration
+from frazil.specs.scalars import BOOLEAN_TEXT, COUNT, DURATION, NAME, SIZE, parse_duration, parse_size
 from frazil.specs.shapes import At, Choice, JsonSchema, ListOf, Scalar, Unfit, absolute
 
 S3 = "s3://"
 MINUTE, LONGEST_LINK = 60, 365 * 24 * 60 * 60
+LARGEST_PART = 4_000_000_000
+"""A whole file gets its name on S3 by a copy, which takes at most 5 GB; a part is a little larger than its size."""
 
 
 def parse_table(text: str) -> str:
@@ -47,6 +49,13 @@ def parse_condition(text: str) -> str:
     except Exception as error:  # the parser raises errors of several libraries
         raise Unfit("write it as Iceberg's filters are: side = 'BUY' AND quantity > 100") from error
     return text
+
+
+def parse_part_size(text: str) -> int:
+    size = parse_size(text)
+    if size > LARGEST_PART:
+        raise Unfit("write at most 4GB")
+    return size
 
 
 def parse_link(text: str) -> int | None:
@@ -103,7 +112,8 @@ WHERE = Key("where", Scalar("a condition", parse_condition),
             Derived("all rows"))  # fmt: skip
 FORMAT = Key("format", Choice(("csv", "parquet")), "The format of the files; CSV is that of RFC 4180, in UTF-8.", "csv")
 GZIP = Key("gzip", BOOLEAN_TEXT, "Compress CSV files with gzip.", "false")
-PART_SIZE = Key("part_size", SIZE, "The size from which the next rows go to another file, as it is stored.",
+PART_SIZE = Key("part_size", Scalar(SIZE.label, parse_part_size, SIZE.schema),
+                "The size from which the next rows go to another file, as it is stored.",
                 "256MB", unit="bytes")  # fmt: skip
 PART_ROWS = Key(
     "part_rows", COUNT, "The most rows of a file. A sheet of Excel has 1,048,576.", "1_000_000", unit="rows"

@@ -98,10 +98,15 @@ def forgotten_in(tables: Sequence[ComparedTable], where: TopicPartition) -> int:
     return sum(0 if each is None else each.forgotten for each in known)
 
 
-def forgotten_sums_in(tables: Sequence[ComparedTable], where: TopicPartition) -> OffsetSums:
-    """Return the sums of their offsets."""
-    known = (progress_by_source(table.at.state).get(where) for table in tables)
-    return sum((each.forgotten_sums for each in known if each is not None), OffsetSums())
+def forgotten_sums_in(tables: Sequence[ComparedTable], where: TopicPartition) -> OffsetSums | None:
+    """Return the sums of their offsets; None if they are not known of all."""
+    total = OffsetSums()
+    for progress in (progress_by_source(table.at.state).get(where) for table in tables):
+        if progress is not None and progress.forgotten:
+            if progress.forgotten_sums is None:
+                return None
+            total += progress.forgotten_sums
+    return total
 
 
 def records_gone(ledger: TableState, at: TopicPartition, found: Compared) -> int:
@@ -111,8 +116,8 @@ def records_gone(ledger: TableState, at: TopicPartition, found: Compared) -> int
 
 def _read_from(ledger: TableState, at: TopicPartition) -> Counts:
     """Return the outcomes of what was read from a partition, by all tables of a group."""
-    progress = progress_by_source(ledger)[at] if ledger.group is None else group_progress(ledger.group)[at]
-    return progress.counts
+    known = progress_by_source(ledger) if ledger.group is None else group_progress(ledger.group)
+    return known[at].counts if at in known else Counts()
 
 
 def deletes_gone(

@@ -62,7 +62,7 @@ class Causes:
     elsewhere: int
     letters: Expired
     forgotten: int
-    forgotten_sums: OffsetSums
+    forgotten_sums: OffsetSums | None
     removed: int
 
     @staticmethod
@@ -203,7 +203,7 @@ class MissingRecords:
         causes = self.causes
         if self.skipped_then or causes.elsewhere or self.beyond or causes.removed:
             return None
-        if self.follows_keys and causes.forgotten:
+        if causes.forgotten_sums is None or (self.follows_keys and causes.forgotten):
             return None
         return causes.letters.count + causes.forgotten, causes.letters.sums + causes.forgotten_sums
 

@@ -86,6 +86,7 @@ def test_no_folder_means_no_exports(tmp_path: Path) -> None:
         (WEEKLY.replace("out", "s3:///x"), "names no bucket", ""),
         (f"{WEEKLY}format: parquet\ngzip: true\n", "gzip: no effect, because format is parquet", "remove gzip"),
         (f"{WEEKLY}link: 400d\n", "link: expected none, or a duration", "1m to 365d"),
+        (f"{WEEKLY}part_size: 5GB\n", "part_size: expected a size, found", "at most 4GB"),
         (f"{WEEKLY}link: forever\n", "link: expected none, or a duration", "30s, 5m, 1h, 7d"),
         (WEEKLY.replace("orders", "a.b.c"), "table: expected a table", "`database.table`"),
     ],

@@ -55,5 +55,5 @@ def layout_of(metadata: TableMetadata) -> Layout:
         sort_order_json=order.model_dump_json(),
         sort_fields=sorted_by(schema, order),
     )
-    _KNOWN.put(key, (schema, spec, order, layout), weight=1 + len(schema.fields))
+    _KNOWN.put(key, (schema, spec, order, layout), weight=1 + len(schema.field_ids))
     return layout

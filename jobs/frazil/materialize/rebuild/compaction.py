@@ -31,7 +31,7 @@ NAMED = 5
 """So many offsets of dead letters are named."""
 
 DELETES_ARE_KEPT = timedelta(days=1)
-"""How long Kafka keeps deletes at least, for those who read a compacted topic: its default of `delete.retention.ms`."""
+"""How long Kafka keeps deletes for those who read a compacted topic, by its default of `delete.retention.ms`."""
 
 OF_KEYS = frozenset(reason.value for reason in Reason if reason is not Reason.NULL_IDENTITY)
 """Why a record is a dead letter, or skipped as a bad one, that has a key: the row of its key stays as it was.
@@ -217,10 +217,14 @@ def _check_deleted(
 def _check_age(spec: TableSpec, built: Standing, at: ComparedPartition, *, now: datetime) -> None:
     """Raise RecordsLostError if what was built may have the row of a key whose delete was gone before it was read."""
     *_, first = built.view.ancestry(built.view.head)
-    if now - first.committed_at <= DELETES_ARE_KEPT:
+    is_whole = first.parent_id is None
+    if is_whole and now - first.committed_at <= DELETES_ARE_KEPT:
         return
+    began = (
+        f"began {rfc3339(first.committed_at)}" if is_whole else "has snapshots that expired, so its age is not known"
+    )
     why = (
-        f", and the rebuild began {rfc3339(first.committed_at)}. It has the rows of another spec, so they cannot be"
+        f", and the rebuild {began}. It has the rows of another spec, so they cannot be"
         " compared with those of the table; and after a day, a delete may be gone of a key whose row was read before"
     )
     raise _too_few(spec, at, why=why, hint="drop it and begin again, and read all within a day")
