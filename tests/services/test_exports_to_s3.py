@@ -43,17 +43,21 @@ def exported(place: Place, bucket: Any) -> None:
     )
 
 
+def objects(bucket: Any) -> list[Any]:
+    """Return the files, without the empty object with which Arrow marks a folder after it removed a file."""
+    return [each for each in bucket.objects.filter(Prefix="exports/") if not each.key.endswith("/")]
+
+
 def contents(bucket: Any) -> dict[str, bytes]:
-    """Return the files by name, without the empty object with which Arrow marks a folder after it removed a file."""
-    found = (each for each in bucket.objects.filter(Prefix="exports/") if not each.key.endswith("/"))
-    return {Path(each.key).name: each.get()["Body"].read() for each in found}
+    """Return the files by name."""
+    return {Path(each.key).name: each.get()["Body"].read() for each in objects(bucket)}
 
 
 def test_a_killed_export_to_s3_is_completed_by_the_next_run(place: Place, bucket: Any) -> None:
     exported(place, bucket)
     command = [*EXPORT, "--config", str(place.folder / "frazil.yaml")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while process.poll() is None and len(contents(bucket)) < 3:
+    while process.poll() is None and len(objects(bucket)) < 3:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
