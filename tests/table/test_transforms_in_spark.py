@@ -193,9 +193,31 @@ def test_what_cannot_be_kept_batch_by_batch_is_refused(
         SparkQueries(session, orders.lake).check(spec_of(sql), [TableRows(orders.view(), ())])
 
 
+AT_ANOTHER_TIME = [
+    ("SELECT id, TIMESTAMP 'now' AS t FROM orders", "depends on the time or the user \\(TIMESTAMP 'now'\\)"),
+    (
+        "SELECT id FROM orders WHERE DATE'Today' > DATE '2026-01-01'",
+        "depends on the time or the user \\(DATE'Today'\\)",
+    ),
+    ("SELECT id, CAST(concat('n', 'ow') AS timestamp) AS t FROM orders", "depends on the time or the user"),
+    ("SELECT id, to_timestamp('now') AS t, to_date('today') AS d FROM orders", "depends on the time.*; it depends on"),
+    ("SELECT id FROM orders WHERE CAST(id AS timestamp) < ' tomorrow UTC'", "depends on the time or the user"),
+    ("SELECT id, t FROM orders, (VALUES (1, TIMESTAMP_NTZ 'yesterday')) AS v(n, t)", "depends on the time or the user"),
+]
+
+
+def test_what_gives_other_rows_at_another_time_is_refused(orders: Orders, session: SqlSession) -> None:
+    queries, tables = SparkQueries(session, orders.lake), [TableRows(orders.view(), ())]
+    for sql, what in AT_ANOTHER_TIME:
+        with pytest.raises(SpecError, match=what):
+            queries.check(spec_of(sql), tables)
+
+
 @pytest.mark.parametrize(
     "sql",
     [
+        "SELECT id, TIMESTAMP 'epoch' AS t, DATE '2026-01-01' AS d, 'now' AS s, w FROM orders, (VALUES ('now')) AS v(w)",
+        "SELECT id, to_timestamp(symbol) AS t FROM orders WHERE to_date('2026-01-01', 'yyyy-MM-dd') < DATE '2026-01-02'",
         "WITH big AS (SELECT * FROM orders WHERE n > 1) SELECT id FROM big",
         "SELECT id FROM orders UNION ALL SELECT id + 1 FROM orders",
         "SELECT id, word FROM orders LATERAL VIEW explode(split(symbol, '')) w AS word",

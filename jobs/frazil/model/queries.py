@@ -32,6 +32,8 @@ class Expression:
     deterministic: bool = True
     distinct: bool = False
     """An aggregate over distinct values, or over the rows that a filter leaves."""
+    moment: str = ""
+    """The words that name the time of the analysis, such as `TIMESTAMP 'now'`: the value follows from it."""
 
     def walk(self) -> Iterator[Expression]:
         yield self

@@ -139,14 +139,11 @@ def _changing(plan: Operator) -> Iterator[str]:
     for operator in plan.walk():
         for expression in operator.expressions:
             for each in expression.walk():
-                if each.kind in _CLOCKS:
-                    yield f"depends on the time or the user ({_short(each)}): a rebuild would give other rows"
+                if each.kind in _CLOCKS or each.moment:
+                    what = each.moment or each.text
+                    yield f"depends on the time or the user ({what[:80]}): a rebuild would give other rows"
                 elif not each.deterministic and all(child.deterministic for child in each.children):
-                    yield f"is not deterministic ({_short(each)}): a rebuild would give other rows"
-
-
-def _short(expression: Expression) -> str:
-    return expression.text[:80]
+                    yield f"is not deterministic ({each.text[:80]}): a rebuild would give other rows"
 
 
 @dataclass(frozen=True, slots=True)

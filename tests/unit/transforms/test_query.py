@@ -77,6 +77,7 @@ RANDOM = Expression("Rand", "rand()", deterministic=False)
         (step("Filter", expressions=(SUBQUERY,)), "reads orders in a subquery"),
         (step("Project", expressions=(RANDOM,)), "is not deterministic (rand())"),
         (step("Project", expressions=(Expression("CurrentTimestamp", "now()"),)), "depends on the time"),
+        (step("Project", expressions=(Expression("Literal", "2026", moment="DATE 'today'"),)), "user (DATE 'today')"),
         (step("Filter", grouped(aggregate("Sum", column(ID)))), "filters groups (HAVING"),
         (grouped(aggregate("Sum", column(ID)), by=()), "add a GROUP BY"),
         (

@@ -15,6 +15,14 @@ _WITHOUT_TYPES = {"WindowExpression", "WindowSpecDefinition", "SpecifiedWindowFr
                   "CurrentRow", "UnboundedPreceding", "UnboundedFollowing"}  # fmt: skip
 """Expressions about a window or an order have no type, or fail if they are asked."""
 
+_OF_TIMES = {"date", "timestamp", "timestamp_ntz"}
+_TO_TIMES = {"Cast", "ParseToTimestamp", "ParseToDate"}
+_NOW = re.compile(r"\s*(now|today|yesterday|tomorrow)(\s.*)?", re.IGNORECASE | re.DOTALL)
+"""Texts that are times relative to the analysis, with a zone perhaps."""
+_NOW_LITERAL = re.compile(
+    r"""\b(date|timestamp(_ntz|_ltz)?)\s*(['"])\s*(now|today|yesterday|tomorrow)\b[^'"]*\3""", re.IGNORECASE
+)
+
 
 def analyzed(frame: Any) -> Operator:
     """Return the plan of a DataFrame, with common table expressions in the places that use them."""
@@ -60,6 +68,10 @@ class _Reading:
             return Operator("Union", output, (self._definitions[int(node.cteId())],))
         if kind == VIEW:
             return Operator(VIEW, output, name=str(node.desc().identifier().table()))
+        if kind == "LocalRelation":  # of VALUES, for instance, whose expressions the analyzer has replaced by rows
+            found = _NOW_LITERAL.search(_written(node))
+            texts = () if found is None else (Expression("Literal", found[0], moment=found[0]),)
+            return Operator(kind, output, expressions=texts)
         if kind == "MapInArrow" and kind_of(node.child()) == "Range":
             return Operator(kind, output)  # reads the files of a table
         return Operator(
@@ -89,7 +101,33 @@ class _Reading:
             plan,
             bool(node.deterministic()),
             is_limited,
+            _moment(node, kind),
         )
+
+
+def _moment(node: Any, kind: str) -> str:
+    """Return the words of an expression that name the time of the analysis; none if it names no such time.
+
+    The parser makes a value of a typed literal, so only the text that was parsed has its words. The optimizer makes one
+    of a cast.
+    """
+    if kind not in {"Literal", *_TO_TIMES} or str(node.dataType().simpleString()) not in _OF_TIMES:
+        return ""
+    if kind == "Literal":
+        found = _NOW_LITERAL.fullmatch(_written(node))
+        return "" if found is None else found[0]
+    (text, *formats) = each_of(node.children())
+    if formats or not text.foldable() or not str(text.dataType().simpleString()).startswith("string"):
+        return ""
+    return str(node.toString()) if _NOW.fullmatch(str(text.eval(None))) else ""
+
+
+def _written(node: Any) -> str:
+    """Return the part of the SQL that a node was parsed from."""
+    origin = node.origin()
+    if not (origin.sqlText().isDefined() and origin.startIndex().isDefined() and origin.stopIndex().isDefined()):
+        return ""
+    return str(origin.sqlText().get())[int(origin.startIndex().get()) : int(origin.stopIndex().get()) + 1]
 
 
 def _has_plan(kind: str) -> bool:
