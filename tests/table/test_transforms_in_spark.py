@@ -204,20 +204,38 @@ AT_ANOTHER_TIME = [
     ("SELECT id FROM orders WHERE CAST(id AS timestamp) < ' tomorrow UTC'", "depends on the time or the user"),
     ("SELECT id, t FROM orders, (VALUES (1, TIMESTAMP_NTZ 'yesterday')) AS v(n, t)", "depends on the time or the user"),
 ]
+OF_OTHERS = [
+    ("SELECT id FROM orders JOIN (SELECT * FROM users TABLESAMPLE (50 PERCENT)) USING (id)", "takes a sample"),
+    ("SELECT id FROM orders JOIN (SELECT id FROM users LIMIT 3) USING (id)", "has a LIMIT or OFFSET without ORDER BY"),
+    ("SELECT id, (SELECT id FROM users LIMIT 1) AS u FROM orders", "has a LIMIT or OFFSET without ORDER BY"),
+    ("SELECT id FROM orders JOIN csv.`{csv}` ON symbol = _c0", "reads csv.`{csv}` itself, and no batch records"),
+    ("SELECT id FROM orders WHERE symbol IN (SELECT value FROM text.`{csv}`)", "reads text.`{csv}` itself"),
+]
+OF_BOTH = ("lake.orders", "lake.users")
+KEPT_BESIDE_OTHERS = [
+    "SELECT id FROM orders WHERE id IN (SELECT id FROM users) OR n NOT IN (SELECT id + 1 FROM users)",
+    "SELECT id FROM orders JOIN (SELECT id FROM (SELECT * FROM users ORDER BY id) LIMIT 3 OFFSET 1) USING (id)",
+    "SELECT id, (SELECT max(id) FROM users LIMIT 1) AS u FROM orders CROSS JOIN (SELECT 1 AS x)",
+    "SELECT orders.id FROM orders JOIN range(3) r ON r.id = n JOIN (VALUES ('a', 1)) v(x, y) ON y = n",
+]
 
 
-def test_what_gives_other_rows_at_another_time_is_refused(orders: Orders, session: SqlSession) -> None:
-    queries, tables = SparkQueries(session, orders.lake), [TableRows(orders.view(), ())]
-    for sql, what in AT_ANOTHER_TIME:
+def test_what_gives_other_rows_at_another_time_is_refused(orders: Orders, session: SqlSession, tmp_path: Path) -> None:
+    (csv := tmp_path / "x.csv").write_text("s1,a\n")
+    orders.make("lake.users", (Column("id", Scalar("long")),))
+    queries, tables = SparkQueries(session, orders.lake), [TableRows(orders.view(each), ()) for each in OF_BOTH]
+    for sql, what in (*AT_ANOTHER_TIME, *((text.format(csv=csv) for text in case) for case in OF_OTHERS)):
         with pytest.raises(SpecError, match=what):
-            queries.check(spec_of(sql), tables)
+            queries.check(spec_of(sql, joins=OF_BOTH[1:]), tables)
+    for sql in KEPT_BESIDE_OTHERS:
+        assert queries.check(spec_of(sql, joins=OF_BOTH[1:]), tables).columns
 
 
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT id, TIMESTAMP 'epoch' AS t, DATE '2026-01-01' AS d, 'now' AS s, w FROM orders, (VALUES ('now')) AS v(w)",
-        "SELECT id, to_timestamp(symbol) AS t FROM orders WHERE to_date('2026-01-01', 'yyyy-MM-dd') < DATE '2026-01-02'",
+        "SELECT id, TIMESTAMP 'epoch' AS t, DATE '2026-01-01' AS d, 'now' AS s, w FROM orders, (VALUES ('now')) v(w)",
+        "SELECT to_timestamp(symbol) AS t FROM orders WHERE to_date('2026-01-01') < to_date(left('2027-01-01', 10))",
         "WITH big AS (SELECT * FROM orders WHERE n > 1) SELECT id FROM big",
         "SELECT id FROM orders UNION ALL SELECT id + 1 FROM orders",
         "SELECT id, word FROM orders LATERAL VIEW explode(split(symbol, '')) w AS word",

@@ -48,7 +48,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An operator. `name` is the table of a View; `join` is the type of a Join, such as LeftOuter.
+    """An operator. `name` is the table of a View, or the SQL of another leaf; `join` is the type, such as LeftOuter.
 
     The first `groups` expressions of an Aggregate are those that it groups by, the others are its output.
     """

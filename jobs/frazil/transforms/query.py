@@ -42,6 +42,13 @@ _FILTERED_GROUPS = (
 _CLOCKS = ("CurrentTimestamp", "CurrentDate", "CurrentTime", "Now", "LocalTimestamp", "CurrentTimeZone",
            "CurrentUser")  # fmt: skip
 
+_OF_THE_QUERY = {"LocalRelation", "OneRowRelation", "Range", "LogicalRDD", "ResolvedInlineTable", "MapInArrow", "Union"}
+"""Leaves whose rows are in the query or the function itself, such as those of VALUES or `createDataFrame`."""
+
+_FIRST_ROWS = {"GlobalLimit", "LocalLimit", "Offset"}
+_IN_ORDER = {"Project", "Filter", "SubqueryAlias", *_FIRST_ROWS}
+"""Operators that leave rows in their order."""
+
 _PRESERVED = {
     "Left": {"Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti"},
     "Right": {"Inner", "Cross", "RightOuter"},
@@ -64,7 +71,10 @@ def refusals(plan: Operator, followed: str, kind: SourceKind = SourceKind()) -> 
     found: Iterable[str] = _of(plan, followed)
     if last.kind == "Aggregate":
         found = (*problems_of(last), *_of_subqueries(last, followed), *_of(last.children[0], followed))
-    return [Refusal(reason) for reason in dict.fromkeys([*_changing(plan), *found, *_of_changes(plan, followed, kind)])]
+    return [
+        Refusal(reason)
+        for reason in dict.fromkeys([*_changing(plan, followed), *found, *_of_changes(plan, followed, kind)])
+    ]
 
 
 def identity_in(plan: Operator, followed: str, kind: SourceKind) -> tuple[str, ...]:
@@ -134,9 +144,11 @@ def _of_join(join: Operator, readers: list[Operator], followed: str) -> Iterator
         )
 
 
-def _changing(plan: Operator) -> Iterator[str]:
+def _changing(plan: Operator, followed: str) -> Iterator[str]:
     """Yield what would give other values if a row was read again."""
     for operator in plan.walk():
+        if not operator.reads(followed):
+            yield from _of_others(operator)
         for expression in operator.expressions:
             for each in expression.walk():
                 if each.kind in _CLOCKS or each.moment:
@@ -144,6 +156,26 @@ def _changing(plan: Operator) -> Iterator[str]:
                     yield f"depends on the time or the user ({what[:80]}): a rebuild would give other rows"
                 elif not each.deterministic and all(child.deterministic for child in each.children):
                     yield f"is not deterministic ({each.text[:80]}): a rebuild would give other rows"
+
+
+def _of_others(operator: Operator) -> Iterator[str]:
+    """Yield why an operator that does not read the followed table has other rows at another time."""
+    if operator.kind == "Sample":
+        yield _REASONS["Sample"]
+    elif (
+        operator.kind in _FIRST_ROWS and any(each.kind == VIEW for each in operator.walk()) and not _has_order(operator)
+    ):
+        yield "has a LIMIT or OFFSET without ORDER BY in a subquery: which rows come first differs from run to run"
+    elif operator.kind != VIEW and not operator.children and operator.kind not in _OF_THE_QUERY:
+        what = operator.name or operator.kind
+        yield f"reads {what} itself, and no batch records what it found there: list a table of the catalog in `joins`"
+
+
+def _has_order(operator: Operator) -> bool:
+    """Return whether the rows come in an order, or there is one row only."""
+    while operator.kind in _IN_ORDER:
+        operator = operator.children[0]
+    return operator.kind == "Sort" or (operator.kind == "Aggregate" and not operator.groups)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ def grouped(*values: Expression, by: tuple[Attribute, ...] = (N,), over: Operato
         step("Join", USERS, ORDERS, join="RightOuter"),
         step("Union", ORDERS, step("Project")),
         step("Join", ORDERS, step("Aggregate", USERS), join="Inner"),
+        step("Join", ORDERS, step("Offset", step("LocalLimit", step("Sort", USERS))), join="Inner"),
         grouped(aggregate("Sum", column(ID)), aggregate("Count", column(N))),
         step("SubqueryAlias", grouped(aggregate("Max", column(ID)), over=step("Filter"))),
     ],
@@ -78,6 +79,9 @@ RANDOM = Expression("Rand", "rand()", deterministic=False)
         (step("Project", expressions=(RANDOM,)), "is not deterministic (rand())"),
         (step("Project", expressions=(Expression("CurrentTimestamp", "now()"),)), "depends on the time"),
         (step("Project", expressions=(Expression("Literal", "2026", moment="DATE 'today'"),)), "user (DATE 'today')"),
+        (step("Join", ORDERS, step("Sample", USERS), join="Inner"), "takes a sample"),
+        (step("Join", ORDERS, step("GlobalLimit", step("Project", USERS)), join="Inner"), "a LIMIT or OFFSET without"),
+        (step("Join", ORDERS, Operator("LogicalRelation", (), name="csv.`/x`"), join="Inner"), "reads csv.`/x` itself"),
         (step("Filter", grouped(aggregate("Sum", column(ID)))), "filters groups (HAVING"),
         (grouped(aggregate("Sum", column(ID)), by=()), "add a GROUP BY"),
         (

@@ -79,6 +79,7 @@ class _Reading:
             output,
             tuple(self.operator(child) for child in each_of(node.children())),
             tuple(self.expression(each) for each in each_of(node.expressions())),
+            name="" if node.children().size() else _written(node),
             join=str(node.joinType().toString()) if kind == "Join" else "",
             groups=int(node.groupingExpressions().size()) if kind == "Aggregate" else 0,
         )
@@ -119,7 +120,14 @@ def _moment(node: Any, kind: str) -> str:
     (text, *formats) = each_of(node.children())
     if formats or not text.foldable() or not str(text.dataType().simpleString()).startswith("string"):
         return ""
-    return str(node.toString()) if _NOW.fullmatch(str(text.eval(None))) else ""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415 - comes with PySpark
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - a second to import
+
+    try:
+        value = str(text.eval(None))
+    except (Py4JJavaError, PySparkException):  # it fails, or it only has a value after the optimizer
+        return ""
+    return str(node.toString()) if _NOW.fullmatch(value) else ""
 
 
 def _written(node: Any) -> str:
