@@ -357,6 +357,52 @@ def test_only_groups_with_new_rows_are_written_again(orders: Orders, session: Sq
     assert in_order(orders.rows_of()) == in_order(grouped_at_once(orders, session, sql))
 
 
+BIG = (Column("k", Scalar("string")), Column("ns", Scalar("long")))
+NOW = 1_790_000_000_000_000_000
+"""In nanoseconds."""
+
+
+def test_an_average_goes_on_when_its_sum_leaves_64_bits(
+    orders: Orders, session: SqlSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.make("lake.big", BIG)
+    sql = "SELECT k, avg(ns) AS mean FROM big GROUP BY k"
+    made, earlier = (in_spark(orders, session, sql, name=name, source="lake.big") for name in ("made", "earlier"))
+    orders.put([{"k": "a", "ns": NOW}] * 4, "lake.big")
+    made.batch()
+    with monkeypatch.context() as before:
+        narrow = Column("mean__sum", Scalar("long")), Column("mean__count", Scalar("long"))
+        before.setattr("frazil.transforms.in_spark._states", lambda *given: [*narrow])
+        earlier.batch()
+    orders.put([{"k": "a", "ns": NOW + 1024}, {"k": "b", "ns": 1}], "lake.big")
+    done = [made.batch(), earlier.batch()]
+    orders.put([{"k": "a", "ns": NOW}] * 4, "lake.big")
+    made.batch()
+
+    sums = {row["k"]: row["mean__sum"] for row in orders.rows_of()}
+    assert sums == {"a": 9 * NOW + 1024, "b": 1}
+    assert {row["k"]: row["mean"] for row in orders.rows_of()} == {"a": (9 * NOW + 1024) / 9, "b": 1.0}
+    assert verify(made).clean
+    assert all(done)
+    assert [str(each.type) for each in orders.view("lake.earlier").columns] == ["string", "double", "long", "long"]
+    with pytest.raises(QueryFailedError, match="CAST_OVERFLOW") as failed:
+        earlier.batch()
+    assert "frazil transform rebuild earlier" in failed.value.hint
+    Rebuild(earlier, RebuildLake(orders.lake, ["lake.earlier"])).perform()
+    assert in_order(orders.rows_of("lake.earlier")) == in_order(orders.rows_of())
+
+
+def test_the_least_integer_is_taken_out_of_a_sum(orders: Orders, session: SqlSession) -> None:
+    made = in_spark(orders, session, "SELECT n, sum(id) AS total, avg(id) AS mean FROM orders GROUP BY n", **CHANGES)
+    orders.put([{"id": -(2**63), "symbol": "a", "n": 1}, {"id": 5, "symbol": "a", "n": 1}])
+    made.batch()
+    orders.change(without=[-(2**63)])
+    made.batch()
+
+    assert [(row["total"], row["mean"]) for row in orders.rows_of()] == [(5, 5.0)]
+    assert verify(made).clean
+
+
 NOT_ADDING_UP = [
     ("SELECT sum(CAST(n AS double)) AS s, symbol FROM orders GROUP BY symbol", "adds numbers of the type double"),
     ("SELECT sum(n) + 1 AS s, symbol FROM orders GROUP BY symbol", "computes s from an aggregate"),

@@ -30,7 +30,7 @@ from frazil.adapters.spark.sql.stored_columns import WithStoredColumns, with_pla
 from frazil.adapters.spark.sql.types import NoSparkTypeError, arrow_schema, columns_of, ddl_of, spark_schema
 from frazil.materialize.ingest.distribute import write_target
 from frazil.model.columns import Column, Decimal, Scalar
-from frazil.model.errors import SpecError
+from frazil.model.errors import QueryFailedError, SpecError
 from frazil.model.ingested import WrittenFile
 from frazil.model.probe import StoredFile
 from frazil.model.queries import Keyed
@@ -131,7 +131,10 @@ class SparkQueries:
         new = _together(frames)
         frame = merged(session, new, old, keyed, _types(target))
         files = MergedFilesOf(self._files_of(spec, target, prefix))
-        return _merged(session.run(frame, files, name=f"transform {spec.name}"), shares)
+        try:
+            return _merged(session.run(frame, files, name=f"transform {spec.name}"), shares)
+        except QueryFailedError as failed:
+            raise _of_narrow_sums(failed, spec, keyed, target) from failed
 
     def replace(
         self,
@@ -247,6 +250,19 @@ def _merged(found: Sequence[Merged], shares: Sequence[Sequence[StoredFile]]) -> 
         [file for share in shares for file in share],
         np.concatenate([each.file for each in found] or [np.empty(0, np.int64)]),
         np.concatenate([each.position for each in found] or [np.empty(0, np.int64)]),
+    )
+
+
+def _of_narrow_sums(failed: QueryFailedError, spec: TransformSpec, keyed: Keyed, target: TableView) -> QueryFailedError:
+    """Return the error, with what to do if the sum of an average may have left the 64 bits of an earlier table."""
+    sums = {each.states[0] for each in keyed.kept if each.is_quotient}
+    narrow = [each.name for each in target.columns if each.name in sums and each.type == Scalar("long")]
+    if "CAST_OVERFLOW" not in failed.what or not narrow:
+        return failed
+    return QueryFailedError(
+        failed.what,
+        hint=f"the table keeps {', '.join(narrow)} in 64 bits, as an earlier release made it: run"
+        f" `frazil transform rebuild {spec.name}`, which gives it 38 digits",
     )
 
 

@@ -57,7 +57,7 @@ def preview(made: Transformation) -> Preview:
 def _continued(made: Transformation, source: TableView, target: TableView, query: Query) -> Unread:
     state = current_state(target, made.spec, definition=made.definition())
     check_kept(target, made.spec, state.rows, query.rows)
-    changes_for(target, made.spec, query.columns)
+    changes_for(target, made.spec, query)
     return unread(source, made.spec, state.position, changes=kind_of(made.spec, source).changes)
 
 

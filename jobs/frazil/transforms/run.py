@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from frazil.adapters.iceberg.probe import stored_files
 from frazil.maintain.expiring import elapsed_seconds
 from frazil.materialize.branches import ATTEMPTS, STAGE_PREFIX, branch_names
-from frazil.model.columns import Column
 from frazil.model.errors import (
     CommitRejectedError,
     ContendedError,
@@ -208,7 +207,7 @@ class Transformation:
         if target is None:
             target = ensure(self.lake, self.spec, query.columns, replace(state, rows=query.rows))
         check_kept(target, self.spec, state.rows, query.rows)
-        target = self._with_columns(target, query.columns)
+        target = self._with_columns(target, query)
         if query.replaces and not news.is_everything:
             return target, self._replaced(query, tables[0], target, news, state), query.rows
         if query.keyed is not None and query.keyed.is_signed and not news.is_everything:
@@ -264,9 +263,9 @@ class Transformation:
         groups = self.queries().merge(self.spec, query, parts, target, stored, prefix=prefix)
         return replaced_groups(target, self.lake.storage, groups)
 
-    def _with_columns(self, target: TableView, wanted: tuple[Column, ...]) -> TableView:
+    def _with_columns(self, target: TableView, query: Query) -> TableView:
         """Add the columns that the query has got, since a table that it reads has."""
-        changes = changes_for(target, self.spec, wanted)
+        changes = changes_for(target, self.spec, query)
         if not changes:
             return target
         try:

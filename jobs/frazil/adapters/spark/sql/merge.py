@@ -33,24 +33,27 @@ def grouped(session: SqlSession, frame: Any, keyed: Keyed) -> Any:
     for each in keyed.kept:
         if each.states:
             inner = column_of(jvm, expressions[each.place].child().aggregateFunction().children().apply(0))
-            states += [_function(name)(inner).alias(name) for name in each.states]
+            states += [_state(name, inner, kept=each).alias(name) for name in each.states]
     return child.groupBy(*keys).agg(*values, *states)
 
 
-def _function(state: str) -> Any:
+def _state(name: str, values: Any, *, kept: Kept) -> Any:
+    """Return what a group keeps of values. The sum of an average of integers may leave 64 bits, as in Spark's own."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    return F.sum if state.endswith(SUM_OF) else F.count
+    if not name.endswith(SUM_OF):
+        return F.count(values)
+    return F.sum(values if kept.type.startswith("decimal") else values.cast("decimal(38,0)"))
 
 
 def taken_out(groups: Any, keyed: Keyed) -> Any:
-    """Return groups that take out of others what these groups would add to them."""
+    """Return groups that take out of others what these groups would add to them: also -2^63, which 2^63 takes out."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    columns = (F.col(quoted(name)) for name in groups.columns)
-    return groups.select(
-        *(c if name in keyed.keys else (-c).alias(name) for c, name in zip(columns, groups.columns, strict=True))
-    )
+    values = [each for each in groups.schema if each.name not in keyed.keys]
+    wide = {each.name: "decimal(20,0)" for each in values if each.dataType.simpleString() == "bigint"}
+    columns = {each.name: F.col(quoted(each.name)) for each in values}
+    return groups.withColumns({name: -(c.cast(wide[name]) if name in wide else c) for name, c in columns.items()})
 
 
 def merged(session: SqlSession, new: Any, stored: Any | None, keyed: Keyed, types: dict[str, str]) -> Any:
