@@ -533,10 +533,16 @@ def test_names_of_tables_may_have_capitals(orders: Orders, session: SqlSession) 
     orders.make("lake.Orders")
     orders.put([{"id": 1, "symbol": "s", "n": 1}], "lake.Orders")
     made = in_spark(orders, session, "SELECT Id AS id, symbol, N + 1 AS next FROM ORDERS", source="lake.Orders")
+    sql = "SELECT symbol, upper(Symbol) AS big, count(*) AS c FROM orders GROUP BY SYMBOL, Upper(o.SYMBOL)"
+    groups = in_spark(orders, session, sql.replace("FROM orders", "FROM Orders o"), name="g", source="lake.Orders")
 
     made.batch()
+    groups.batch()
+    orders.put([{"id": 2, "symbol": "s", "n": 1}], "lake.Orders")
+    groups.batch()
 
     assert orders.rows_of() == [{"id": 1, "symbol": "s", "next": 2}]
+    assert orders.rows_of("lake.g") == [{"symbol": "s", "big": "S", "c": 2}]
 
 
 def test_verify_compares_with_the_query_over_what_was_read(orders: Orders, session: SqlSession) -> None:

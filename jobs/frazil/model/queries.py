@@ -34,6 +34,8 @@ class Expression:
     """An aggregate over distinct values, or over the rows that a filter leaves."""
     moment: str = ""
     """The words that name the time of the analysis, such as `TIMESTAMP 'now'`: the value follows from it."""
+    canonical: str = ""
+    """The same text for all ways to write it, such as names in another case; empty if there is one way only."""
 
     def walk(self) -> Iterator[Expression]:
         yield self

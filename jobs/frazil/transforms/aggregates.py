@@ -46,7 +46,7 @@ def keyed_of(plan: Operator, *, changes: bool = False) -> Keyed | None:
     groups = _grouped(last)
     keys, kept = [], []
     for place, (column, expression) in enumerate(zip(last.output, last.expressions[last.groups :], strict=True)):
-        if _bare(expression).text in groups:
+        if _same(_bare(expression)) in groups:
             keys.append(column.name)
         else:
             function = _bare(expression).children[0]
@@ -61,8 +61,8 @@ def problems_of(aggregate: Operator) -> Iterator[str]:
     groups, seen = _grouped(aggregate), set()
     for column, expression in zip(aggregate.output, aggregate.expressions[aggregate.groups :], strict=True):
         bare = _bare(expression)
-        if bare.text in groups:
-            seen.add(bare.text)
+        if _same(bare) in groups:
+            seen.add(_same(bare))
         elif bare.kind != "AggregateExpression":
             yield (
                 f"computes {column.name} from an aggregate: each column must be one that it groups by, or one of count,"
@@ -70,7 +70,7 @@ def problems_of(aggregate: Operator) -> Iterator[str]:
             )
         else:
             yield from _problems_of_one(column.name, bare)
-    for missing in sorted(groups - seen):
+    for missing in sorted(groups[each] for each in groups.keys() - seen):
         yield f"groups by {missing}, which is not among its columns: without it, the group of a row is not known"
 
 
@@ -89,8 +89,13 @@ def _inputs(function: Expression) -> tuple[Expression, ...]:
     return function.children[:1]
 
 
-def _grouped(aggregate: Operator) -> set[str]:
-    return {each.text for each in aggregate.expressions[: aggregate.groups]}
+def _grouped(aggregate: Operator) -> dict[str, str]:
+    """Return the texts of what it groups by, by what is the same for all ways to write it."""
+    return {_same(each): each.text for each in aggregate.expressions[: aggregate.groups]}
+
+
+def _same(expression: Expression) -> str:
+    return expression.canonical or expression.text
 
 
 def _bare(expression: Expression) -> Expression:

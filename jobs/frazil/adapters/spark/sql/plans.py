@@ -103,6 +103,7 @@ class _Reading:
             bool(node.deterministic()),
             is_limited,
             _moment(node, kind),
+            str(node.canonicalized().toString()),
         )
 
 
