@@ -610,7 +610,7 @@ def test_a_preview_shows_what_a_batch_reads_and_why_none_can_run(orders: Orders,
         "  columns:",
         "    symbol       string  <- orders.symbol",
         "    mean         double  <- orders.n",
-        "    mean__sum    long  kept for an average",
+        "    mean__sum    decimal(38, 0)  kept for an average",
         "    mean__count  long  kept for an average",
     ]
     assert "  reads of orders: n, symbol" in shown
