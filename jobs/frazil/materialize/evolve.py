@@ -224,7 +224,7 @@ def evolution_for(spec: TableSpec, view: TableView, schemas: LatestSchemas, stat
             continue
         evolution = needed(ever_kept(spec, view.properties), wanted, columns, total.former_names, view.partition_names)
         if evolution.findings:
-            refused = wanted.refused(spec, evolution.findings)
+            refused = wanted.refused(spec, evolution.findings, evolution.former_names)
             if is_excluded_for(spec, state, refused):
                 excluded.append(refused)
                 continue
@@ -331,7 +331,7 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: RequiredColumn
         known = former_names_of(view.properties)
         evolution = needed(ever_kept(spec, view.properties), wanted, view.columns, known, view.partition_names)
         if evolution.findings:
-            raise wanted.refused(spec, evolution.findings)
+            raise wanted.refused(spec, evolution.findings, evolution.former_names)
         learnt = former_names_property(evolution.former_names) if evolution.former_names != known else {}
         columns = applied(view.columns, evolution.changes)
         learnt |= _new_marks(view, columns) | left_out_property(view.properties, wanted.notes, columns)
@@ -344,7 +344,7 @@ def _evolve(lake: Lake, spec: TableSpec, view: TableView, wanted: RequiredColumn
             return after
         except IncompatibleSchemaError as refused:
             found = SchemaFinding("", refused.what.removeprefix(f"{spec.identifier}: "))
-            raise wanted.refused(spec, (found,)) from refused
+            raise wanted.refused(spec, (found,), known) from refused
         except CommitError as failed:
             reason = failed
         view = lake.load(spec.identifier) or view

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from frazil.delta.expressible import inexpressible
@@ -134,12 +134,25 @@ def newly_unreadable(
 
 
 def impossible_columns(
-    spec: TableSpec, columns: tuple[Column, ...], changes: tuple[Change, ...]
+    spec: TableSpec,
+    columns: tuple[Column, ...],
+    changes: tuple[Change, ...],
+    former_names: Mapping[str, tuple[str, ...]] = NO_FORMER_NAMES,
 ) -> tuple[SchemaFinding, ...]:
-    """Return why a field cannot have a second column, for values of another type, in a table with these columns."""
+    """Return why a field cannot have a second column, for values of another type, in a table with these columns.
+
+    The spec may name columns by their `former_names`.
+    """
     made = [change for change in changes if isinstance(change, AddColumn) and change.beside]
     first = dict(walk(columns)) if made else {}
-    found = ((change, first[change.beside], _why_impossible(spec, first[change.beside], change)) for change in made)
+
+    def present(path: str) -> str:
+        found = column_at(path, columns, former_names)
+        return path if found is None else found[0]
+
+    found = (
+        (change, first[change.beside], _why_impossible(spec, first[change.beside], change, present)) for change in made
+    )
     return tuple(
         SchemaFinding(
             change.beside, f"is {change.type} in the writer's schema, the table has {column.type}, and {problem}"
@@ -149,12 +162,12 @@ def impossible_columns(
     )
 
 
-def _why_impossible(spec: TableSpec, first: Column, change: AddColumn) -> str | None:
-    if change.beside == spec.order_by:
+def _why_impossible(spec: TableSpec, first: Column, change: AddColumn, present: Callable[[str], str]) -> str | None:
+    if spec.order_by is not None and change.beside == present(spec.order_by):
         return "the column in `order_by` gets none beside it: records of the other type would have no order"
-    if any(_is_around(change.beside, path) for path in spec.identity):
+    if any(_is_around(change.beside, present(path)) for path in spec.identity):
         return "a column of the identity gets none beside it: rows of the other type would have no identity"
-    if change.beside in partition_columns(spec):
+    if change.beside in map(present, partition_columns(spec)):
         return "a column in `partition_by` gets none beside it: rows of the other type would be in no partition"
     if spec.policies and len(tuple(walk((first,)))) > 1:
         return "a column with fields gets none beside it in a table with policies: one inside it would not be applied"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -100,7 +101,7 @@ class LetterComparison:
         yield from self.judge.named_writers(records.values, headers).items()
 
     def _misjudged(self, records: Records, stored: pa.RecordBatch) -> Iterator[tuple[int, str]]:
-        derived = self._derived(self.judge, records)
+        derived = self._derived_one_by_one(records)
         wrong: dict[int, str] = {}
         for offset, reason, path in _judged(records, stored):
             found = derived.get(offset)
@@ -148,8 +149,17 @@ class LetterComparison:
             return False
         return not {reason, found} & NOT_DERIVED and (reason, found) != (Reason.BAD_KEY, Reason.NULL_VALUE)
 
+    def _derived_one_by_one(self, records: Records) -> Mapping[int, _Derived]:
+        """Return what the present spec gives. If fields of some cannot be placed: one by one."""
+        try:
+            return self._derived(self.judge, records)
+        except IncompatibleSchemaError:
+            each = (records.filter(pc.equal(records.offsets, offset)) for offset in records.offsets)
+            found = (self._derived_if_placed(self.judge, record) for record in each)
+            return dict(chain.from_iterable(one.items() for one in found))
+
     def _derived_if_placed(self, judge: Judge, records: Records) -> Mapping[int, _Derived]:
-        """Return what an earlier spec gives: nothing if its fields cannot be placed onto the columns of the table."""
+        """Return what a spec gives: nothing if its fields cannot be placed onto the columns of the table."""
         try:
             return self._derived(judge, records)
         except IncompatibleSchemaError:

@@ -13,6 +13,7 @@ from frazil.proof.sources import progress_by_source
 from frazil.proof.tally import TopicPartition
 from frazil.proof.verification import FindingKind
 from frazil.verify.proven import ComparedTable
+from frazil.verify.skipped import unshown
 from frazil.verify.window import Compared
 
 
@@ -20,14 +21,11 @@ from frazil.verify.window import Compared
 class LostKeys:
     """How many keys have no row, or an older one, and how many of each cause there are that explain it.
 
-    `unremoved` keys have no row although no row that was removed can be theirs. The newest record of a `deleted` key
-    that has a row deletes it. `records_gone` are those that Kafka does not have any more.
+    `unremoved` keys have no row although no row that was removed can be theirs.
     """
 
     unremoved: int
     stale: int
-    deleted: int
-    records_gone: int
     deletes_gone: int
     by_others: int
     erased: int
@@ -56,15 +54,9 @@ class LostKeys:
         else:
             unremoved = (lost - removed).total()
         gone = deletes_gone(tables, compared, ledger) if _may_lack_deletes(tables[0]) else 0
-        older = {
-            kind: sum(len(each.older_rows[kind].newer) for each in compared.values())
-            for kind in (FindingKind.STALE_ROW, FindingKind.DELETED_KEY)
-        }
         return LostKeys(
             unremoved=unremoved,
-            stale=older[FindingKind.STALE_ROW],
-            deleted=older[FindingKind.DELETED_KEY],
-            records_gone=sum(records_gone(ledger, at, each) for at, each in compared.items()),
+            stale=sum(len(each.older_rows[FindingKind.STALE_ROW].newer) for each in compared.values()),
             deletes_gone=gone,
             by_others=others.total(),
             erased=erased.total(),
@@ -78,11 +70,9 @@ class LostKeys:
     def explains_older(self, kind: FindingKind) -> bool:
         """Return whether rows that were removed explain the rows of one kind that are older than their key's newest.
 
-        A row that was removed was newer than a late delete, which Kafka shows to be the newest only without its record.
+        They explain no key that was deleted and came back: the delete may have been forgotten.
         """
-        if kind is FindingKind.STALE_ROW:
-            return self.stale <= self.left
-        return self.deleted <= min(self.left - self.stale, self.records_gone)
+        return kind is FindingKind.STALE_ROW and self.stale <= self.left
 
     @property
     def causes(self) -> str:
@@ -131,8 +121,8 @@ def deletes_gone(
     gone = 0
     for at, progress in progress_by_source(tables[0].at.state).items():
         found, counts = compared.get(at, Compared()), progress.counts
-        decoded_now = max(_read_from(ledger, at).skipped - found.skipped, 0)
-        counted = max(found.deletes - counts.duplicates, found.newest_deletes) - decoded_now
+        decoded_now = min(max(_read_from(ledger, at).skipped - found.skipped, 0), unshown(ledger))
+        counted = max(max(found.deletes - counts.duplicates, found.newest_deletes) - decoded_now, 0)
         gone += min(max(counts.deletes - counted, 0), records_gone(ledger, at, found))
     return gone
 

@@ -7,10 +7,9 @@ those that are missing may be others: they are unchecked, unless the sums of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from frazil.model.dead_letter import Reason
 from frazil.model.expired_letters import Expired
 from frazil.model.progress import GroupPartition, OffsetSums, PartitionProgress, TableState
 from frazil.model.routes import are_shapes
@@ -21,31 +20,8 @@ from frazil.proof.tally import TopicPartition, missing_one, offsets_of, sums_of
 from frazil.proof.verification import first_named, listed_offsets
 from frazil.verify.lost_keys import forgotten_in, forgotten_sums_in
 from frazil.verify.proven import ComparedTable
+from frazil.verify.skipped import unshown
 from frazil.verify.window import Compared
-
-SHOWN_AT_ANY_TIME = frozenset(
-    map(
-        str,
-        (
-            Reason.NULL_VALUE,
-            Reason.NOT_FRAMED,
-            Reason.BAD_COMPRESSION,
-            Reason.TRUNCATED,
-            Reason.TRAILING_BYTES,
-            Reason.BAD_VARINT,
-            Reason.BAD_BOOLEAN,
-            Reason.BAD_INDEX,
-            Reason.BAD_LENGTH,
-            Reason.BAD_TAG,
-            Reason.WRONG_MESSAGE,
-            Reason.BAD_UTF8,
-            Reason.BAD_JSON,
-            Reason.DUPLICATE_KEY,
-            Reason.WRONG_TYPE,
-        ),
-    )
-)
-"""Reasons that a record shows by itself, with the spec of its time: it is refused for them now as it was then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +49,7 @@ class Causes:
         return Causes(
             progress=progress_by_source(ledger)[where],
             skipped=skipped,
-            skipped_unshown=skipped if _was_routed_otherwise(ledger, where) else min(skipped, _unshown(ledger)),
+            skipped_unshown=skipped if _was_routed_otherwise(ledger, where) else min(skipped, unshown(ledger)),
             elsewhere=elsewhere,
             letters=letters,
             forgotten=forgotten_in(tables, where),
@@ -241,10 +217,3 @@ def _was_routed_otherwise(ledger: TableState, where: TopicPartition) -> bool:
     """Return whether other routes have divided some records: another table may have refused them then."""
     since = GroupPartition() if ledger.group is None else group_progress(ledger.group).get(where, GroupPartition())
     return since.routed_since > progress_by_source(ledger)[where].origin
-
-
-def _unshown(ledger: TableState) -> int:
-    """Return how many records were skipped in all partitions for reasons that they may not show any more."""
-    reasons: Mapping[str, int] = ledger.skipped_by_reason
-    unshown = sum(count for reason, count in reasons.items() if reason not in SHOWN_AT_ANY_TIME)
-    return unshown + max(ledger.accounted.skipped - sum(reasons.values()), 0)

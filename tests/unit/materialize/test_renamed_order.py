@@ -14,15 +14,20 @@ from rebuilt_tables import rebuild, rewind
 from whole_batches import drained, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.materialize.pause.excluding import change_excluded
+from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.rebuild.rewind import ToOffsets
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.settings import CatalogSettings
+from frazil.model.spec import OnIncompatibleSchema
 from tests.fakes.clients_in_memory import a_field, record
 
 MICROSECONDS = {"type": "long", "logicalType": "timestamp-micros"}
 FIRST = record(a_field("ts", MICROSECONDS), a_field("n", "long"), name="V")
 RENAMED = record(a_field("updated", MICROSECONDS, "ts"), a_field("n", "long"), name="V")
 AS_TEXT = record(a_field("updated", "string", "ts"), a_field("n", "long"), name="V")
+
+AS_DATE = record(a_field("updated", {"type": "int", "logicalType": "date"}, "ts"), a_field("n", "long"), name="V")
 
 
 @dataclass
@@ -106,11 +111,51 @@ def test_a_field_beside_a_column_that_has_its_name_is_not_the_column(log: Rename
         drained(log.world, log.spec)
 
 
-def test_another_type_pauses_the_table_whatever_its_name(log: RenamedOrder) -> None:
-    log.spec = replace(log.spec, on_incompatible_schema="dead_letter")
-    log.write(AS_TEXT, {"updated": "30", "n": 2})
+@pytest.mark.parametrize("decides", [{"identity": ("n",)}, {"partition_by": ("n",)}], ids=["identity", "partition_by"])
+@pytest.mark.parametrize("met", [True, False], ids=["renamed before", "renamed at once"])
+@pytest.mark.parametrize("setting", ["dead_letter", "new_column"])
+def test_another_type_of_what_decides_pauses_the_table_whatever_its_name(
+    log: RenamedOrder, decides: dict[str, tuple[str, ...]], met: bool, setting: OnIncompatibleSchema
+) -> None:
+    """The setting would make dead letters, or a second column, of which no row has an identity or a partition."""
+    log.spec = replace(log.spec, table=f"t{next(NAMES)}", write="upsert", on_incompatible_schema=setting, **decides)
+    drained(log.world, log.spec)
+    if met:
+        log.write(record(a_field("ts", MICROSECONDS), a_field("m", "long", "n"), name="V"), {"ts": 20, "m": 2})
+        drained(log.world, log.spec)
+    aliases = () if met else ("n",)
+    log.write(record(a_field("ts", MICROSECONDS), a_field("m", "string", *aliases), name="V"), {"ts": 30, "m": "3"})
 
     with pytest.raises(IncompatibleSchemaError) as refused:
         drained(log.world, log.spec)
 
     assert refused.value.always_pauses
+
+
+@pytest.mark.parametrize("setting", ["dead_letter", "new_column"])
+@pytest.mark.parametrize(("schema", "value"), [(AS_TEXT, "30"), (AS_DATE, 30)], ids=["text", "date"])
+def test_another_type_pauses_the_table_whatever_its_name(
+    log: RenamedOrder, setting: OnIncompatibleSchema, schema: str, value: object
+) -> None:
+    log.spec = replace(log.spec, on_incompatible_schema=setting)
+    log.write(schema, {"updated": value, "n": 2})
+
+    with pytest.raises(IncompatibleSchemaError) as refused:
+        drained(log.world, log.spec)
+
+    assert refused.value.always_pauses
+    assert [each.name for each in log.view.columns][:2] == ["ts", "n"]
+
+
+def test_a_table_is_proven_that_an_operator_let_go_on_without_such_a_schema(log: RenamedOrder) -> None:
+    log.write(record(a_field("ts", "string"), a_field("n", "long"), name="V"), {"ts": "30", "n": 2})
+    log.write(FIRST, {"ts": 40, "n": 3})
+    with pytest.raises(IncompatibleSchemaError):
+        drained(log.world, log.spec)
+    change_excluded(log.world.lake, log.world.registry, log.spec, exclude=[2], include=[])
+    log.world.lake.set_properties(log.spec.identifier, put={}, remove=[PAUSED_PROPERTY])
+    drained(log.world, log.spec)
+
+    verification = log.against_kafka()
+
+    assert (verification.findings, verification.counts.dead_letters) == ((), 1)

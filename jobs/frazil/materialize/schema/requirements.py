@@ -54,23 +54,29 @@ class RequiredColumns:
         """Return what is done about a field of another type: keys, and columns of the spec, get no second column."""
         return spec.on_incompatible_schema if self.of_record and self.schema_id is not None else "pause"
 
-    def refused(self, spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> IncompatibleSchemaError:
+    def refused(
+        self, spec: TableSpec, findings: tuple[SchemaFinding, ...], former_names: FormerNames
+    ) -> IncompatibleSchemaError:
+        """Return why the table cannot hold these columns. The spec may name its columns by their `former_names`."""
         error = refusal(spec.identifier, self.schema_id, findings, of_key=self.of_key, held=self.held)
         if self.other_message is None:
-            return self._pausing(spec, error.what, findings) if self._decide(spec, findings) else error
+            return self._pausing(spec, error.what, findings) if self._decide(spec, findings, former_names) else error
         setting = f"`{'key_message' if self.of_key else 'message'}: {self.other_message.of_table}`"
         hint = f"set {setting} in {spec.source_file} to keep these rows, then run `frazil resume {spec.identifier}`"
         return IncompatibleSchemaError(
             error.what, hint=hint, schema_id=self.schema_id, of_key=self.of_key, findings=findings, always_pauses=True
         )
 
-    def _decide(self, spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> bool:
+    def _decide(self, spec: TableSpec, findings: tuple[SchemaFinding, ...], former_names: FormerNames) -> bool:
         """Return whether one of these is about a deciding column, about what is in it, or about what it is in.
 
         A field that has such a column's name as an alias would be that column.
         """
         named = set(_deciding(spec))
-        paths = named | {column.name for column in self.columns if named & {*column.aliases}}
+        unnamed = named - {column.name for column in self.columns}
+        paths = named | {column.name for column in self.columns if unnamed & {*column.aliases}}
+        for head, _, rest in (path.partition(".") for path in named):
+            paths |= {f"{now}.{rest}" if rest else now for now, names in former_names.items() if head in names}
         return any(
             f"{path}.".startswith(f"{found.path}.") or found.path.startswith(f"{path}.")
             for found in findings
@@ -205,7 +211,10 @@ def needed(
         SchemaFinding(n, "a partition field has this name, now or earlier") for n in sorted(after & partition_names)
     )
     found = () if wanted.other_message is None else (wanted.other_message.finding,)
-    ordered = ordered_by_present_name(spec, evolution.former_names)
+    added = {change.path for change in evolution.changes if isinstance(change, AddColumn)}
+    present = {path: names for path, names in evolution.former_names.items() if path not in added}
+    ordered = ordered_by_present_name(spec, present)
     keyed = (*_identity_findings(spec, wanted, evolution), *_order_findings(ordered, wanted, evolution, have))
-    unable = (*keyed, *impossible_columns(spec, changed, evolution.changes), *newly_unreadable(have, changed, spec))
+    impossible = impossible_columns(spec, changed, evolution.changes, present)
+    unable = (*keyed, *impossible, *newly_unreadable(have, changed, spec))
     return replace(evolution, findings=(*found, *evolution.findings, *wanted.if_strict, *clashes, *taken, *unable))
