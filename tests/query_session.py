@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+
+from pyspark import SparkContext
 
 from frazil.adapters.spark.application import RUNS_QUERIES
 from frazil.adapters.spark.runner import SparkRunner
@@ -21,11 +24,20 @@ def query_session(folder: Path) -> Iterator[SqlSession]:
     """Open a session, with its log in a folder; the file's tests ignore PytestUnraisableExceptionWarning.
 
     PySpark leaves the sockets of `collect` to the garbage collector. It runs here, or tests of another file would get
-    the warnings.
+    the warnings. So would they get those of a thread that tells the JVM of objects which are not needed any more.
     """
     runner = SparkRunner(log_file=folder / "spark.log", jvm=FEW_ROWS)
     try:
         yield SqlSession(runner)
     finally:
+        _let_the_jvm_know()
         runner.stop()
         gc.collect()
+
+
+def _let_the_jvm_know() -> None:
+    """Wait until that thread has named all objects, for a minute at most."""
+    gc.collect()
+    gateway, end = SparkContext._gateway, time.monotonic() + 60
+    while gateway is not None and gateway._gateway_client.finalizer_deque and time.monotonic() < end:
+        time.sleep(0.05)
