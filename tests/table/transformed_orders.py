@@ -88,8 +88,9 @@ class Orders:
         assert view.head is not None
         files = written(self.lake, view, pa.Table.from_pylist(rows, arrow_schema_of(view)).to_batches()) if rows else ()
         summary = {EPOCH: str(self.epoch), "frazil.batch-id": f"b{self.epoch}"}
-        staged = self.lake.stage(view, base=view.head, branch="b", files=files, summary=summary)
-        self.lake.publish(self.view(identifier), branch="b", tag=CHECKPOINT_TAG, drop=["b"])
+        branch = f"b{self.epoch}"  # another attempt, after another commit came first, does not find that of this one
+        staged = self.lake.stage(view, base=view.head, branch=branch, files=files, summary=summary)
+        self.lake.publish(self.view(identifier), branch=branch, tag=CHECKPOINT_TAG, drop=[branch])
         return staged
 
     def change(self, *numbers: int, without: Sequence[int] = ()) -> int:
