@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -308,7 +309,13 @@ def _table(view: TableView) -> Table:
 
 def arrow_schema_of(view: TableView) -> pa.Schema:
     """Return the view's schema, with field ids."""
-    return schema_to_pyarrow(Schema.model_validate_json(view.schema_json))
+    return _arrow_schema(view.schema_json)
+
+
+@lru_cache(maxsize=64)
+def _arrow_schema(schema_json: str) -> pa.Schema:
+    """Return a schema that is made once: a comparison with Kafka wants it for each window of offsets."""
+    return schema_to_pyarrow(Schema.model_validate_json(schema_json))
 
 
 def schemas_of(view: TableView) -> Iterator[pa.Schema]:

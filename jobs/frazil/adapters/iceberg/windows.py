@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.expressions.visitors import bind, extract_field_ids, translate_column_names
 from pyiceberg.io.pyarrow import (
     _get_column_projection_values,
@@ -90,7 +90,7 @@ def rows_in(table: Table, task: FileScanTask, projection: Schema, wanted: Range)
         for group, first_row in _groups(parquet, column, wanted):
             parts = slices(parquet, dictionaries, group, names, BATCH_BYTES, slice_bytes=wanted.slice_bytes)
             for batch in gathered(left_of(parts, first_row, deleted)):
-                kept = batch.filter(condition).combine_chunks()
+                kept = (batch if condition is None else batch.filter(condition)).combine_chunks()
                 for part in pieces_of(kept, nulls):
                     yield _to_requested_schema(
                         projection,
@@ -131,7 +131,9 @@ def plain_ids(projection: Schema) -> set[int]:
 
 
 def _condition(schema: Schema, columns: Schema, bound: BooleanExpression, missing: dict[int, Any]) -> Any:
-    """Return a condition on the table's schema as one on these columns of a file."""
+    """Return a condition on the table's schema as one on these columns of a file; None if all rows meet it."""
+    if isinstance(bound, AlwaysTrue):
+        return None
     in_file = translate_column_names(bound, columns, case_sensitive=True, projected_field_values=missing)
     widest = Schema(*(_widest(field, schema) for field in columns.fields))
     return expression_to_pyarrow(bind(widest, in_file, case_sensitive=True), widest)

@@ -84,8 +84,7 @@ class DataFileWriter:
         If columns are `distinct`, they get no dictionaries, since few of their values are alike, and only they are
         compressed. If the table has an order, rows of up to `sorted_bytes` are gathered before they are sorted.
         """
-        self._schema = Schema.model_validate_json(target.schema_json)
-        self._spec = PartitionSpec.model_validate_json(target.partition_spec_json)
+        self._schema, self._spec = _schema(target.schema_json), _partition_spec(target.partition_spec_json)
         self._out = _Output(
             target, self._schema, self._spec.spec_id, storage, prefix, target_bytes, following, distinct, sorted_bytes
         )
@@ -215,7 +214,22 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
 @lru_cache(maxsize=64)
 def _statistics_plan(schema_json: str, properties: tuple[tuple[str, str], ...]) -> StatisticsPlan:
     """Return the same plan for all tasks of a process: making it is a good part of what a small file costs."""
-    return StatisticsPlan.of(Schema.model_validate_json(schema_json), dict(properties))
+    return StatisticsPlan.of(_schema(schema_json), dict(properties))
+
+
+@lru_cache(maxsize=64)
+def _schema(schema_json: str) -> Schema:
+    return Schema.model_validate_json(schema_json)
+
+
+@lru_cache(maxsize=64)
+def _arrow_schema(schema_json: str) -> pa.Schema:
+    return schema_to_pyarrow(_schema(schema_json))
+
+
+@lru_cache(maxsize=64)
+def _partition_spec(spec_json: str) -> PartitionSpec:
+    return PartitionSpec.model_validate_json(spec_json)
 
 
 def _shortened(folder: str) -> str:
@@ -257,7 +271,7 @@ class _Output:
         self.io = open_storage(self.storage, self.target.location, table_properties=self.target.properties)
         self.locations = load_location_provider(self.target.location, dict(self.target.properties))
         self.order = possible_order(SortOrder.model_validate_json(self.target.sort_order_json), self.schema)
-        self.arrow_schema = schema_to_pyarrow(self.schema)
+        self.arrow_schema = _arrow_schema(self.target.schema_json)
 
     @property
     def statistics_plan(self) -> StatisticsPlan:
