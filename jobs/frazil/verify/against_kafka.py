@@ -30,7 +30,14 @@ from frazil.proof.sources import source_columns
 from frazil.proof.tally import TopicPartition
 from frazil.proof.verification import Check, Discrepancy, FindingKind
 from frazil.records import Records
-from frazil.verify.collected import Collected, add_compared, collected_of, compares_together, comparison_of
+from frazil.verify.collected import (
+    Collected,
+    add_compared,
+    collected_of,
+    compares_together,
+    comparison_of,
+    lacking_order,
+)
 from frazil.verify.comparison import Comparison, TableProof, judge
 from frazil.verify.dead import expired_by_source, visible_snapshot
 from frazil.verify.decode import open_rows, routes_of
@@ -75,7 +82,9 @@ def check_against_kafka(
     """
     parts = [[table] for table in tables] if are_shapes(routes_of(tables[0].at.state)) else [tables]
     for part in parts:
-        yield _check(_Comparing(part, tables, dead_letters, kafka, watch), clean=clean)
+        absent = lacking_order(part[0])
+        compared = _Comparing(part, tables, dead_letters, kafka, watch)
+        yield Check("kafka", "", absent) if absent else _check(compared, clean=clean)
 
 
 def _check(comparing: _Comparing, *, clean: bool) -> Check:

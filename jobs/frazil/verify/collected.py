@@ -12,6 +12,7 @@ from frazil.modes.followed import FollowedColumns
 from frazil.modes.validity import NAMES
 from frazil.proof.sources import source_columns
 from frazil.proof.tally import TopicPartition, bitmap_of
+from frazil.proof.verification import Discrepancy, FindingKind
 from frazil.verify.first_offsets import OffsetsFirst
 from frazil.verify.history_ends import DeleteComparison, HistoryEnds
 from frazil.verify.identities import HALVES
@@ -46,6 +47,23 @@ def collected_of(table: ComparedTable) -> Collected | None:
     columns = replace(columns, order=()) if first_stays else columns
     rows = TableScan(table.at.view, columns=NewestRecords.read_from(columns))
     return NewestRecords(numbers, rows, columns, first_stays=first_stays, offsets_first=_first(table))
+
+
+def lacking_order(table: ComparedTable) -> tuple[Discrepancy, ...]:
+    """Return the columns that order the records of a key and that another tool renamed or dropped.
+
+    A table without rows may not have got its columns yet.
+    """
+    view, spec = table.at.view, table.spec
+    key = "order_by" if spec.order_by is not None else "cdc_order"
+    absent = [name for name in spec.order if name not in {column.name for column in view.columns}]
+    if not absent or TableScan(view, columns=()).rows == 0:
+        return ()
+    what = f"by which `{key}` orders: its records cannot be compared; restore it, or run `frazil rebuild`"
+    return tuple(
+        Discrepancy(FindingKind.NO_COLUMN, view.identifier, f"the table has no column {name}, {what}")
+        for name in absent
+    )
 
 
 def _first(table: ComparedTable) -> OffsetsFirst:

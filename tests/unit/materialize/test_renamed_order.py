@@ -20,6 +20,7 @@ from frazil.materialize.rebuild.rewind import ToOffsets
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.settings import CatalogSettings
 from frazil.model.spec import OnIncompatibleSchema
+from frazil.proof.verification import FindingKind
 from tests.fakes.clients_in_memory import a_field, record
 
 MICROSECONDS = {"type": "long", "logicalType": "timestamp-micros"}
@@ -159,3 +160,18 @@ def test_a_table_is_proven_that_an_operator_let_go_on_without_such_a_schema(log:
     verification = log.against_kafka()
 
     assert (verification.findings, verification.counts.dead_letters) == ((), 1)
+
+
+@pytest.mark.parametrize("change", ["rename", "drop"])
+def test_a_column_that_another_tool_took_away_is_found_by_a_comparison_with_kafka(
+    log: RenamedOrder, change: str
+) -> None:
+    with log.world.lake.catalog.load_table(log.spec.identifier).update_schema(
+        allow_incompatible_changes=True
+    ) as update:
+        update.rename_column("ts", "theirs") if change == "rename" else update.delete_column("ts")
+
+    finding, *_ = log.against_kafka().findings
+
+    assert finding.kind is (FindingKind.UNPROVABLE if log.spec.keeps_history else FindingKind.NO_COLUMN)
+    assert finding.what.startswith("the table has no column ts")
