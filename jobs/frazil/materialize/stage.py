@@ -126,11 +126,13 @@ class ReadBatch:
         partitions = len(topics[0].partitions)  # also those that wait for the table's own
         soft = events is not None and events.soft_deletes
         if partitions > 1 or soft or self.spec.order:
-            why = "soft deletes" if soft else "cdc_order: source"
-            why = f"{plural(partitions, 'partition')}" if partitions > 1 else why
+            why, before = "soft deletes" if soft else "cdc_order: source", ""
+            if partitions > 1:
+                why = f"{partitions} partitions"
+                before = "; if the table had applied it before partitions were added, `frazil rebuild` applies it again"
             raise UnsupportedChangeError(
                 f"{self.spec.identifier}: the record of {source.topic} at offset {offsets[0]} is a truncate, which"
-                f" takes out all earlier rows: with {why}, this release cannot apply it; nothing was published",
+                f" takes out all earlier rows: with {why}, this release cannot apply it; nothing was published{before}",
                 hint="the table waits before it: see what pauses a table in docs/debezium.md",
             )
         rows = {number: OutOfTable(each.live_rows, each.sums) for number, each in source.partitions.items()}

@@ -13,15 +13,16 @@ from change_streams import ChangeStream
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ordered_changelogs import Partitions
-from rebuilt_tables import TopicsNow, rebuild
+from rebuilt_tables import TopicsNow, rebuild, rewind
 from test_change_events import EVENTS, sent
 
 from frazil.adapters.iceberg.rebuild_lake import RebuildLake
 from frazil.materialize.added_partitions import note_on_order
 from frazil.materialize.rebuild.perform import Rebuild
+from frazil.materialize.rebuild.rewind import ToOffsets
 from frazil.materialize.state import standing
 from frazil.model.change_events import ChangeEvents
-from frazil.model.errors import SourceChangedError, UnsupportedChangeError
+from frazil.model.errors import RebuildError, SourceChangedError, UnsupportedChangeError
 from frazil.model.progress import Counts
 from frazil.proof.verification import FindingKind
 from tests.fakes.connect_samples import Schema, avro_payload
@@ -154,6 +155,19 @@ def test_a_truncate_that_was_applied_before_a_partition_was_added_is_applied_aga
 
     assert stream.rows("id", "kafka_partition") == before == [(2, 1)]
     stream.verified()
+
+
+def test_a_rewind_before_such_a_truncate_says_that_a_rebuild_applies_it(stream: GrowingStream) -> None:
+    stream.send(1, postgres("c", after=order(1)))
+    stream.send(None, postgres("t"))
+    stream.catch_up()
+    stream.grow()
+    stream.partition = 1
+    stream.send(2, postgres("c", after=order(2)))
+    stream.catch_up()
+
+    with pytest.raises(RebuildError, match="`frazil rebuild` applies it again"):
+        rewind(cast(Any, stream), ToOffsets({"orders": {0: 0}})).perform()
 
 
 def test_a_key_of_an_added_partition_that_is_lost_after_a_truncate_is_named(stream: GrowingStream) -> None:
