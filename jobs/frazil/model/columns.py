@@ -93,7 +93,9 @@ class Column:
     is JSON text, with what is declared nowhere. `mask` is what a policy does to the values; it is not compared.
     `unmasked_aliases` are the aliases of a column that no policy names, where policies name other columns: one of those
     may have had such a name. `required` says that each record of the writer has a value; it is not compared, because a
-    table's columns are optional.
+    table's columns are optional. `spellings` are, for a branch of a union, the names that the column can have in other
+    schemas, short and with the namespace: those of its type, then those of each alias of the type. `kept` says that a
+    policy by the column's path, or around it, keeps its values.
     """
 
     name: str
@@ -105,6 +107,8 @@ class Column:
     mask: str = field(default="", compare=False)
     required: bool = field(default=False, compare=False)
     unmasked_aliases: tuple[str, ...] = field(default=(), compare=False)
+    spellings: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
+    kept: bool = field(default=False, compare=False)
 
     @property
     def described(self) -> str:

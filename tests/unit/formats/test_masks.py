@@ -24,7 +24,7 @@ from frazil.formats.masks.columns import Mask, mask_columns
 from frazil.formats.masks.hashes import canonical, hashed, hashed_in_python
 from frazil.formats.native import native_available
 from frazil.formats.open import map_schema, open_decoder
-from frazil.model.columns import Column, ColumnType, Fixed, ListOf, MapOf, Scalar, Struct
+from frazil.model.columns import Column, ColumnType, Fixed, ListOf, MapOf, Scalar, Struct, walk
 from frazil.model.columns import Decimal as DecimalType
 from frazil.model.policies import KEPT, Policies, Policy
 from frazil.model.schemas import RegisteredSchema
@@ -204,3 +204,42 @@ def test_the_ends_of_blocks_are_padded_right(length: int) -> None:
 
     assert hashed(array, KEY).to_pylist() == [digest(b"x" * length)]
     assert canonical(array).equals(array)
+
+
+def _spelled(*, tags: tuple[str, ...] = ()) -> Mapped:
+    """A union whose branch `n1_R` would be `R` without the other one."""
+    inner = Struct((Column("x", Scalar("string"), tags=tags), Column("y", Scalar("string"))))
+    branches = tuple(Column(f"n{n}_R", inner, spellings=(("R", f"n{n}_R"),)) for n in (1, 2))
+    return Mapped((Column("u", Struct(branches, is_union=True)),), (), record="")
+
+
+@pytest.mark.parametrize(
+    ("policies", "first", "second"),
+    [
+        ({"u.R.x": "redact"}, "redact", "redact"),
+        ({"u.n1_R.x": "redact"}, "redact", ""),
+        ({"u.n1_R.x": "hash", "u.R.x": "redact"}, "hash", "redact"),
+        ({"u.n1_R.x": "none", "u.R.x": "redact"}, "", "redact"),
+        ({"u": "hash", "u.R.x": "none"}, "hash", "hash"),
+        ({"u": "hash", "u.R.x": "redact"}, "redact", "redact"),
+        ({"u": "redact", "u.R.x": "hash"}, "redact", "redact"),
+        ({"u": "none", "u.R.x": "hash"}, "hash", "hash"),
+    ],
+)
+def test_a_policy_by_another_spelling_of_a_branch_hides_what_no_policy_of_its_own_decides(
+    policies: dict[str, str], first: str, second: str
+) -> None:
+    found = mask_columns(_spelled(), Policies(tuple((path, Policy(what)) for path, what in policies.items())))
+
+    masks = {path: column.mask for path, column in walk(found.columns)}
+    assert (found.findings, found.unmatched) == ((), ())
+    assert (masks["u.n1_R.x"], masks["u.n2_R.x"]) == (first, second)
+
+
+def test_a_policy_by_another_spelling_of_a_branch_does_not_weaken_a_tag() -> None:
+    tagged = Policies((("u.R.x", Policy("truncate", 2)),), (("PII", Policy("redact")),))
+    kept = Policies((("u.R.x", KEPT),), (("PII", Policy("redact")),))
+
+    for policies in (tagged, kept):
+        masks = {path: column.mask for path, column in walk(mask_columns(_spelled(tags=("PII",)), policies).columns)}
+        assert (masks["u.n1_R.x"], masks["u.n2_R.x"]) == ("redact", "redact")

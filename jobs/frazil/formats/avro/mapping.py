@@ -64,6 +64,7 @@ def _column(member: Member) -> Column:
         required=_is_required(member.shape),
         tags=member.tags,
         is_json=is_json,
+        spellings=member.spellings,
     )
     return _COLUMNS.put(member, column) if member.is_shared else column
 

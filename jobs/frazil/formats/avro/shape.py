@@ -63,6 +63,8 @@ class Member:
     is_shared: bool = field(compare=False, repr=False, default=False)
     """Whether all schemas with this field share this object."""
     tags: tuple[str, ...] = field(compare=False, default=())
+    spellings: tuple[tuple[str, ...], ...] = field(compare=False, default=())
+    """See `Column.spellings`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +161,13 @@ def branch_names(schema: AvroSchema, union: Union) -> tuple[str, ...]:
     short = [_short_name(kind) for kind in kinds]
     count = Counter(name.lower() for name in short)
     return tuple(
-        kind.name.replace(".", "_").replace("-", "_")
-        if isinstance(kind, NamedType) and count[name.lower()] > 1
-        else name
+        _as_column(kind.name) if isinstance(kind, NamedType) and count[name.lower()] > 1 else name
         for kind, name in zip(kinds, short, strict=True)
     )
+
+
+def _as_column(full_name: str) -> str:
+    return full_name.replace(".", "_").replace("-", "_")
 
 
 def _short_name(kind: Primitive | Array | Map | Union | NamedType) -> str:
@@ -286,7 +290,8 @@ class _Expansion:
                 branches.append(None)
                 continue
             here = path if len(values) == 1 else _join(path, name)
-            branches.append(Member(name, self._expand(branch, here, inside), self._former_names(branch)))
+            aliases, spellings = self._former_names(branch), tuple(self._spellings(branch))
+            branches.append(Member(name, self._expand(branch, here, inside), aliases, spellings=spellings))
         self._note_branches(union, [branch.name for branch in branches if branch is not None], path)
         only = branches[0] if len(branches) == 1 else None
         if not values or (only is not None and isinstance(only.shape, Empty)):
@@ -304,6 +309,13 @@ class _Expansion:
     def _former_names(self, branch: AvroType) -> tuple[str, ...]:
         kind = self._schema.resolve(branch)
         return tuple(alias.rpartition(".")[2] for alias in kind.aliases) if isinstance(kind, NamedType) else ()
+
+    def _spellings(self, branch: AvroType) -> Iterator[tuple[str, ...]]:
+        """Yield the column names that unions give a type: by its name, and by each of its aliases."""
+        kind = self._schema.resolve(branch)
+        if isinstance(kind, NamedType):
+            for name in (kind.name, *kind.aliases):
+                yield name.rpartition(".")[2], _as_column(name)
 
     def _has_room(self, path: str, inside: tuple[str, ...]) -> bool:
         self._columns += 1

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from frazil.formats.mapped import VALUE, Mapped
 from frazil.formats.masks.rules import ENTRIES, ITEMS, NO_RULE, Rule, joined, rules_of
@@ -78,8 +79,9 @@ class _Applying:
         kept: list[Column] = []
         masks: dict[str, Mask | None] = {}
         for column in columns:
-            names, here = (column.name, *column.aliases), f"{path}.{column.name}" if path else column.name
-            rule = rules.of(*names)
+            here = f"{path}.{column.name}" if path else column.name
+            names = _spelled(column)
+            rule = rules.spelled_as((column.name, *column.aliases), chain.from_iterable(each[1:] for each in names))
             self.met |= {*rule.paths}
             policy = self._policy(column, rule, inherited)
             if policy is not None and policy.treatment == "drop":
@@ -98,19 +100,22 @@ class _Applying:
             passed = None if by_tag and policy == KEPT else policy  # a tag keeps a column, not what others tag in it
             column_type, mask = self._type(column.type, rule, passed, here)
             past = self._unmasked_aliases(column, rules, policy, inherited)
-            kept.append(replace(column, type=column_type, mask=described(mask), unmasked_aliases=past))
+            is_kept = policy == KEPT and not by_tag
+            after = replace(column, type=column_type, mask=described(mask), unmasked_aliases=past, kept=is_kept)
+            kept.append(after)
             masks[column.name] = mask
         return tuple(kept), masks
 
-    def _name_all(self, names: tuple[str, ...], rules: Rule, path: str, steps: tuple[str, ...] = ()) -> None:
+    def _name_all(self, names: Sequence[tuple[str, ...]], rules: Rule, path: str, steps: tuple[str, ...] = ()) -> None:
         """Refuse a field that has a name without its policy: a schema with that name alone would unmask it.
 
         That is a dropped field, which leaves no trace in the table, or one at `steps` inside a column with these names.
+        A policy by any spelling of a name is one of the name.
         """
-        for name in names:
-            if rules.of(name).at(steps).policy is None:
-                here = joined(path, (name, *steps))
-                policy = rules.of(*names).at(steps).policy
+        for spellings in names:
+            if rules.of(*spellings).at(steps).decided is None:
+                here = joined(path, (spellings[0], *steps))
+                policy = rules.of(*chain.from_iterable(names)).at(steps).decided
                 masked = policy is not None and policy.treatment != "drop"
                 what, key = ("masked", f"{{mask: {policy}}}") if masked else ("dropped", "{drop: true}")
                 self.refuse(here, f"is a name of a {what} field: add `{here}: {key}` to `columns` as well")
@@ -118,16 +123,19 @@ class _Applying:
     def _unmasked_aliases(
         self, column: Column, rules: Rule, policy: Policy | None, inherited: Policy | None
     ) -> tuple[str, ...]:
-        named = rules.of(column.name, *column.aliases) is not NO_RULE
+        named = rules.of(column.name, *chain.from_iterable(_spelled(column)[1:])) is not NO_RULE
         masked_beside = rules.inside or (self.tags and inherited != KEPT)
         return () if named or policy not in (None, KEPT) or not masked_beside else column.aliases
 
     def _policy(self, column: Column, rule: Rule, inherited: Policy | None) -> Policy | None:
-        """The policy of the column's own path, else that of what it is in, else that of its tags."""
+        """The policy of the column's own path, else that of what it is in, else that of its tags.
+
+        One by another spelling of the path adds to those of what it is in and of its tags.
+        """
         if rule.policy is not None or inherited == KEPT:
-            return rule.policy or inherited
+            return rule.decided or inherited
         tagged = tuple(self.tags[tag] for tag in column.tags if tag in self.tags)
-        return strictest((*tagged, *([] if inherited is None else [inherited])))
+        return _strictest(*tagged, inherited, rule.spelled)
 
     def _type(
         self, column_type: ColumnType, rule: Rule, policy: Policy | None, path: str
@@ -137,7 +145,7 @@ class _Applying:
                 return self._struct(column_type, columns, rule, policy, path)
             case ListOf(element):
                 inside = rule.of(ITEMS)
-                element, mask = self._type(element, inside, inside.policy or policy, path + ITEMS)
+                element, mask = self._type(element, inside, _policy_inside(inside, policy), path + ITEMS)
                 self._keep_items(inside, path + ITEMS)
                 return ListOf(element), None if mask is None else Mask(inner=mask)
             case MapOf(key, value):
@@ -160,13 +168,13 @@ class _Applying:
         inside = rule.of(ENTRIES)
         if policy not in (None, KEPT):
             self.refuse(path, f"is a map, whose keys cannot be masked: drop it, or mask its values, {path}{ENTRIES}")
-        value, mask = self._type(value, inside, inside.policy or policy, path + ENTRIES)
+        value, mask = self._type(value, inside, _policy_inside(inside, policy), path + ENTRIES)
         self._keep_items(inside, path + ENTRIES)
         return MapOf(key, value), None if mask is None else Mask(inner=mask)
 
     def _keep_items(self, rule: Rule, path: str) -> None:
         self.met |= {*rule.paths}
-        if rule.policy is not None and rule.policy.treatment == "drop":
+        if rule.decided is not None and rule.decided.treatment == "drop":
             self.refuse(path, "cannot be dropped without what holds it: drop that, or mask the values")
 
     def _leaf(self, kind: ColumnType, policy: Policy | None, path: str) -> tuple[ColumnType, Mask | None]:
@@ -184,9 +192,25 @@ class _Applying:
         return kind, Mask(policy)
 
 
+def _spelled(column: Column) -> list[tuple[str, ...]]:
+    """Return the names of a column, then its aliases, each followed by its other spellings."""
+    names = (column.name, *column.aliases)
+    spellings = column.spellings or ((),) * len(names)
+    return [(n, *(e for e in others if e != n)) for n, others in zip(names, spellings, strict=True)]
+
+
+def _strictest(*policies: Policy | None) -> Policy | None:
+    return strictest(tuple(each for each in policies if each is not None))
+
+
+def _policy_inside(rule: Rule, around: Policy | None) -> Policy | None:
+    """Return the policy of items or values with this rule, in what has the policy `around`."""
+    return rule.policy or _strictest(*(each for each in (around, rule.spelled) if each != KEPT)) or around
+
+
 def _decides(rule: Rule) -> bool:
     """Return whether a policy names the values of a column by its path, or the items or the values in it."""
-    return rule.policy is not None or any(
+    return rule.decided is not None or any(
         _decides(rule.inside[each]) for each in (ITEMS, ENTRIES) if each in rule.inside
     )
 

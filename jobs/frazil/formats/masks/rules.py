@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from frazil.model.policies import Policies, Policy
+from frazil.model.policies import KEPT, Policies, Policy, strictest
 
 ITEMS, ENTRIES = "[]", "{}"
 
@@ -15,21 +15,38 @@ ITEMS, ENTRIES = "[]", "{}"
 class Rule:
     """The policy of one column, if it has one, and the rules inside by name, `[]` or `{}`.
 
-    `paths` are those of the spec that ask for it: a column may have several names.
+    `paths` are those of the spec that ask for it: a column may have several names. `spelled` is the strictest policy
+    of the column by another spelling of its name: it hides more than tags and the policies around it, never less.
     """
 
     paths: tuple[str, ...] = ()
     policy: Policy | None = None
     inside: Mapping[str, Rule] = field(default_factory=dict)
+    spelled: Policy | None = None
+
+    @property
+    def decided(self) -> Policy | None:
+        return self.policy or self.spelled
 
     def of(self, *names: str) -> Rule:
         """Return the rule for a column with these names: the policy of the first name that has one, at each level."""
         return _together([self.inside[name] for name in names if name in self.inside])
 
+    def spelled_as(self, names: Iterable[str], others: Iterable[str]) -> Rule:
+        """Return the rule for a column with these names, which other schemas spell otherwise."""
+        own, beside = self.of(*names), self.of(*others)
+        return own if beside is NO_RULE else _together([own, beside.of_other_spelling()])
+
+    def of_other_spelling(self) -> Rule:
+        """Return this rule as that of a column whose name is another spelling: what keeps values does not count."""
+        given = tuple(each for each in (self.policy, self.spelled) if each not in (None, KEPT))
+        inside = {name: rule.of_other_spelling() for name, rule in self.inside.items()}
+        return Rule(self.paths, None, inside, strictest(given))
+
     def lasting(self) -> Iterator[tuple[str, ...]]:
         """Yield the steps to the policies inside that the table may not show: fields are dropped, or come later."""
         for name, rule in self.inside.items():
-            if rule.policy is not None and (rule.policy.treatment == "drop" or rule.policy.may_be_missing):
+            if rule.decided is not None and (rule.decided.treatment == "drop" or rule.decided.may_be_missing):
                 yield (name,)
             yield from ((name, *steps) for steps in rule.lasting())
 
@@ -48,7 +65,8 @@ def _together(rules: Sequence[Rule]) -> Rule:
     policy = next((rule.policy for rule in rules if rule.policy is not None), None)
     names = dict.fromkeys(name for rule in rules for name in rule.inside)
     inside = {name: _together([rule.inside[name] for rule in rules if name in rule.inside]) for name in names}
-    return Rule(tuple(path for rule in rules for path in rule.paths), policy, inside)
+    spelled = strictest(tuple(rule.spelled for rule in rules if rule.spelled is not None))
+    return Rule(tuple(path for rule in rules for path in rule.paths), policy, inside, spelled)
 
 
 def steps_of(path: str) -> list[str]:

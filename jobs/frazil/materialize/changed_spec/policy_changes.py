@@ -14,9 +14,9 @@ from frazil.materialize.changed_spec.applied_spec import TEXTS, AppliedSpec
 from frazil.materialize.changed_spec.judged import NEXT_BATCH, Judged
 from frazil.materialize.schema.former_names import FormerNames, former_names_of
 from frazil.materialize.schema.name_tree import join
-from frazil.model.columns import Column, ColumnType, ListOf, MapOf, Struct
+from frazil.model.columns import Column, ColumnType, ListOf, MapOf, Struct, walk
 from frazil.model.policed import metadata_name
-from frazil.model.policies import Policies, Policy
+from frazil.model.policies import KEPT, Policies, Policy
 from frazil.model.spec import METADATA_NAMES, MetadataColumns, TableSpec
 from frazil.model.spec_change import Fate, SpecChange
 
@@ -61,8 +61,8 @@ def _recorded(applied: AppliedSpec, prefix: str) -> Policies:
 def _how_followed(spec: TableSpec, had: Policies, columns: tuple[Column, ...], former: FormerNames) -> str | None:
     """Return what becomes of changed policies of columns, or None if the table cannot follow them.
 
-    Policies of columns that the table does not have are added and removed. One that drops a column stays: the table
-    has no trace of what it dropped.
+    Policies of columns that the table does not have are added and removed, and `mask: none` is added to columns that it
+    does not mask. One that drops a column stays: the table has no trace of what it dropped.
     """
     has = spec.policies
     added, gone = (_without(one, other) for one, other in ((has, had), (had, has)))
@@ -70,9 +70,12 @@ def _how_followed(spec: TableSpec, had: Policies, columns: tuple[Column, ...], f
         return None
     if any(policy.treatment == "drop" for policy in gone.values()):
         return None
-    if any(_is_known(path, spec.metadata, columns, former) for path in (*added, *gone)):
+    kept = [path for path in added if added[path] == KEPT and _is_unmasked(path, spec.metadata, columns, former)]
+    new = [path for path in added if path not in kept]
+    if any(_is_known(path, spec.metadata, columns, former) for path in (*new, *gone)):
         return None
-    said = [f"the table has no {', '.join(added)} yet"] if added else []
+    said = [f"the table has no {', '.join(new)} yet"] if new else []
+    said += [f"the table does not mask {', '.join(kept)}"] if kept else []
     said += [f"{', '.join(gone)} masked no column of the table"] if gone else []
     return "; ".join(said)
 
@@ -82,22 +85,36 @@ def _without(policies: Policies, others: Policies) -> dict[str, Policy]:
 
 
 def _is_known(path: str, metadata: MetadataColumns, columns: tuple[Column, ...], former: FormerNames) -> bool:
-    steps = steps_of(path.rstrip("[]{}"))
-    return metadata_name(path, metadata) is not None or _leads_to_column(steps, columns, former, "")
+    return metadata_name(path, metadata) is not None or any(_led_to(path, columns, former))
 
 
-def _leads_to_column(steps: Sequence[str], columns: tuple[Column, ...], former: FormerNames, at: str) -> bool:
-    """Return whether a path, in present or former names at each of its steps, leads to a column."""
-    there = ((column, join(at, column.name)) for column in columns)
-    named = ((column, here) for column, here in there if steps[0] in (column.name, *former.get(here, ())))
-    return any(len(steps) == 1 or _leads_inside(steps[1:], column.type, former, here) for column, here in named)
+def _is_unmasked(path: str, metadata: MetadataColumns, columns: tuple[Column, ...], former: FormerNames) -> bool:
+    """Return whether the table has a column of records at the path, and masks neither it nor what is in it."""
+    found = () if metadata_name(path, metadata) is not None else tuple(_led_to(path, columns, former))
+    return bool(found) and not any(each.mask for _, each in walk(found))
 
 
-def _leads_inside(steps: Sequence[str], column_type: ColumnType, former: FormerNames, at: str) -> bool:
+def _led_to(path: str, columns: tuple[Column, ...], former: FormerNames) -> Iterator[Column]:
+    """Yield the columns that a path, in present or former names at each of its steps, leads to."""
+    return _columns_at(steps_of(path.rstrip("[]{}")), columns, former, "")
+
+
+def _columns_at(steps: Sequence[str], columns: tuple[Column, ...], former: FormerNames, at: str) -> Iterator[Column]:
+    for column in columns:
+        here = join(at, column.name)
+        if steps[0] not in (column.name, *former.get(here, ())):
+            continue
+        if len(steps) == 1:
+            yield column
+        else:
+            yield from _columns_inside(steps[1:], column.type, former, here)
+
+
+def _columns_inside(steps: Sequence[str], column_type: ColumnType, former: FormerNames, at: str) -> Iterator[Column]:
     match column_type, steps[0]:
         case (ListOf(inner), "[]") | (MapOf(_, inner), "{}"):
-            return _leads_inside(steps[1:], inner, former, at + steps[0])
+            yield from _columns_inside(steps[1:], inner, former, at + steps[0])
         case Struct(columns), _:
-            return _leads_to_column(steps, columns, former, at)
+            yield from _columns_at(steps, columns, former, at)
         case _:
-            return False
+            return

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from frazil.materialize.schema.exchanged import exchanged, structs_in
 from frazil.materialize.schema.former_names import FormerNames
@@ -199,9 +200,9 @@ def _compare_column(column: Column, match: Column | None, level: Level, found: _
     taken = _taken(column.name, match, level)
     if taken is not None:
         return found.refuse(level.place.step(column.name).now, taken)
-    unknown = tuple(_unknown_past(column, match, level))
-    if unknown:
-        return found.findings.extend(unknown)
+    unclear = (*_unknown_past(column, match, level), *_unmasked_branch(column, level))
+    if unclear:
+        return found.findings.extend(unclear)
     return _add(column, level, found) if match is None else _rename(column, match, level, found)
 
 
@@ -218,6 +219,18 @@ def _unknown_past(column: Column, match: Column | None, level: Level) -> Iterato
         if names:
             had = f"has the alias {', '.join(names)}, which the table does not know: it may be a masked field"
             yield SchemaFinding(path, f"{had}. Add `{path}` to `columns`, with a policy or with `mask: none`")
+
+
+def _unmasked_branch(column: Column, level: Level) -> Iterator[SchemaFinding]:
+    """Yield what a new column of a branch would not mask, if the table masks it in the branch by another spelling."""
+    here = level.place.step(column.name).now
+    wanted = dict(walk((replace(column, name=here),)))
+    for name in dict.fromkeys(chain.from_iterable(column.spellings)):
+        for path, inner in walk((replace(level.have[name], name=here),)) if name in level.have else ():
+            if inner.mask and path in wanted and not (wanted[path].mask or wanted[path].kept):
+                there = level.place.step(name).now + path.removeprefix(here)
+                problem = _unlike("", replace(inner, name=there))
+                yield SchemaFinding(path, f"{problem}. Add `{path}` to `columns`, with a policy or with `mask: none`")
 
 
 def _taken(name: str, match: Column | None, level: Level) -> str | None:
