@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.materialize.ingest.dead_rows import timestamps
+from frazil.materialize.letter_encryption import key_id_of
 from frazil.model.dead_letter import Reason
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.spec import METADATA_NAMES, TableSpec
@@ -34,11 +35,21 @@ table keeps and Frazil itself may have been others when it was read."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Derived:
-    """Why a record cannot become a row, decoded again."""
+class _Verdict:
+    """Why a record cannot become a row. `cause` is the reason; of a bad key, the reason why it could not be read."""
 
     reason: str
-    path: str
+    path: str | None
+    cause: str
+
+    @staticmethod
+    def of(reason: str, path: str | None, detail: str | None) -> _Verdict:
+        if reason != Reason.BAD_KEY:
+            return _Verdict(reason, path, reason)
+        if key_id_of(detail) is None:
+            return _Verdict(reason, path, (detail or "").partition(":")[0])
+        may_be_unknown = "." not in (path or "")  # the detail is encrypted, and an unknown schema has no path
+        return _Verdict(reason, path, Reason.UNKNOWN_SCHEMA_ID if may_be_unknown else reason)
 
 
 @dataclass(slots=True)
@@ -103,13 +114,13 @@ class LetterComparison:
     def _misjudged(self, records: Records, stored: pa.RecordBatch) -> Iterator[tuple[int, str]]:
         derived = self._derived_one_by_one(records)
         wrong: dict[int, str] = {}
-        for offset, reason, path in _judged(records, stored):
+        for offset, letter in _judged(records, stored):
             found = derived.get(offset)
-            if found is None and reason == Reason.NO_ROUTE and offset >= self.routed_since:
-                wrong[offset] = f"reason: {reason}, but a route takes the record"
+            if found is None and letter.reason == Reason.NO_ROUTE and offset >= self.routed_since:
+                wrong[offset] = f"reason: {letter.reason}, but a route takes the record"
             elif found is None:
-                self.decodable += reason != Reason.REFUSED_SCHEMA
-            elif (what := self._difference(offset, reason, path, found)) is not None:
+                self.decodable += letter.reason != Reason.REFUSED_SCHEMA
+            elif (what := self._difference(offset, letter, found)) is not None:
                 wrong[offset] = what
         for offset in self._explained(records, stored, wrong):
             del wrong[offset]
@@ -125,31 +136,32 @@ class LetterComparison:
             is_left = pc.is_in(records.offsets, pa.array(offsets, pa.int64()))
             left = records.filter(is_left)
             derived = self._derived_if_placed(judge, left) if len(left) else {}
-            for offset, reason, path in _judged(left, stored.filter(is_left)):
+            for offset, letter in _judged(left, stored.filter(is_left)):
                 found = derived.get(offset)
-                if found is not None and self._difference(offset, reason, path, found) is None:
+                if found is not None and self._difference(offset, letter, found) is None:
                     explained.add(offset)
         return explained
 
-    def _difference(self, offset: int, reason: str, path: str | None, found: _Derived) -> str | None:
+    def _difference(self, offset: int, letter: _Verdict, found: _Verdict) -> str | None:
         """Return how a letter differs from what decoding its record gives; None if it does not."""
-        if not self._is_derived(offset, reason, found.reason):
+        if not self._is_derived(offset, letter, found):
             return None
-        if reason != found.reason:
-            return f"reason: {reason}, but decoding the record gives {found.reason}"
-        if path == found.path or _are_one_place(path, found.path):
+        if letter.reason != found.reason:
+            return f"reason: {letter.reason}, but decoding the record gives {found.reason}"
+        if letter.path == found.path or _are_one_place(letter.path, found.path):
             return None
-        here, there = self.quoting.value(pa.scalar(path)), self.quoting.value(pa.scalar(found.path))
+        here, there = self.quoting.value(pa.scalar(letter.path)), self.quoting.value(pa.scalar(found.path))
         return f"path: {here}, but decoding the record gives {there}"
 
-    def _is_derived(self, offset: int, reason: str, found: str) -> bool:
+    def _is_derived(self, offset: int, letter: _Verdict, found: _Verdict) -> bool:
         """Return whether the record alone gives the reason: other routes may have divided it, or a bad key refused a
         tombstone that was to become a row."""
-        if offset < self.routed_since and Reason.NO_ROUTE in (reason, found):
+        reasons = letter.reason, found.reason
+        if offset < self.routed_since and Reason.NO_ROUTE in reasons:
             return False
-        return not {reason, found} & NOT_DERIVED and (reason, found) != (Reason.BAD_KEY, Reason.NULL_VALUE)
+        return not {letter.cause, found.cause} & NOT_DERIVED and reasons != (Reason.BAD_KEY, Reason.NULL_VALUE)
 
-    def _derived_one_by_one(self, records: Records) -> Mapping[int, _Derived]:
+    def _derived_one_by_one(self, records: Records) -> Mapping[int, _Verdict]:
         """Return what the present spec gives. If fields of some cannot be placed: one by one."""
         try:
             return self._derived(self.judge, records)
@@ -158,33 +170,36 @@ class LetterComparison:
             found = (self._derived_if_placed(self.judge, record) for record in each)
             return dict(chain.from_iterable(one.items() for one in found))
 
-    def _derived_if_placed(self, judge: Judge, records: Records) -> Mapping[int, _Derived]:
+    def _derived_if_placed(self, judge: Judge, records: Records) -> Mapping[int, _Verdict]:
         """Return what a spec gives: nothing if its fields cannot be placed onto the columns of the table."""
         try:
             return self._derived(judge, records)
         except IncompatibleSchemaError:
             return {}
 
-    def _derived(self, judge: Judge, records: Records) -> Mapping[int, _Derived]:
-        found: dict[int, _Derived] = {}
+    def _derived(self, judge: Judge, records: Records) -> Mapping[int, _Verdict]:
+        found: dict[int, _Verdict] = {}
         for decoded in judge.decode(*self.source, records):
             if (letters := decoded.dead_letters) is not None:
-                for letter in letters.select(["offset", "reason", "path"]).to_pylist():
-                    found[letter["offset"]] = _Derived(letter["reason"], letter["path"])
+                offsets = letters.column("offset").to_pylist()
+                found.update(zip(offsets, _verdicts(letters), strict=True))
         return found
 
 
-def _judged(records: Records, stored: pa.RecordBatch) -> Iterator[tuple[int, str, str | None]]:
-    """Yield the offset, the reason and the path of each letter."""
-    columns = (stored.column(name).to_pylist() for name in ("reason", "path"))
-    yield from zip(records.offsets.to_pylist(), *columns, strict=True)
+def _judged(records: Records, stored: pa.RecordBatch) -> Iterator[tuple[int, _Verdict]]:
+    """Yield the offset of each letter, and its verdict."""
+    yield from zip(records.offsets.to_pylist(), _verdicts(stored), strict=True)
+
+
+def _verdicts(letters: pa.RecordBatch) -> Iterator[_Verdict]:
+    return map(_Verdict.of, *(letters.column(name).to_pylist() for name in ("reason", "path", "detail")))
 
 
 def _unread(stored: pa.RecordBatch) -> tuple[list[str | None], list[str | None]]:
     return stored.column("sealed_with").to_pylist(), stored.column("spoiled").to_pylist()
 
 
-def _are_one_place(stored: str | None, derived: str) -> bool:
+def _are_one_place(stored: str | None, derived: str | None) -> bool:
     """Return whether both paths lead into one metadata column, whose prefix may be another one since."""
     here, there = ((each or "").partition(".") for each in (stored, derived))
     return here[1:] == there[1:] and any(here[0].endswith(name) and there[0].endswith(name) for name in METADATA_NAMES)

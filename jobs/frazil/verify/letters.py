@@ -35,6 +35,7 @@ LETTER = pa.schema(
         ("headers", TEXT_KEYED_HEADERS),
         ("reason", pa.string()),
         ("path", pa.string()),
+        ("detail", pa.string()),
         ("schema_id", pa.int32()),
         ("schema_uuid", pa.string()),
         ("sealed_with", pa.string()),

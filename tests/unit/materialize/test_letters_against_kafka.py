@@ -16,9 +16,10 @@ from whole_batches import LONG, World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.outcome import Published
+from frazil.model.policies import Policy
 from frazil.model.secret import NamedKey
 from frazil.model.settings import CatalogSettings
-from frazil.model.spec import BadRecordLimit, TableSpec
+from frazil.model.spec import BadRecordLimit, MetadataColumns, TableSpec
 from frazil.proof.verification import Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
@@ -134,6 +135,33 @@ def test_tombstones_that_a_bad_key_refused_are_right_under_either_setting(world:
 
     assert found(world, wanted) == []
     assert found(world, replace(wanted, on_tombstone="dead_letter")) == []
+
+
+@pytest.mark.parametrize("policies", [{}, {"text": HASH}], ids=["plain", "encrypted"])
+def test_a_letter_of_a_key_whose_schema_is_registered_later_is_right_whatever_its_bytes(
+    world: World, policies: dict[str, Policy]
+) -> None:
+    """A schema that was unknown when the key was read has no path in it; now its bytes are found to be cut off."""
+    with_key = MetadataColumns(keep=("partition", "offset", "timestamp", "key"))
+    policies = {**policies, "kafka_key.k": HASH} if policies else {}
+    make = masked if policies else lambda _, **more: spec(**more)
+    wanted = make(policies, key="avro", metadata=with_key, bad_record_limit=NO_LIMIT)
+    world.registry.register("orders-key", record(a_field("k"), name="K"))
+    later = record(a_field("k"), a_field("m", ["null", "int"]), name="K")
+    whole = framed(3, later, {"k": 5, "m": None})
+    world.keys.update({0: whole[:-1], 1: framed(2, record(a_field("k"), name="K"), {"k": 70})[:-1]})
+    published(world, wanted, *[framed(1, TEXT, {"n": 1, "text": "a"})] * 2)
+    assert found(world, wanted) == []
+
+    world.registry.register("orders-key", later)
+    world.registry.missing.clear()
+
+    assert found(world, wanted) == []
+    other_key = replace(wanted, dead_letter_key=NamedKey("d2", HASH_KEY.secret)) if policies else wanted
+    assert found(world, other_key) == []
+    rewrite(world, wanted, lambda letter: {**letter, "path": "kafka_key.x"})
+    assert [each.partition(":")[0] for each in found(world, wanted)] == ["orders-0@1"]
+    assert "orders-0@1" in str(found(world, other_key))
 
 
 def test_a_letter_of_a_key_is_right_under_another_prefix(world: World) -> None:
