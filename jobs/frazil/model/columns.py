@@ -95,7 +95,8 @@ class Column:
     may have had such a name. `required` says that each record of the writer has a value; it is not compared, because a
     table's columns are optional. `spellings` are, for a branch of a union, the names that the column can have in other
     schemas, short and with the namespace: those of its type, then those of each alias of the type. `kept` says that a
-    policy by the column's path, or around it, keeps its values.
+    policy by the column's path, or around it, keeps its values. `key` is the name of the field in JSON, if a column
+    cannot have it.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Column:
     unmasked_aliases: tuple[str, ...] = field(default=(), compare=False)
     spellings: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
     kept: bool = field(default=False, compare=False)
+    key: str | None = field(default=None, compare=False)
 
     @property
     def described(self) -> str:

@@ -22,9 +22,9 @@ _REST = """
 - **Names.** Characters other than letters, digits and `_` become `_` in the name of a column.
 - **References** to other subjects are found by their names in the registry, or by the `$id` of the referenced
   schema. Nothing is fetched from elsewhere.
-- **Refused**, with the paths of all findings: names that differ only in case, or that become the same column; a
-  property at the top whose column is `_extra`; more than 10,000 columns; nesting deeper than 64 levels; a `$ref` to
-  nothing.
+- **Refused**, with the paths of all findings: names that differ only in case, or that become the same column, such as
+  `e-mail` and `e_mail`, also if another schema of the table has the other name; a property at the top whose column is
+  `_extra`; more than 10,000 columns; nesting deeper than 64 levels; a `$ref` to nothing.
 """
 
 PAGE = VerdictPage(

@@ -162,6 +162,7 @@ def _columns(members: Members) -> tuple[Column, ...]:
             required=each.is_required,
             tags=each.tags,
             is_json=_has_text(each.shape),
+            key=each.key if each.key != each.name else None,
         )
         for each in members.with_data()
     )

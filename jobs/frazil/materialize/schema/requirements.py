@@ -18,7 +18,14 @@ from frazil.materialize.schema.columns_of import given_columns, key_columns, rec
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
 from frazil.materialize.schema.former_names import FormerNames, ordered_by_present_name
 from frazil.materialize.schema.notices import notes_of_keys, notes_of_values
-from frazil.materialize.schema.succession import NONE_ACCEPTED, Accepted, OtherMessage, other_message, refused_if_strict
+from frazil.materialize.schema.succession import (
+    NONE_ACCEPTED,
+    Accepted,
+    OtherMessage,
+    other_message,
+    refused_if_strict,
+    shared_columns,
+)
 from frazil.model.changes import AddColumn
 from frazil.model.columns import Column
 from frazil.model.errors import IncompatibleSchemaError
@@ -43,6 +50,8 @@ class RequiredColumns:
     """Whether the table had these columns before: another writer has changed them since, or the spec has changed."""
     other_message: OtherMessage | None = None
     if_strict: tuple[SchemaFinding, ...] = ()
+    shared: tuple[SchemaFinding, ...] = ()
+    """The columns that other fields of accepted schemas have."""
     of_several_topics: bool = False
     """Whether the table has rows of several topics, each of which names its own."""
 
@@ -121,6 +130,7 @@ def of_values(spec: TableSpec, schema: RegisteredSchema, accepted: Accepted = NO
         held=schema.id in accepted.stored,
         other_message=other_message(spec, schema, accepted, of_key=False),
         if_strict=refused_if_strict(spec, schema, accepted, of_key=False),
+        shared=shared_columns(spec, schema, accepted, of_key=False),
     )
 
 
@@ -133,6 +143,7 @@ def of_keys(spec: TableSpec, schema: RegisteredSchema, accepted: Accepted = NONE
         held=schema.id in accepted.stored,
         other_message=other_message(spec, schema, accepted, of_key=True),
         if_strict=refused_if_strict(spec, schema, accepted, of_key=True),
+        shared=shared_columns(spec, schema, accepted, of_key=True),
     )
 
 
@@ -217,4 +228,6 @@ def needed(
     keyed = (*_identity_findings(spec, wanted, evolution), *_order_findings(ordered, wanted, evolution, have))
     impossible = impossible_columns(spec, changed, evolution.changes, present)
     unable = (*keyed, *impossible, *newly_unreadable(have, changed, spec))
-    return replace(evolution, findings=(*found, *evolution.findings, *wanted.if_strict, *clashes, *taken, *unable))
+    return replace(
+        evolution, findings=(*found, *evolution.findings, *wanted.shared, *wanted.if_strict, *clashes, *taken, *unable)
+    )

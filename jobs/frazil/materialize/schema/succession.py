@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from frazil.formats.open import map_schema
 from frazil.materialize.schema.strictness import strict_findings
-from frazil.model.columns import Column, Struct
+from frazil.model.columns import Column, Struct, walk
 from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaFinding, SchemaId, id_order, in_order
 from frazil.model.spec import FormatSettings, TableSpec
 
@@ -51,6 +51,10 @@ class Accepted:
         after = [each for each in ids if id_order(each) > here]
         first = (next(filter(is_meant, self._found(each[:NEWEST])), None) for each in (before, after))
         return Neighbours(*first)
+
+    def all(self) -> Iterator[RegisteredSchema]:
+        """Yield the accepted schemas, the largest ids first."""
+        return self._found(in_order((*self.stored, *self.since))[::-1])
 
     def newest(self) -> Iterator[RegisteredSchema]:
         """Yield the accepted schemas with the largest ids, the largest first."""
@@ -106,6 +110,34 @@ def _messages(schema: RegisteredSchema, settings: FormatSettings) -> tuple[str, 
     """Return the full names of the message that makes the rows, and of all messages of the schema."""
     mapped = map_schema(schema, settings)
     return mapped.record or "", frozenset({mapped.record or "", *mapped.other_records})
+
+
+def shared_columns(
+    spec: TableSpec, schema: RegisteredSchema, accepted: Accepted, *, of_key: bool
+) -> tuple[SchemaFinding, ...]:
+    """Return the fields of a JSON Schema that would become the column of another field, of an accepted schema.
+
+    `e-mail` and `e_mail` both become `e_mail`, and the table does not know which of them a column is of.
+    """
+    settings = spec.key_settings if of_key else spec.value_settings
+    if schema.format != "JSON" or schema.id in accepted.stored:
+        return ()
+    keys, found = _keys(schema, settings), dict[str, SchemaFinding]()
+    around = f"{spec.metadata.prefix}key." if of_key else ""
+    for known in accepted.all():
+        if known.format != "JSON" or known.id == schema.id:
+            continue
+        for path, other in _keys(known, settings).items():
+            if keys.get(path, other) != other:
+                problem = f"is the column of {other}, in schema {known.id}, and would be that of {keys[path]}"
+                found.setdefault(path, SchemaFinding(around + path, f"{problem}: rename the new field"))
+    return tuple(found.values())
+
+
+@lru_cache(maxsize=2_000)
+def _keys(schema: RegisteredSchema, settings: FormatSettings) -> Mapping[str, str]:
+    """Return the names in JSON of the fields, by the paths of their columns."""
+    return {path: column.key or column.name for path, column in walk(map_schema(schema, settings).columns)}
 
 
 def refused_if_strict(
