@@ -138,3 +138,23 @@ def test_each_draft_is_known_by_its_uri(uri: str, column: str, value: Any, engin
     assert [str(each.type) for each in columns_of(found.row)] == [column, "string"]
     assert [row["f"] for row in given.rows.to_pylist()] == ([] if value is None else [value])
     assert [each.path for each in given.rejects] == (["f.a"] if value is None else [])
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        ({"const": 5}, '"any"', '"any"'),
+        ({"const": None}, "7", "7"),
+        ({"oneOf": [{"const": None}, {"type": "string"}]}, "7", "7"),
+        ({"type": "string", "const": "a"}, '"b"', "b"),
+        ({"enum": [1, 2]}, "1.0", 1),
+        ({"anyOf": [{"enum": [1]}, {"type": "integer"}]}, "1.0", 1),
+        ({"enum": ["a", None]}, '"a"', "a"),
+    ],
+)
+def test_draft_4_has_no_const_and_a_number_equals_one_of_its_enum(
+    schema: Json, text: str, value: Any, engine: Engine
+) -> None:
+    row = decoded({"$schema": DRAFTS[0][0], **fields(f=schema)}, f'{{"f": {text}}}', engine)
+
+    assert row == {"f": value, "_extra": None}
