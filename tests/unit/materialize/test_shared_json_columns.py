@@ -12,6 +12,7 @@ from whole_batches import World
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.outcome import Published
+from frazil.materialize.schema.succession import Accepted, shared_columns
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.settings import CatalogSettings
 from frazil.model.spec import MetadataColumns, TableSpec
@@ -88,3 +89,14 @@ def test_a_field_of_keys_does_not_get_the_column_of_another_field(world: World) 
 
     with pytest.raises(IncompatibleSchemaError, match=r"kafka_key\.e_mail: is the column of e-mail"):
         batch(world, wanted)
+
+
+def test_a_field_that_shares_its_column_already_does_not_pause_the_table_at_each_new_schema(world: World) -> None:
+    for names in (["e-mail"], ["e_mail"], ["e_mail", "n"], ["e.mail"]):
+        write(world, *names)
+    first, second, later, other = (world.registry.by_id(n) for n in (1, 2, 3, 4))
+    assert first is not None and second is not None and later is not None and other is not None
+    accepted = Accepted.of([first, second], [first.id, second.id])
+
+    assert shared_columns(WANTED, later, accepted, of_key=False) == ()
+    assert [each.path for each in shared_columns(WANTED, other, accepted, of_key=False)] == ["e_mail"]

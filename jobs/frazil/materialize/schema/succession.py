@@ -117,21 +117,27 @@ def shared_columns(
 ) -> tuple[SchemaFinding, ...]:
     """Return the fields of a JSON Schema that would become the column of another field, of an accepted schema.
 
-    `e-mail` and `e_mail` both become `e_mail`, and the table does not know which of them a column is of.
+    `e-mail` and `e_mail` both become `e_mail`, and the table does not know which of them a column is of. A field that
+    shares its column in an accepted schema, from a release that did not refuse it, stays.
     """
     settings = spec.key_settings if of_key else spec.value_settings
     if schema.format != "JSON" or schema.id in accepted.stored:
         return ()
-    keys, found = _keys(schema, settings), dict[str, SchemaFinding]()
-    around = f"{spec.metadata.prefix}key." if of_key else ""
+    others: dict[str, dict[str, SchemaId]] = {}
     for known in accepted.all():
-        if known.format != "JSON" or known.id == schema.id:
-            continue
-        for path, other in _keys(known, settings).items():
-            if keys.get(path, other) != other:
-                problem = f"is the column of {other}, in schema {known.id}, and would be that of {keys[path]}"
-                found.setdefault(path, SchemaFinding(around + path, f"{problem}: rename the new field"))
-    return tuple(found.values())
+        if known.format == "JSON" and known.id != schema.id:
+            for path, key in _keys(known, settings).items():
+                others.setdefault(path, {}).setdefault(key, known.id)
+    around = f"{spec.metadata.prefix}key." if of_key else ""
+    return tuple(
+        SchemaFinding(around + path, _shared(key, *next(iter(others[path].items()))))
+        for path, key in _keys(schema, settings).items()
+        if path in others and key not in others[path]
+    )
+
+
+def _shared(key: str, other: str, schema_id: SchemaId) -> str:
+    return f"is the column of {other}, in schema {schema_id}, and would be that of {key}: rename the new field"
 
 
 @lru_cache(maxsize=2_000)
