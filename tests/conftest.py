@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import signal
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
-from botocore.loaders import JSONFileLoader
 
+from tests.aws_descriptions import read_descriptions_of_aws_once
 from tests.costs import CostPlugin, in_order
 from tests.own_processes import (
     SERVICES,
@@ -56,12 +55,6 @@ def searches_without_a_clock() -> None:
     """
     hypothesis.settings.register_profile("frazil", deadline=None, derandomize=not LONG)
     hypothesis.settings.load_profile("frazil")
-
-
-def read_descriptions_of_aws_once() -> None:
-    """Share what boto3 reads about each service between all sessions: parsing takes a second, and tests open many."""
-    load = functools.cache(JSONFileLoader().load_file)
-    JSONFileLoader.load_file = lambda self, file_path: load(file_path)
 
 
 def hands_out(config: pytest.Config) -> bool:

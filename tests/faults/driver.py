@@ -23,6 +23,8 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any, NoReturn
 
+import boto3
+
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.adapters.spark import worker
@@ -32,16 +34,20 @@ from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
 from frazil.model.probe import FoundRows, ProbeTask
 from frazil.model.rewrites import RewriteTask, Rewritten
 from frazil.model.updates import UpdateTask
+from tests.aws_descriptions import read_descriptions_of_aws_once
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.fakes.watched_logs import WatchedLogs
 from tests.fakes.watched_outputs import watched_outputs
-from tests.faults.world import WAIT_SECONDS, Setting
+from tests.faults.world import AWS_REGION, WAIT_SECONDS, Setting
 
 TRIAL_SECONDS = 240
 
 PRELOADED = (
-    "pyiceberg.catalog.sql",
-    "pyiceberg.catalog.glue",
+    "confluent_kafka.schema_registry",
+    "frazil.adapters.iceberg.glue_catalog",
+    "frazil.adapters.iceberg.rest_catalog",
+    "frazil.adapters.iceberg.sql_catalog",
+    "pyiceberg.avro.decoder_fast",
     "sqlalchemy.dialects.sqlite",
     "encodings.idna",
     "sqlite3",
@@ -175,8 +181,11 @@ def trial(setting: Setting, who: str, moment: str) -> str:
 def main() -> None:
     for module in PRELOADED:
         importlib.import_module(module)
-    gc.freeze()
     setting = pickle.loads(Path(sys.argv[1]).read_bytes())
+    if setting.catalog.type == "glue":
+        read_descriptions_of_aws_once()
+        boto3.client("glue", region_name=AWS_REGION)
+    gc.freeze()
     for line in sys.stdin:
         who, _, moment = line.strip().partition(" ")
         print(repr(trial(setting, who, moment)), flush=True)
