@@ -13,9 +13,8 @@ from pyiceberg.table import StaticTable
 
 from bench.lakes import latest_metadata
 from bench.soak.setting import DELTA, TABLES, Folder
-from frazil.local.java import find_java
 from frazil.model.settings import CatalogSettings
-from tests.faults.spark_catalogs import spark_catalog, start_settings
+from tests.faults.spark_catalogs import spark_catalog, start_environment, start_settings
 
 Figures = tuple[int, int, int]
 """Of a table: its rows, the sum of their offsets, and that of offset times (partition + 1)."""
@@ -82,7 +81,7 @@ def _sum(rows: object) -> Figures:
 def _in_spark(folder: Folder) -> dict[str, Figures]:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - only at the end
 
-    os.environ["JAVA_HOME"] = str(find_java().home)
+    os.environ.update(start_environment())
     builder = SparkSession.builder.master("local[2]").appName("soak")
     catalog = spark_catalog("frazil", CatalogSettings("jdbc", str(folder.warehouse.absolute())))
     for name, value in {**start_settings(), **catalog}.items():

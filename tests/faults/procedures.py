@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from frazil.local.java import find_java
 from frazil.model.settings import CatalogSettings
-from tests.faults.spark_catalogs import spark_catalog, start_settings
+from tests.faults.spark_catalogs import spark_catalog, start_environment, start_settings
 
 
 class Procedures:
@@ -53,7 +52,7 @@ def procedures(folder: Path, catalogs: Mapping[str, CatalogSettings]) -> Iterato
     settings = start_settings()
     for name, catalog in catalogs.items():
         settings |= spark_catalog(name, catalog)
-    environment = {**os.environ, "JAVA_HOME": str(find_java().home), "PYSPARK_PYTHON": sys.executable}
+    environment = {**os.environ, **start_environment(), "PYSPARK_PYTHON": sys.executable}
     with (folder / "spark.log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.procedures", json.dumps(settings)],

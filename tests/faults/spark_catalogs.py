@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from frazil.local import class_data
 from frazil.local.jars import class_path
+from frazil.local.java import find_java
 from frazil.model.secret import revealed
 from frazil.model.settings import CatalogSettings
 
@@ -13,7 +15,7 @@ JVM_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     # the local AWS takes everybody; AWS's own Java asks for a name nonetheless
     "spark.driver.extraJavaOptions": "-Daws.accessKeyId=local -Daws.secretAccessKey=local"
-    " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    f" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC {class_data.spark_options()}",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "1",
@@ -23,11 +25,19 @@ JVM_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 }
-"""What each Spark of the tests starts with, beside its class path."""
+"""What each Spark of the tests starts with, beside its environment."""
 
 
 def start_settings(*, memory: str = "1g") -> dict[str, str]:
-    return {**JVM_SETTINGS, "spark.driver.extraClassPath": class_path("iceberg"), "spark.driver.memory": memory}
+    return {**JVM_SETTINGS, "spark.driver.memory": memory}
+
+
+def start_environment() -> dict[str, str]:
+    """Return the environment variables that a Spark with these settings starts with: its Java, and Iceberg's jars.
+
+    They come last in the class path. With other jars before those of Spark, Java would ignore the archive of classes.
+    """
+    return {"JAVA_HOME": str(find_java().home), "SPARK_DIST_CLASSPATH": class_path("iceberg")}
 
 
 def spark_catalog(name: str, catalog: CatalogSettings) -> dict[str, str]:

@@ -6,22 +6,22 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from breadth import Table
 from pyspark.sql import SparkSession
 
-from frazil.local.java import find_java
-from tests.faults.spark_catalogs import spark_catalog, start_settings
+from tests.faults.spark_catalogs import spark_catalog, start_environment, start_settings
 
 
 @contextmanager
 def spark_session() -> Iterator[SparkSession]:
     """A session on catalogs that each test names."""
-    os.environ["JAVA_HOME"] = str(find_java().home)
     builder = SparkSession.builder.master("local[2]").appName("readers")
     for name, value in {**start_settings(), "spark.sql.session.timeZone": "UTC"}.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with patch.dict(os.environ, start_environment()):
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
