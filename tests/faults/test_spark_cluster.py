@@ -138,7 +138,7 @@ def test_a_batch_has_a_task_for_each_core_of_the_cluster(
     records = fill(world, SMALL_BATCH + 1)
     project = project_of(world, tmp_path)
 
-    ended = project.run(cluster, packages, COMMANDS[0])
+    ended = project.run(cluster, packages, f"SPARK_CONF_DIR={cluster.properties.parent} {COMMANDS[0]}")
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert world.standing().state.total().rows == records
@@ -154,9 +154,12 @@ def test_a_killed_executor_loses_and_doubles_nothing(
     world = new_world(services, jdbc_catalog(tmp_path / "warehouse"))
     world.produce(12)
     project = project_of(world, tmp_path)
-    driver = f"{CHECKOUT / 'tests/faults/cluster_driver.py'} {tmp_path}"
+    replaced = {
+        "jobs/frazil/__main__.py": f"{CHECKOUT / 'tests/faults/cluster_driver.py'} {tmp_path}",
+        "spark-submit": f"spark-submit --properties-file {cluster.properties}",
+    }
 
-    ended = project.run(cluster, packages, COMMANDS[1], **{"jobs/frazil/__main__.py": driver})
+    ended = project.run(cluster, packages, COMMANDS[1], **replaced)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert (tmp_path / "killed in").read_text().startswith(str(cluster.folder)), "our sources were not shipped"
