@@ -18,6 +18,16 @@ from frazil.adapters.spark.sql.session import SqlSession
 FEW_ROWS = replace(RUNS_QUERIES, options="-XX:TieredStopAtLevel=1")
 """The second compiler makes the queries of many rows fast; tests have few."""
 
+FEW_ROWS_IN_SQL = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.icu.caseMappings.enabled": "false",
+}
+"""Spark reads few rows sooner than it compiles code for them.
+
+With ICU, the first `upper` of a JVM looks at all letters, which takes 2 seconds.
+"""
+
 
 @contextmanager
 def query_session(folder: Path) -> Iterator[SqlSession]:
@@ -28,7 +38,10 @@ def query_session(folder: Path) -> Iterator[SqlSession]:
     """
     runner = SparkRunner(log_file=folder / "spark.log", jvm=FEW_ROWS)
     try:
-        yield SqlSession(runner)
+        session = SqlSession(runner)
+        for name, value in FEW_ROWS_IN_SQL.items():
+            session.spark.conf.set(name, value)
+        yield session
     finally:
         _let_the_jvm_know()
         runner.stop()
