@@ -177,7 +177,7 @@ $(SPARK): $(SPARK_WHEEL) | $(PACKAGES)
 	@touch $@
 	@rm -rf $(VENV)/spark
 
-$(SPARK_CLASSES): $(SPARK) $(FRAZIL)
+$(SPARK_CLASSES): jobs/frazil/adapters/spark/classes.py $(SPARK) $(FRAZIL)
 	@if $(BIN)/python -m frazil.adapters.spark.classes; then touch $@; fi
 
 $(SERVICES): jobs/frazil/local/broker.lock jobs/frazil/local/registry.lock $(PACKAGES)
