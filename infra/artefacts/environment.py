@@ -1,7 +1,8 @@
 """The Python packages of a job run, for the machines that it runs on rather than the one that packs them.
 
 Wheels for the target come by hash from jobs/requirements.lock, whatever this machine is; the native decoder is built
-here, so for this machine's architecture only. The interpreter is the one of the release's own image.
+here, so for this machine's architecture only. The interpreter is the one of the release's own image. A job run of the
+local cloud gets the installed packages where they have the locked versions.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from pathlib import Path
 
 from frazil.model.errors import MissingToolError, ServiceError
 from infra.artefacts.archive import tar_gz
+from infra.artefacts.installed import link_installed
 
 LOCK = Path("jobs/requirements.lock")
 WHEELS = Path("native/target/install")
@@ -33,6 +36,8 @@ class Target:
 
     python: str
     architecture: str
+    is_here: bool = False
+    """Whether it is the interpreter of this process, on this machine: what is installed here fits."""
 
     @property
     def machine(self) -> str:
@@ -90,7 +95,7 @@ def _install_and_pack(checkout: Path, target: Target, archive: Path, wheel: Path
     folder = archive.with_name(archive.name + ".packages")
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        install_packages(target, folder, "--require-hashes", "--requirement", str(checkout / LOCK))
+        install_packages(target, folder, checkout / LOCK)
         for name, content in () if wheel is None else _decoder_in(wheel):
             (folder / name).write_bytes(content)
             (folder / name).chmod(0o755)
@@ -99,21 +104,32 @@ def _install_and_pack(checkout: Path, target: Target, archive: Path, wheel: Path
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def install_packages(target: Target, folder: Path, *what: str) -> None:
-    """Install the packages `what` into `folder` as wheels for the target, independent of this machine.
+def install_packages(target: Target, folder: Path, lock: Path) -> None:
+    """Install the packages of a lock into `folder` as wheels for the target, independent of this machine.
 
     Raises ServiceError where they cannot be fetched.
     """
+    folder.mkdir(parents=True)
+    missing = lock.read_text(encoding="utf-8")
+    if target.is_here:
+        missing = link_installed(missing, folder)
+    if missing:
+        _fetch(target, folder, missing)
+    _remove_what_depends_on_here(folder)
+
+
+def _fetch(target: Target, folder: Path, locked: str) -> None:
     command = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *_fitting(target))
-    ended = subprocess.run(
-        (*command, "--target", str(folder), *what), capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
-    )
+    with tempfile.NamedTemporaryFile("w", suffix=".lock") as lock:
+        lock.write(locked)
+        lock.flush()
+        what = ("--target", str(folder), "--require-hashes", "--requirement", lock.name)
+        ended = subprocess.run((*command, *what), capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
     if ended.returncode != 0:
         raise ServiceError(
             f"The packages for {target.architecture} cannot be installed: {ended.stderr.strip()[-600:]}",
             hint="is the network up? Run the same command again: what was fetched stays in pip's cache",
         )
-    _remove_what_depends_on_here(folder)
 
 
 def _fitting(target: Target) -> Iterator[str]:

@@ -120,7 +120,7 @@ def _pack(sources: dict[str, bytes], lock: Path, target: Target, packed: Path) -
     packages = packed.with_name("packages")
     shutil.rmtree(packages, ignore_errors=True)
     try:
-        install_packages(target, packages, "--require-hashes", "--requirement", str(lock))
+        install_packages(target, packages, lock)
         _check_size(packed.name, sum(map(len, sources.values())) + sum(file.stat().st_size for file in _used(packages)))
         zip_of(_with_packages(sources, packages), packed)
     finally:

@@ -28,7 +28,6 @@ class AwsCloud:
     allows_doubles = False
     native_required = True
     function_target = Target(RUNTIME.removeprefix("python"), ARCHITECTURE)
-    job_python = None
     elastic_ips = 5
     exported = ("AWS_PROFILE", "AWS_DEFAULT_REGION")
     first_commands = ()

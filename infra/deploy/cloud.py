@@ -62,11 +62,7 @@ class Cloud(Protocol):
 
     @property
     def function_target(self) -> Target:
-        """The Python version and architecture of the Lambda functions."""
-
-    @property
-    def job_python(self) -> str | None:
-        """The Python version of the job; None leaves it to the settings."""
+        """The Python version and architecture of the Lambda functions; one that `is_here` also runs the jobs."""
 
     @property
     def elastic_ips(self) -> int | None:

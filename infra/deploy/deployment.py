@@ -132,7 +132,10 @@ class Deployment:
     def target(self) -> Target:
         """The Python version and architecture of the job."""
         interpreter = Path(self.settings.jobs.python).name.removeprefix("python")
-        return Target(self.cloud.job_python or interpreter, self.settings.jobs.architecture)
+        here, target = self.cloud.function_target, Target(interpreter, self.settings.jobs.architecture)
+        if not here.is_here:
+            return target
+        return replace(target, python=here.python, is_here=here.machine == target.machine)
 
 
 def folder_of(environment: str, checkout: Path = CHECKOUT) -> Path:

@@ -37,8 +37,7 @@ class LocalCloud:
     needs_credentials = False
     allows_doubles = True
     native_required = False
-    function_target = Target(PYTHON, platform.machine())
-    job_python = PYTHON
+    function_target = Target(PYTHON, platform.machine(), is_here=True)
     elastic_ips = None
     exported = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", *CREDENTIALS)
     first_commands = (".venv/bin/frazil local produce stock_trades --rows 100000",)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shlex
 import subprocess
 import sys
@@ -103,7 +104,10 @@ def test_packages_are_for_the_interpreter_that_runs_them(profile: str, python: s
     deployment = open_deployment("dev", profile, asks=True)
     jobs = replace(deployment.settings.jobs, python="/usr/bin/python3.9")
 
-    assert replace(deployment, settings=replace(deployment.settings, jobs=jobs)).target.python == python
+    target = replace(deployment, settings=replace(deployment.settings, jobs=jobs)).target
+
+    assert target.python == python
+    assert target.is_here is (profile == "local" and target.machine == platform.machine())
 
 
 @pytest.mark.parametrize(("profile", "kept"), [("local", LocalState()), ("me", S3State("states", "us-east-1"))])
