@@ -22,8 +22,9 @@ def python_with_cdktn() -> Path:
     python = folder / "bin" / "python"
     ready = folder / ".ready"
     if not ready.exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True, timeout=120)
-        install = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--require-hashes"]
+        subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", folder], check=True, timeout=120)
+        pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", "--quiet"]
+        install = [*pip, "install", "--require-hashes"]
         done = subprocess.run([*install, "-r", LOCK], capture_output=True, text=True, timeout=200, check=False)
         if done.returncode:
             pytest.skip(f"cdktn cannot be installed here: {done.stderr.strip().splitlines()[-1:]}")

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from every_feature import BACKENDS
+from kept import build
 from test_snowflake import SNOWFLAKE
 
 from frazil.model.errors import SettingError
 from frazil.model.settings import GlueSource
-from infra.app import build
+from infra import app
 from infra.artefacts.artefact import Artefact, Artefacts, write_manifest
 from infra.guards import rules
 from infra.settings.file import environments, load_environment
@@ -176,13 +177,6 @@ def test_nothing_that_is_written_names_a_folder_of_this_machine(tmp_path: Path) 
     assert [file for file, text in written.items() if str(ROOT) in text or str(tmp_path) in text] == []
 
 
-def test_two_syntheses_write_the_same(tmp_path: Path) -> None:
-    for each in ("first", "second"):
-        build(everything(load_environment("dev", HERE)), tmp_path / each, PACKED)
-
-    assert read(tmp_path / "first") == read(tmp_path / "second")
-
-
 def test_every_wildcard_that_is_allowed_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "ALLOWED_WILDCARDS", ())
     production = replace(everything(load_environment("dev", HERE)), production=True)
@@ -190,7 +184,7 @@ def test_every_wildcard_that_is_allowed_is_needed(tmp_path: Path, monkeypatch: p
     refused = ""
     for settings in (production, with_schemas_in_glue(production)):
         with pytest.raises(SettingError) as caught:
-            build(settings, tmp_path / settings.region, PACKED)
+            app.build(settings, tmp_path / settings.region, PACKED)
         refused += str(caught.value)
 
     unneeded = [each.wildcard for each in LISTED if f"allows {each.wildcard}\n" not in refused]

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 from every_feature import BACKENDS
+from kept import build
+from test_all_stacks import everything
 from test_jobs import ARTEFACTS
 from test_snowflake import SNOWFLAKE
 
 from frazil.model.errors import SettingError
-from infra.app import build
+from infra import app
 from infra.artefacts.artefact import write_manifest
 from infra.deploy.deployment import open_deployment
 from infra.settings.file import load_environment
@@ -160,8 +162,9 @@ def test_before_anything_is_packed_the_jobs_wait(tmp_path: Path) -> None:
 
 
 def test_two_syntheses_write_the_same_bytes_functions_included(tmp_path: Path) -> None:
+    settings = everything(load_environment("dev", {}))
     for name in ("first", "second"):
-        build(load_environment("dev", {}), tmp_path / name, ARTEFACTS)
+        app.build(settings, tmp_path / name, ARTEFACTS)
 
     first, second = (
         {file.relative_to(out): file.read_bytes() for file in out.rglob("*") if file.is_file()}

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from every_feature import BACKENDS
+from kept import build
 
 from frazil.materialize.scheduling import waiting
 from frazil.materialize.scheduling.schedule import FAILING_SECONDS
 from frazil.model.errors import SettingError
 from frazil.model.settings import GlueSource
-from infra.app import build
 from infra.artefacts.artefact import Artefact, Artefacts
 from infra.reports.picture import ACCOUNT
 from infra.settings.file import load_environment

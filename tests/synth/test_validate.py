@@ -1,7 +1,8 @@
 """Every stack in every shape before the real provider of AWS, which knows what it takes; no cloud is asked anything.
 
-Confluent's and Snowflake's providers are stand-ins with the real ones' schemas. The stacks are modules of one
-configuration: a provider is started once for all of them, and its own block is looked at once.
+The typed resources have the schema of that provider. Confluent's and Snowflake's providers are stand-ins with the real
+ones' schemas. The stacks are modules of one configuration: a provider is started once for all of them, and its own
+block is looked at once.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from test_jobs import ARTEFACTS
 
 from infra.app import build
 from infra.deploy.deployment import STACKS
-from infra.generate import SOURCES
+from infra.deploy.stacks.deployed import RARE_COLLECTION
+from infra.generate import GROUPS, SOURCES, read_schema, stripped
 from infra.settings.file import load_environment
 from infra.settings.model import (
     EnvironmentSettings,
@@ -33,10 +36,13 @@ from infra.settings.model import (
     Reader,
     Scheduled,
 )
-from infra.terraform.environment import STUBS, terraform_environment
+from infra.terraform.environment import STUBS, address, terraform_environment
 from infra.terraform.runner import Terraform
 
+pytestmark = pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed")
+
 ROOT = Path(__file__).parents[2]
+SECONDS = 120
 LINK = PrivateLink("com.amazonaws.vpce.us-east-1.vpce-svc-01", "us-east-1.aws.private.confluent.cloud")
 READER = Reader("arn:aws:iam::123456789012:role/analysts", "agreed", athena=True)
 MSK = ExternalKafka(
@@ -94,14 +100,41 @@ def _without_surroundings(file: Path) -> dict[str, Any]:
     return providers
 
 
-@pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed")
-def test_the_providers_take_every_stack_in_every_shape(tmp_path: Path) -> None:
-    stacks = write_as_modules(tmp_path)
-    env = {**os.environ, **terraform_environment(os.environ, ROOT / ".frazil" / "terraform", stubs=STUBS)}
+@dataclass(frozen=True)
+class Initialised:
+    """A configuration of all stacks, initialised once: each `init` reads 700 MB of providers to verify them."""
 
-    terraform = Terraform("all", tmp_path, env, tmp_path / "log", print)
+    terraform: Terraform
+    stacks: set[str]
+
+
+@pytest.fixture(scope="module")
+def initialised(tmp_path_factory: pytest.TempPathFactory) -> Initialised:
+    folder = tmp_path_factory.mktemp("all")
+    stacks = write_as_modules(folder)
+    found = terraform_environment(os.environ, ROOT / ".frazil" / "terraform", stubs=STUBS)
+    terraform = Terraform("all", folder, {**os.environ, **RARE_COLLECTION, **found}, folder / "log", print)
     terraform.init()
-    terraform.validate()
+    return Initialised(terraform, stacks)
 
-    assert stacks == set(STACKS)
-    assert "Success! The configuration is valid." in (tmp_path / "log").read_text()
+
+def test_the_providers_take_every_stack_in_every_shape(initialised: Initialised) -> None:
+    initialised.terraform.validate()
+
+    assert initialised.stacks == set(STACKS)
+    assert "Success! The configuration is valid." in initialised.terraform.log.read_text()
+
+
+def test_the_provider_of_the_pinned_version_has_the_schema_that_is_kept_here(initialised: Initialised) -> None:
+    """The typed resources are made from that schema."""
+    terraform = initialised.terraform
+    command = ("terraform", "providers", "schema", "-json")
+    shown = subprocess.run(
+        command, cwd=terraform.directory, env=dict(terraform.env), capture_output=True, timeout=SECONDS, check=True
+    )
+
+    theirs, ours = json.loads(shown.stdout)["provider_schemas"][address("aws")], read_schema("aws")
+    assert stripped(theirs["provider"]) == ours["provider"]
+    for group, _, _ in GROUPS:
+        differing = [name for name, each in ours[group].items() if stripped(theirs[group].get(name, {})) != each]
+        assert differing == [], f"renew them: python -m infra.generate take SCHEMA.json aws {' '.join(differing)}"
