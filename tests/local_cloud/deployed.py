@@ -314,11 +314,13 @@ class Deployed:
 
 def command_lines(looks: Counter[str]) -> set[str]:
     """Of every process on this machine that was seen in few `looks`; the first may be before it ran its own command."""
-    there = {each.name for each in Path("/proc").iterdir() if each.name.isdigit()}
+    with os.scandir("/proc") as entries:
+        there = {each.name for each in entries if each.name.isdigit()}
     for gone in looks.keys() - there:
         del looks[gone]
-    looks.update(there)
-    return {_command_line(process) for process in there if looks[process] <= LOOKS_AT_EACH}
+    young = [process for process in there if looks[process] < LOOKS_AT_EACH]
+    looks.update(young)
+    return {_command_line(process) for process in young}
 
 
 def _command_line(process: str) -> str:
