@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from pyspark import SparkContext
 
@@ -18,20 +19,22 @@ from frazil.adapters.spark.sql.session import SqlSession
 FEW_ROWS = replace(RUNS_QUERIES, options="-XX:TieredStopAtLevel=1")
 """The second compiler makes the queries of many rows fast; tests have few."""
 
-FEW_ROWS_IN_SQL = {
+WITHOUT_COMPILER = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.icu.caseMappings.enabled": "false",
 }
-"""Spark reads few rows sooner than it compiles code for them.
+"""Settings of queries: Spark reads few rows sooner than it compiles code for them.
 
 With ICU, the first `upper` of a JVM looks at all letters, which takes 2 seconds.
 """
 
 
 @contextmanager
-def query_session(folder: Path) -> Iterator[SqlSession]:
+def query_session(folder: Path, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[SqlSession]:
     """Open a session, with its log in a folder; the file's tests ignore PytestUnraisableExceptionWarning.
+
+    Without `settings`, its queries run as those of the product.
 
     PySpark leaves the sockets of `collect` to the garbage collector. It runs here, or tests of another file would get
     the warnings. So would they get those of a thread that tells the JVM of objects which are not needed any more.
@@ -39,7 +42,7 @@ def query_session(folder: Path) -> Iterator[SqlSession]:
     runner = SparkRunner(log_file=folder / "spark.log", jvm=FEW_ROWS)
     try:
         session = SqlSession(runner)
-        for name, value in FEW_ROWS_IN_SQL.items():
+        for name, value in settings.items():
             session.spark.conf.set(name, value)
         yield session
     finally:

@@ -41,8 +41,8 @@ from frazil.transforms.tested import lines as compared_lines
 from frazil.transforms.upkeep import Upkeep
 from frazil.transforms.verify import Verified, verify
 from tests.fakes.in_process import InProcessRunner
-from tests.query_session import query_session
-from tests.sampling import examples, sampled
+from tests.query_session import WITHOUT_COMPILER, query_session
+from tests.sampling import LONG, examples, sampled
 from tests.table.process_clients import source_of
 from tests.table.transformed_orders import ORDERS, SQL, Orders, by_id, compact, spec_of, written
 
@@ -52,7 +52,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlSession]:
-    with query_session(tmp_path_factory.mktemp("spark")) as opened:
+    """A session whose queries are compiled in a long run. Those of services/test_pages_with_queries.py always are."""
+    with query_session(tmp_path_factory.mktemp("spark"), {} if LONG else WITHOUT_COMPILER) as opened:
         yield opened
 
 
