@@ -22,11 +22,13 @@ def choosing_ports(register: Path) -> Iterator[ChoosePort]:
     """
     register.parent.mkdir(parents=True, exist_ok=True)
     with register.open("a") as claims:
+        chosen: set[int] = set()
 
         def choose(wished: int | None) -> int:
             port = wished
-            while port is None or not (_claim(claims, port) and _is_free(port)):
+            while port is None or port in chosen or not (_claim(claims, port) and _is_free(port)):
                 port = _free_port()
+            chosen.add(port)  # a process may lock what it has locked
             return port
 
         yield choose
