@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyiceberg.schema import Schema
-
 from frazil.materialize.clients import Clients
 from frazil.materialize.even_shares import even_shares
+from frazil.materialize.ingest.stored_schema import iceberg_schema
 from frazil.model.partition_numbers import PartitionNumbers
 from frazil.model.probe import FoundRows, IdentityColumns, ProbeTask, StoredFile
 from frazil.model.snapshot import TableView
@@ -31,7 +30,7 @@ def find_rows(
     files = clients.lake.stored_files(view)
     if not files:
         return ()
-    schema, source = Schema.model_validate_json(view.schema_json), FollowedColumns.of(spec, numbers)
+    schema, source = iceberg_schema(view.schema_json), FollowedColumns.of(spec, numbers)
     order = source.order if source.compares_stored else ()
     names = (FIRST, SECOND, source.partition, source.offset, *order)
     first_id, second_id, partition, offset, *ordering = (schema.find_field(name).field_id for name in names)

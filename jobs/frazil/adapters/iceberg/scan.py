@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +24,6 @@ from pyiceberg.expressions import (
 )
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestFile
-from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import DataScan, FileScanTask, ManifestGroupPlanner, Table
 from pyiceberg.types import PrimitiveType
@@ -35,6 +33,7 @@ from frazil.adapters.iceberg.known_manifests import known
 from frazil.adapters.iceberg.parquet_slices import SLICE_BYTES
 from frazil.adapters.iceberg.undecodable import UndecodableFileError, decoding
 from frazil.adapters.iceberg.windows import Range, can_read, rows_in
+from frazil.materialize.ingest.stored_schema import arrow_schema
 from frazil.model.errors import CatalogError
 from frazil.model.snapshot import TableView
 
@@ -309,13 +308,7 @@ def _table(view: TableView) -> Table:
 
 def arrow_schema_of(view: TableView) -> pa.Schema:
     """Return the view's schema, with field ids."""
-    return _arrow_schema(view.schema_json)
-
-
-@lru_cache(maxsize=64)
-def _arrow_schema(schema_json: str) -> pa.Schema:
-    """Return a schema that is made once: a comparison with Kafka wants it for each window of offsets."""
-    return schema_to_pyarrow(Schema.model_validate_json(schema_json))
+    return arrow_schema(view.schema_json)
 
 
 def schemas_of(view: TableView) -> Iterator[pa.Schema]:

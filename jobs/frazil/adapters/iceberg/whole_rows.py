@@ -19,6 +19,7 @@ from frazil.adapters.iceberg.rows_at import rows_at, rows_without
 from frazil.adapters.iceberg.scan import reading
 from frazil.formats.arrow import project
 from frazil.materialize.ingest.storage import open_storage
+from frazil.materialize.ingest.stored_schema import iceberg_schema
 from frazil.model.ingested import WriteTarget
 from frazil.model.probe import StoredFile
 from frazil.model.secret import SettingValue
@@ -40,7 +41,7 @@ class WholeRows:
         return cls(
             target.identifier,
             open_storage(storage, target.location, table_properties=target.properties),
-            Schema.model_validate_json(target.schema_json),
+            iceberg_schema(target.schema_json),
             None if mapping is None else parse_mapping_from_json(mapping),
         )
 

@@ -16,7 +16,6 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, OutputStream
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionFieldValue, PartitionKey, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.locations import LocationProvider, load_location_provider
@@ -27,6 +26,7 @@ from pyiceberg.types import IcebergType, UUIDType
 from frazil.materialize.ingest.sorting import in_order, possible_order
 from frazil.materialize.ingest.statistics import NanCounts, StatisticsPlan, file_statistics
 from frazil.materialize.ingest.storage import open_storage
+from frazil.materialize.ingest.stored_schema import arrow_schema, iceberg_schema
 from frazil.materialize.ingest.transformed import transformed
 from frazil.model.ingested import FollowedRows, WriteTarget, WrittenFile
 from frazil.model.secret import SettingValue
@@ -84,7 +84,7 @@ class DataFileWriter:
         If columns are `distinct`, they get no dictionaries, since few of their values are alike, and only they are
         compressed. If the table has an order, rows of up to `sorted_bytes` are gathered before they are sorted.
         """
-        self._schema, self._spec = _schema(target.schema_json), _partition_spec(target.partition_spec_json)
+        self._schema, self._spec = iceberg_schema(target.schema_json), _partition_spec(target.partition_spec_json)
         self._out = _Output(
             target, self._schema, self._spec.spec_id, storage, prefix, target_bytes, following, distinct, sorted_bytes
         )
@@ -214,17 +214,7 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
 @lru_cache(maxsize=64)
 def _statistics_plan(schema_json: str, properties: tuple[tuple[str, str], ...]) -> StatisticsPlan:
     """Return the same plan for all tasks of a process: making it is a good part of what a small file costs."""
-    return StatisticsPlan.of(_schema(schema_json), dict(properties))
-
-
-@lru_cache(maxsize=64)
-def _schema(schema_json: str) -> Schema:
-    return Schema.model_validate_json(schema_json)
-
-
-@lru_cache(maxsize=64)
-def _arrow_schema(schema_json: str) -> pa.Schema:
-    return schema_to_pyarrow(_schema(schema_json))
+    return StatisticsPlan.of(iceberg_schema(schema_json), dict(properties))
 
 
 @lru_cache(maxsize=64)
@@ -271,7 +261,7 @@ class _Output:
         self.io = open_storage(self.storage, self.target.location, table_properties=self.target.properties)
         self.locations = load_location_provider(self.target.location, dict(self.target.properties))
         self.order = possible_order(SortOrder.model_validate_json(self.target.sort_order_json), self.schema)
-        self.arrow_schema = _arrow_schema(self.target.schema_json)
+        self.arrow_schema = arrow_schema(self.target.schema_json)
 
     @property
     def statistics_plan(self) -> StatisticsPlan:

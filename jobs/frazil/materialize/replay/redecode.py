@@ -7,8 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.schema import Schema
 
 from frazil.maintain.expiring import elapsed_seconds
 from frazil.materialize.dead_letter_marks import Offsets, Source
@@ -18,6 +16,7 @@ from frazil.materialize.ingest.decode import DecodedRecords, NewRows, RecordDeco
 from frazil.materialize.ingest.decoders import LookupsSpentError, TaskSchemas, UnknownIds
 from frazil.materialize.ingest.distribute import BatchTable, route_targets, write_target
 from frazil.materialize.ingest.payloads import Stop
+from frazil.materialize.ingest.stored_schema import arrow_schema
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.replay.letters import Letters
@@ -242,7 +241,7 @@ class Redecoder:
             context,
             TaskSchemas.of(spec, self.schemas, self._unknown, ExcludedSchemas(values, keys)),
             rows=[writer.arrow_schema for writer in writers],
-            dead_letters=schema_to_pyarrow(Schema.model_validate_json(self.dead_letters.schema_json)),
+            dead_letters=arrow_schema(self.dead_letters.schema_json),
         )
 
 
