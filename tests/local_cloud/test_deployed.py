@@ -41,7 +41,7 @@ from tests.sampling import in_long_runs
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("terraform") is None, reason="Terraform is not installed"),
-    pytest.mark.timeout(1200),
+    pytest.mark.timeout(1600),
 ]
 KEEPS_STREAMING = "frazil-local-keep-streaming"
 LEASH_SECONDS = 5 * END_SECONDS

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import shutil
+import sys
 import urllib.request
 import uuid
 import zipfile
@@ -24,10 +26,10 @@ from pyiceberg.catalog import load_catalog
 from waiting import eventually
 
 from infra.artefacts.artefact import Artefact, artefact_of
+from infra.artefacts.environment import Target
 from infra.artefacts.lambda_zip import MOST_BYTES, lambda_zip
 from infra.cdk import App
 from infra.components.kafka import external
-from infra.deploy.local.cloud import LocalCloud
 from infra.guards.aspect import synthesize
 from infra.settings.file import load_environment
 from infra.settings.model import ExternalKafka
@@ -43,7 +45,8 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[2]
-HERE = LocalCloud.function_target
+HERE = Target("{}.{}".format(*sys.version_info[:2]), platform.machine())
+"""Packed as for AWS, with wheels that are fetched by hash, and not with what is installed here."""
 ACCOUNT = "123456789012"
 DATABASE, TABLE = "lake_of_exports", "orders"
 FUNCTION = "frazil-small-exports"

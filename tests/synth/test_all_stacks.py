@@ -171,7 +171,7 @@ def test_production_protects_what_holds_data(tmp_path: Path) -> None:
 
 
 def test_nothing_that_is_written_names_a_folder_of_this_machine(tmp_path: Path) -> None:
-    build(everything(load_environment("dev", HERE)), tmp_path, PACKED)
+    app.build(everything(load_environment("dev", HERE)), tmp_path, PACKED)
 
     written = {file: file.read_text() for file in tmp_path.rglob("*.json")}
     assert [file for file, text in written.items() if str(ROOT) in text or str(tmp_path) in text] == []
