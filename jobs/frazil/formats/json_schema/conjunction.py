@@ -40,10 +40,6 @@ class Conjunction:
         """Yield each schema that has the keyword, and its value."""
         yield from ((node, _of(node)[keyword]) for node in self.nodes if keyword in _of(node))
 
-    def constants(self) -> list[object]:
-        """Return the values of `const`, where the draft has it."""
-        return [given for node, given in self.with_keyword("const") if node.draft.has_const]
-
     def add(self, other: Conjunction) -> None:
         """Let a value satisfy the other one, too. What it must satisfy already is not added again."""
         there = {id(node.raw) for node in self.nodes}
@@ -169,7 +165,8 @@ def _is_null(branch: Conjunction) -> bool:
         return False
     if types_of(branch) == frozenset():
         return True
-    return branch.constants()[:1] == [None] or branch.first("enum") == [None]
+    is_const = branch.has("const") and branch.first("const") is None
+    return is_const or branch.first("enum") == [None]
 
 
 def _brief(value: object) -> str:

@@ -10,17 +10,15 @@ class Draft:
     """One draft. `id_key` names a schema's URI.
 
     `ref_has_siblings`: the keywords beside `$ref` count. `takes_fractions`: 1.0 is an integer.
-    `has_const`: `const` is a keyword.
     """
 
     name: str
     id_key: str = "$id"
     ref_has_siblings: bool = False
     takes_fractions: bool = True
-    has_const: bool = True
 
 
-DRAFT_4 = Draft("draft-04", id_key="id", takes_fractions=False, has_const=False)
+DRAFT_4 = Draft("draft-04", id_key="id", takes_fractions=False)
 DRAFT_7 = Draft("draft-07")
 DRAFT_2019 = Draft("2019-09", ref_has_siblings=True)
 _BY_URI = {

@@ -51,7 +51,7 @@ def _integer(schema: Conjunction) -> LeafKind:
     if moment is not None and schema.has("connect.type"):
         return moment
     is_small = schema.first("connect.type") in _SMALL
-    if schema.nodes[0].draft.takes_fractions or types_of(schema) is None:  # 1.0 is equal to a 1 in `enum`
+    if schema.nodes[0].draft.takes_fractions or types_of(schema) is None:  # 1.0 is equal to a 1 in `enum` or `const`
         return "whole-int" if is_small else "whole-long"
     return "int" if is_small else "long"
 
@@ -75,9 +75,8 @@ def _decimal(parameters: object) -> Money | None:
 
 def types_of_values(schema: Conjunction) -> frozenset[str] | None:
     """Return the types of the values in `enum` or `const`, but for null; None if the schema has neither."""
-    constants = schema.constants()
-    if constants:
-        return _types(constants[:1])
+    if schema.has("const"):
+        return _types([schema.first("const")])
     values = schema.first("enum")
     return _types(values) if isinstance(values, list) else None
 
