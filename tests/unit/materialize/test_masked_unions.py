@@ -123,6 +123,16 @@ def test_a_policy_by_an_alias_of_a_branch_is_applied_however_the_alias_is_spelle
     assert MARK not in held(world, table)
 
 
+@pytest.mark.parametrize("former", [KEEP, Policy("truncate", 100)], ids=str)
+def test_a_policy_by_a_former_name_takes_nothing_from_one_by_the_short_name(world: World, former: Policy) -> None:
+    table = masked({"u.S.x": REDACT, "u.R.x": former})
+    write(world, branch("n1.S", "n1.R"), "long", branch("n2.S"), of="n1.S")
+
+    assert isinstance(world.table(table).batch(), Published)
+
+    assert MARK not in held(world, table)
+
+
 def test_each_name_of_a_renamed_branch_needs_the_policy_that_drops_in_it_by_one_spelling(world: World) -> None:
     """The schema after it has the new name alone."""
     table, both = masked({"u.n1_R.x": DROP}), masked({"u.n1_R.x": DROP, "u.S.x": DROP})

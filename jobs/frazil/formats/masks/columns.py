@@ -81,7 +81,7 @@ class _Applying:
         for column in columns:
             here = f"{path}.{column.name}" if path else column.name
             names = _spelled(column)
-            rule = rules.spelled_as((column.name, *column.aliases), chain.from_iterable(each[1:] for each in names))
+            rule = rules.spelled_as(names)
             self.met |= {*rule.paths}
             policy = self._policy(column, rule, inherited)
             if policy is not None and policy.treatment == "drop":

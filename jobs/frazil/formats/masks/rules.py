@@ -32,10 +32,15 @@ class Rule:
         """Return the rule for a column with these names: the policy of the first name that has one, at each level."""
         return _together([self.inside[name] for name in names if name in self.inside])
 
-    def spelled_as(self, names: Iterable[str], others: Iterable[str]) -> Rule:
-        """Return the rule for a column with these names, which other schemas spell otherwise."""
-        own, beside = self.of(*names), self.of(*others)
-        return own if beside is NO_RULE else _together([own, beside.of_other_spelling()])
+    def spelled_as(self, names: Iterable[Sequence[str]]) -> Rule:
+        """Return the rule for a column with these names, each of which is followed by its other spellings.
+
+        A policy by another spelling of a name is nearer than one by a name after it, and adds to that one.
+        """
+        return _together([rule for name, *others in names for rule in (self.of(name), *self._of_spellings(others))])
+
+    def _of_spellings(self, names: Iterable[str]) -> Iterator[Rule]:
+        yield from (self.inside[name].of_other_spelling() for name in names if name in self.inside)
 
     def of_other_spelling(self) -> Rule:
         """Return this rule as that of a column whose name is another spelling: what keeps values does not count."""
@@ -59,14 +64,28 @@ NO_RULE = Rule()
 
 
 def _together(rules: Sequence[Rule]) -> Rule:
-    """Return the rules for several names of a column as one."""
+    """Return the rules for several names of a column as one. The nearest name is first."""
+    rules = [rule for rule in rules if rule is not NO_RULE]
     if len(rules) < 2:
         return rules[0] if rules else NO_RULE
-    policy = next((rule.policy for rule in rules if rule.policy is not None), None)
+    policy, spelled = _policies_of(rules)
     names = dict.fromkeys(name for rule in rules for name in rule.inside)
     inside = {name: _together([rule.inside[name] for rule in rules if name in rule.inside]) for name in names}
-    spelled = strictest(tuple(rule.spelled for rule in rules if rule.spelled is not None))
     return Rule(tuple(path for rule in rules for path in rule.paths), policy, inside, spelled)
+
+
+def _policies_of(rules: Sequence[Rule]) -> tuple[Policy | None, Policy | None]:
+    """Return the policy of the nearest rule that has one, or, if another spelling is nearer, what adds to others."""
+    policy: Policy | None = None
+    spelled: list[Policy] = []
+    for rule in rules:
+        if policy is None and not spelled:
+            policy = rule.policy
+        elif policy is None and rule.policy not in (None, KEPT):
+            spelled.append(rule.policy)
+        if rule.spelled is not None:
+            spelled.append(rule.spelled)
+    return policy, strictest(tuple(spelled))
 
 
 def steps_of(path: str) -> list[str]:
