@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -43,7 +44,14 @@ def _installed(wanted: Requirement) -> Distribution | None:
         found = distribution(wanted.name)
     except PackageNotFoundError:
         return None
-    return found if found.files and wanted.specifier.contains(found.version, prereleases=True) else None
+    is_here = found.files and not _is_editable(found)
+    return found if is_here and wanted.specifier.contains(found.version, prereleases=True) else None
+
+
+def _is_editable(found: Distribution) -> bool:
+    """Return whether only a path to the package's source is installed (PEP 610)."""
+    origin = json.loads(found.read_text("direct_url.json") or "{}")
+    return bool(origin.get("dir_info", {}).get("editable"))
 
 
 def _link(found: Distribution, folder: Path) -> None:
@@ -53,4 +61,5 @@ def _link(found: Distribution, folder: Path) -> None:
         if not {"..", "__pycache__"} & {*file.parts} and where.is_file():
             link = folder.joinpath(*file.parts)
             link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(where)
+            if not link.is_symlink():  # two packages may bring one file
+                link.symlink_to(where)

@@ -59,6 +59,25 @@ def test_only_a_target_that_is_this_machine_gets_what_is_installed(
     assert (tmp_path / "packages" / "click").exists() is target.is_here
 
 
+def test_a_package_that_is_installed_as_a_path_to_its_source_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = tmp_path / "site" / "edited-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: edited\nVersion: 1.0\n")
+    (about / "RECORD").write_text("edited.pth,,\nedited-1.0.dist-info/METADATA,,\n")
+    (about / "direct_url.json").write_text('{"url": "file:///source", "dir_info": {"editable": true}}')
+    monkeypatch.syspath_prepend(tmp_path / "site")
+
+    assert link_installed("edited==1.0\n", tmp_path / "packages") == "edited==1.0\n"
+
+
+def test_two_packages_may_bring_one_file(tmp_path: Path) -> None:
+    lock = f"click=={version('click')}\n"
+
+    assert link_installed(lock + lock, tmp_path) == ""
+
+
 def test_a_lock_of_installed_packages_is_packed_without_fetching(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
