@@ -148,6 +148,20 @@ def test_a_row_from_before_a_column_is_null_there(tmp_path: Path, where: str, ex
     assert found(made, where) == expected
 
 
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [("at IS NULL OR at > 15", [2, 3]), ("NOT (at IS NOT NULL AND at < 15)", [2, 3]), ("at > 5", [1, 2])],
+)
+def test_a_partition_of_nulls_can_be_read(tmp_path: Path, where: str, expected: list[int]) -> None:
+    lake = IcebergLake(CatalogSettings("jdbc", str(tmp_path)))
+    columns = Column("id", Scalar("int")), Column("at", Scalar("int"))
+    made = Trades(lake, DeltaRsLogs(lake.storage)).create(columns, partition_by=("truncate(10, at)",))
+    table = lake.catalog.load_table(made.view.identifier)
+    table.append(pa.table({"id": [1, 2, 3], "at": [10, 20, None]}, schema=table.schema().as_arrow()))
+
+    assert found(made, where) == expected
+
+
 def found(trades: Trades, where: str) -> list[int]:
     """Return the ids of the rows that an export with this condition has."""
     scan = PinnedScan(trades.view, trades.view.head or 0, columns=["id"], where=where)

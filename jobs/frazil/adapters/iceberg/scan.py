@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ from pyiceberg.expressions import (
     NotNull,
     Or,
 )
+from pyiceberg.expressions.visitors import ResidualEvaluator, UnpartitionedResidualEvaluator
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestFile
 from pyiceberg.serializers import FromInputFile
@@ -258,8 +259,19 @@ def planned_of(scan: DataScan, snapshot_id: int) -> list[FileScanTask]:
     return sorted(tasks, key=lambda task: str(task.file.file_path))
 
 
+class _Planner(ManifestGroupPlanner):
+    """Leaves each task the whole condition, which is what is checked here when its file is read.
+
+    The library would take out what the file's partition meets, and fails at a partition of nulls.
+    """
+
+    def _build_residual_evaluator(self, spec_id: int) -> Callable[[DataFile], ResidualEvaluator]:
+        whole = UnpartitionedResidualEvaluator(self.table_metadata.schema(), self.row_filter)
+        return lambda file: whole
+
+
 def _planned(scan: DataScan, manifests: Sequence[ManifestFile]) -> list[FileScanTask]:
-    planner = ManifestGroupPlanner(
+    planner = _Planner(
         scan.table_metadata, scan.io, scan.row_filter, case_sensitive=scan.case_sensitive, options=scan.options
     )
     return list(planner.plan_files(known(manifests)))
