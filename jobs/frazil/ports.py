@@ -14,7 +14,7 @@ from frazil.model.delta import DeltaLog, FileShape, LogWrite, Removals, TableFil
 from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import Deletion, DroppedFile, IngestTask, TaskResult, WrittenFile
 from frazil.model.plan import OffsetRange, TopicFacts
-from frazil.model.probe import FoundRows, ProbeTask, StoredFile
+from frazil.model.probe import FoundRows, ProbeTask, StoredFile, Within
 from frazil.model.remembered import PuffinFile
 from frazil.model.rewrites import RewriteTask, Rewritten
 from frazil.model.schemas import RegisteredSchema, SchemaDefinition, SchemaId
@@ -200,8 +200,12 @@ class Lake(RebuiltTables, Protocol):
         """Return what `write_blob` wrote; None if the file is gone, or is not such a file."""
         ...
 
-    def stored_files(self, view: TableView) -> Sequence[StoredFile]:
-        """Return the data files of the view's head. Raises CatalogError also if rows are deleted by equality."""
+    def stored_files(self, view: TableView, within: Within | None = None) -> Sequence[StoredFile]:
+        """Return the head's data files with rows `within`. Raises CatalogError also if rows are deleted by equality."""
+        ...
+
+    def storage_time(self, view: TableView) -> datetime:
+        """Return the time by the clock of the table's storage, which is that of a small file which it writes."""
         ...
 
     def added_files(self, view: TableView, snapshot_id: int) -> Sequence[WrittenFile]:
@@ -216,8 +220,9 @@ class Lake(RebuiltTables, Protocol):
         equal: Mapping[str, object],
         present: Collection[str] = (),
         between: tuple[str, int, int] | None = None,
+        without: Collection[str] = (),
     ) -> Iterator[pa.RecordBatch]:
-        """Yield rows of the view's head in small batches.
+        """Yield rows of the view's head in small batches, but for those in the files `without`.
 
         `equal` are values that columns must have, and columns that are `present` may not be null; `between` is a
         column, of numbers or of times in microseconds, and the range `[start, end)` of its values.
@@ -257,8 +262,7 @@ class Lake(RebuiltTables, Protocol):
     ) -> Cleaned:
         """Delete the files that only `expired` snapshots of the view `before` referenced, after their commit.
 
-        `named_elsewhere` gives paths below the table's folder that must stay; it is called only where data files
-        would go. Raises CatalogError where the table cannot be read.
+        `named_elsewhere` gives paths below the table's folder that must stay; called only where data files would go.
         """
         ...
 
@@ -279,8 +283,7 @@ class Lake(RebuiltTables, Protocol):
     ) -> TableView:
         """Apply changes to the schema that the view shows, and set the partitioning and the sort order.
 
-        Both are written as in a spec, and files that are in the table keep theirs. Refused where the schema, the
-        partitioning or the order has changed.
+        Both are written as in a spec; files that are there keep theirs. Refused where one of the three has changed.
         """
         ...
 
@@ -330,10 +333,7 @@ class RebuildLake(Lake, Protocol):
         ...
 
     def discard(self, identifier: str, *, seen: TableView | None = None) -> bool:
-        """Drop what a rebuild has made of a table. Return whether there was anything.
-
-        With the view `seen`, it is refused if the rebuild has gone on since.
-        """
+        """Drop what a rebuild has made of a table, unless it has gone on since `seen`. Return whether there was any."""
         ...
 
 

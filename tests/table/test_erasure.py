@@ -82,7 +82,7 @@ def test_a_row_is_erased_and_all_others_stay(lake: SmallLake) -> None:
     assert keys(lake) == [key for key in before if key != "99"]
     assert (findings(lake), forgotten(lake)) == ([], {0: 1})
     assert lake.view.tags["frazil_checkpoint"] == lake.view.head
-    assert any("1 row was erased" in note for note in verify_table(lake.lake, lake.spec).notes)
+    assert any("1 row was taken out" in note for note in verify_table(lake.lake, lake.spec).notes)
 
 
 def test_a_key_in_two_partitions_is_erased_in_both_and_batches_go_on(lake: SmallLake) -> None:

@@ -18,6 +18,7 @@ from frazil.materialize.layout import (
     newly_unreadable,
     order_problems,
     partition_problems,
+    retention_problems,
     sort_problems,
 )
 from frazil.materialize.schema.columns_of import (
@@ -107,7 +108,14 @@ class NewTable:
     notes: tuple[SchemaFinding, ...] = ()
 
 
-PROBLEMS_OF_COLUMNS = (partition_problems, sort_problems, delta_problems, identity_problems, order_problems)
+PROBLEMS_OF_COLUMNS = (
+    partition_problems,
+    sort_problems,
+    retention_problems,
+    delta_problems,
+    identity_problems,
+    order_problems,
+)
 """What is asked about the columns of a new table."""
 
 

@@ -13,6 +13,7 @@ from frazil.materialize.letter_retention import delete_old_letters
 from frazil.materialize.maintenance.perform import perform_and_answer
 from frazil.materialize.maintenance.request import open_requests
 from frazil.materialize.rewrite_files import Rewriting
+from frazil.materialize.row_retention import RowRetention
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -30,16 +31,25 @@ class Housekeeping:
     rows: Expiring = field(init=False)
     dead_letters: Expiring = field(init=False)
     rewriting: Rewriting = field(init=False)
+    retention: RowRetention = field(init=False)
     batches: int = 0
 
     def __post_init__(self) -> None:
         keep = self.spec.maintain.keep_snapshots
         self.rewriting = Rewriting(self.spec, self.writer)
+        self.retention = RowRetention(self.spec, self.writer)
         self.rows, self.dead_letters = Expiring(keep, CHECKPOINT_TAG), Expiring(keep, CHECKPOINT_TAG)
 
-    def rewrite_files(self, clients: Clients, rows: TableView) -> TableView | None:
-        """Rewrite files that make scans slow, if it pays. Return the table as it is then; None if it is as it was."""
-        return clients.lake.load(rows.identifier) if self.rewriting.between_batches(clients, rows) else None
+    def change_files(self, clients: Clients, rows: TableView) -> TableView | None:
+        """Rewrite files that make scans slow, if it pays, and take out rows that are too old.
+
+        Return the table as it is then; None if it is as it was.
+        """
+        rewritten = self.rewriting.between_batches(clients, rows)
+        taken_out = self.retention.between_batches(
+            clients, now=lambda kept: self.rows.trusted_after(kept, rows, clients.now())
+        )
+        return clients.lake.load(rows.identifier) if rewritten or taken_out else None
 
     def expire_rows(self, clients: Clients, rows: TableView) -> None:
         self.rows.between_batches(clients.lake, clients.delta_logs, rows, clients.background, now=clients.now())

@@ -13,6 +13,7 @@ from frazil.model.errors import SpecError
 from frazil.model.identity_columns import column_at
 from frazil.model.partitioning import PartitionField, partition_field
 from frazil.model.reader_rules import refused_columns, refused_partition_source
+from frazil.model.row_age import age_of_rows
 from frazil.model.schemas import SchemaFinding
 from frazil.model.sort_order import sort_field
 from frazil.model.spec import TableSpec
@@ -313,6 +314,16 @@ def sort_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecErr
         for named, problem in found
         if problem is not None
     )
+
+
+def retention_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
+    """Return why the rows of a table with these columns have no age."""
+    age = age_of_rows(spec.partition_by) if spec.maintain.retain_rows is not None else None
+    found = None if age is None else next((each.type for each in columns if each.name == age.column), None)
+    if found is None or (isinstance(found, Scalar) and found.name in _TIMESTAMPS):
+        return ()
+    what = f"maintain.retain_rows: {age} is not a time of a timestamp: {age and age.column} is a {found}"
+    return (SpecError(f"{spec.identifier}: {what}", hint="let partition_by begin with a time of a timestamp"),)
 
 
 def sort_columns(spec: TableSpec) -> frozenset[str]:

@@ -384,9 +384,9 @@ class TableRun:
 
     def _housekeep(self, views: Sequence[TableView]) -> None:
         for table, view in zip(self.tables, views, strict=True):
-            rewritten = table.housekeeping.rewrite_files(self.clients, view)
-            if rewritten is not None:
-                self._announce(table, rewritten)
+            changed = table.housekeeping.change_files(self.clients, view)
+            if changed is not None:
+                self._announce(table, changed)
             table.housekeeping.expire_rows(self.clients, view)
         self.tables[0].housekeeping.expire_dead_letters(self.clients, views[0])
 

@@ -26,6 +26,10 @@ class DeleteFile:
     is_own: bool
 
 
+Within = Mapping[str, tuple[int, int]]
+"""The least and the greatest values of columns. Times are in microseconds, dates in days. A null is within."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredFile:
     """A data file of a snapshot with its size in bytes, and the files of position deletes that may name its rows.

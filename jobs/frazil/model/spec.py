@@ -107,6 +107,9 @@ class Maintain:
     keep_dead_letters: timedelta | None = None
     """How long dead letters are kept after they were read; None for ever."""
 
+    retain_rows: timedelta | None = None
+    """How long rows are kept, by the time in `partition_by`; None for ever."""
+
     rewrite_deleted: float = 0.25
     """The share of a scan's cost that is wasted on deleted rows and on small files, from which files are rewritten."""
 

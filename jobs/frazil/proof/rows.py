@@ -133,7 +133,7 @@ def _strangers(found: Tallies) -> Iterator[Discrepancy]:
 def _notes(expected: Expected, found: Tallies) -> Iterator[str]:
     foreign = expected.foreign
     if expected.forgotten:
-        yield f"{plural(expected.forgotten, 'row was', 'rows were')} erased by `frazil forget`"
+        yield f"{plural(expected.forgotten, 'row was', 'rows were')} taken out by `frazil forget` or `retain_rows`"
     if found.unsourced and expected.has_unsourced(found):
         yield f"{plural(found.unsourced, 'row')} without a partition or offset, inserted by another writer"
     if foreign.snapshots:

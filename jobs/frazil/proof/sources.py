@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.model.partition_numbers import PARTITIONS, PartitionNumbers
 from frazil.model.progress import PartitionProgress, TableState
 from frazil.model.spec import TableSpec
-from frazil.proof.tally import TopicPartition
+from frazil.proof.tally import Tallies, TopicPartition, each_partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +77,29 @@ def source_columns(spec: TableSpec, state: TableState) -> SourceColumns:
 
 def progress_by_source(state: TableState) -> dict[TopicPartition, PartitionProgress]:
     return {(source.topic, number): p for source in state.sources for number, p in sorted(source.partitions.items())}
+
+
+def add_batch(tallies: Tallies, columns: SourceColumns, batch: pa.RecordBatch) -> None:
+    """Add rows to the tallies by their source. The batch has the source columns."""
+    tallies.rows += batch.num_rows
+    known, unsourced = _known(columns, batch)
+    tallies.unsourced += batch.num_rows - known.num_rows
+    tallies.partly_sourced += batch.num_rows - known.num_rows - unsourced
+    for topic, part in columns.by_topic(known):
+        partitions = _numbers(part.column(columns.partition))
+        offsets = _numbers(part.column(columns.offset))
+        for number, where in each_partition(partitions):
+            tallies.add(topic, number, offsets if where is None else offsets[where])
+
+
+def _known(columns: SourceColumns, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+    """Return the rows with a source, and the count of rows without any part of one."""
+    if not any(batch.column(name).null_count for name in columns.required):
+        return batch, 0
+    there = [pc.is_valid(batch.column(name)) for name in columns.required]
+    some = pc.sum(reduce(pc.or_, there)).as_py() or 0
+    return batch.filter(reduce(pc.and_, there)), batch.num_rows - some
+
+
+def _numbers(column: pa.Array) -> npt.NDArray[np.int64]:
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
 from frazil.model.errors import SpecError
+from frazil.model.spec import TableSpec
 from frazil.specs.problems import Position, Problem
 from frazil.specs.table_spec import ReadSpec
 
@@ -42,6 +43,15 @@ def _clash_of_dead_letters(first: ReadSpec, second: ReadSpec) -> Problem | None:
     if letters_of_a.lower() == letters_of_b.lower():
         return _problem(second.spec_named_at, f"{letters_of_b} is the dead letters table of {file}, too")
     return None
+
+
+def retained_problem(table: str, specs: Iterable[TableSpec], place: Position, *, by: str) -> Problem | None:
+    """Return why a table whose rows go after a time cannot be read `by` what needs all of them, or None."""
+    kept = next((spec for spec in specs if spec.identifier == table and spec.maintain.retain_rows), None)
+    if kept is None:
+        return None
+    what = f"{by} {table}, whose old rows go (`retain_rows` in {kept.source_file}): it would take them for lost"
+    return Problem(place, what, "remove retain_rows, or read another table with the same rows", SpecError)
 
 
 def _problem(place: Position, what: str) -> Problem:

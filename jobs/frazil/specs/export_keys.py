@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from frazil.model.errors import SpecError
 from frazil.model.exports import Every, ExportFormat, ExportSpec, ExportWindow, Timestamps
+from frazil.model.spec import TableSpec
+from frazil.specs.across import retained_problem
 from frazil.specs.document import Node
 from frazil.specs.keys import Derived, Key, Required, Section, Values
 from frazil.specs.partitions import COLUMN_NAME
@@ -142,8 +144,11 @@ EXPORT_SECTION = Section(
 )
 
 
-def export_problems(values: Values) -> Iterator[Problem]:
-    """Yield the keys that have no effect."""
+def export_problems(values: Values, made: ExportSpec, tables: Sequence[TableSpec]) -> Iterator[Problem]:
+    """Yield the keys that have no effect, and a problem if its table does not keep its rows."""
+    old_rows_go = retained_problem(made.table, tables, values.place_of(TABLE), by="an export of")
+    if old_rows_go is not None:
+        yield old_rows_go
     for key in OF_CSV:
         if values[FORMAT] != "csv" and values.is_given(key):
             what = f"no effect, because format is {values[FORMAT]}"

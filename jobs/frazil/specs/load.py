@@ -95,7 +95,7 @@ class _Loading:
         place = _place_of(settings_keys.TABLES.name, root, at)
         specs = self.specs(folder, place, database, "" if catalog is None else naming_of(catalog))
         specs = self._with_keys(values, specs, root, at)
-        exports = self._exports(at, root, database)
+        exports = self._exports(at, root, database, specs)
         transforms = self._transforms(at, root, database, specs)
         self._check_registry(values, specs, root, at)
         self.problems.raise_if_any()
@@ -191,19 +191,22 @@ class _Loading:
 
     def exports(self, folder: Path, root: Path, database: str) -> tuple[ExportSpec, ...]:
         """Read the export specs of a folder; `root` is that to which they are relative."""
-        return self._exports_of(self._specs_in(folder, EXPORT_SECTION, root, of="an export"), database)
+        return self._exports_of(self._specs_in(folder, EXPORT_SECTION, root, of="an export"), database, ())
 
-    def _exports(self, at: At, root: Node, database: str) -> tuple[ExportSpec, ...]:
+    def _exports(self, at: At, root: Node, database: str, tables: Sequence[TableSpec]) -> tuple[ExportSpec, ...]:
         """Read the export specs. Their folders are relative to that of `frazil.yaml`."""
         named = self._named_specs(settings_keys.EXPORTS, EXPORT_SECTION, at, root, of="an export")
-        return self._exports_of(named, database)
+        return self._exports_of(named, database, tables)
 
-    def _exports_of(self, named: Iterable[tuple[Path, Values]], database: str) -> tuple[ExportSpec, ...]:
+    def _exports_of(
+        self, named: Iterable[tuple[Path, Values]], database: str, tables: Sequence[TableSpec]
+    ) -> tuple[ExportSpec, ...]:
         found = []
         for file, values in named:
-            for problem in export_problems(values):
+            made = export_of(values, str(file), database)
+            for problem in export_problems(values, made, tables):
                 self.problems.add(problem)
-            found.append(export_of(values, str(file), database))
+            found.append(made)
         return tuple(found)
 
     def transforms(

@@ -131,6 +131,23 @@ class Scalar(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class OrNull(Generic[T]):
+    """A value, or null where it is not set."""
+
+    shape: Shape[T]
+
+    @property
+    def label(self) -> str:
+        return f"{self.shape.label}, or null"
+
+    def read(self, node: Node, at: At) -> T | None:
+        return None if isinstance(node, ScalarNode) and node.is_null() else self.shape.read(node, at)
+
+    def json_schema(self) -> JsonSchema:
+        return {"anyOf": [self.shape.json_schema(), {"type": "null"}]}
+
+
+@dataclass(frozen=True, slots=True)
 class NotYet:
     """A planned value or key that this release rejects, and what to use instead; * matches every other word."""
 

@@ -38,7 +38,7 @@ from frazil.specs.keys import Built, Derived, Key, Required, Section, Values, Wo
 from frazil.specs.partitions import COLUMN_NAME, PARTITIONS, SORT_FIELDS
 from frazil.specs.policy_keys import parse_column_path
 from frazil.specs.scalars import COUNT, DURATION, PREFIX, SHARE, SIZE, TABLE_NAME, TEXT, TIME, TOPIC_NAME, WHOLE
-from frazil.specs.shapes import Choice, ListOf, NotYet, Scalar
+from frazil.specs.shapes import Choice, ListOf, OrNull, Scalar
 from frazil.specs.start_offsets import OFFSETS
 
 KEPT_SNAPSHOTS, KEPT_METADATA, SUBJECTS = KeepSnapshots(), MetadataColumns(), SubjectSettings()
@@ -249,6 +249,13 @@ KEEP_DEAD_LETTERS = Key(
     Derived("for ever"),
     "s, m, h or d",
 )
+RETAIN_ROWS = Key(
+    "retain_rows",
+    OrNull(DURATION),
+    "The time that rows are kept, by the first time in `partition_by`: a partition goes once all of it is older.",
+    Derived("for ever"),
+    "s, m, h or d",
+)
 REWRITE_DELETED = Key(
     "rewrite_deleted",
     SHARE,
@@ -260,13 +267,13 @@ MAINTAIN = Key(
     "maintain",
     Built(
         Section(
-            (TARGET_FILE, KEEP_SNAPSHOTS, KEEP_DEAD_LETTERS, REWRITE_DELETED),
-            not_yet=(NotYet("retain_rows", "every row is kept; remove the key"),),
+            (TARGET_FILE, KEEP_SNAPSHOTS, KEEP_DEAD_LETTERS, RETAIN_ROWS, REWRITE_DELETED),
         ),
         lambda values: Maintain(
             target_file_bytes=values[TARGET_FILE],
             keep_snapshots=values[KEEP_SNAPSHOTS],
             keep_dead_letters=values.get(KEEP_DEAD_LETTERS),
+            retain_rows=values.get(RETAIN_ROWS),
             rewrite_deleted=values[REWRITE_DELETED],
         ),
     ),

@@ -14,6 +14,7 @@ from frazil.model.errors import SpecError
 from frazil.model.partitioning import PartitionField
 from frazil.model.policed import policed
 from frazil.model.reader_rules import refused_table_name
+from frazil.model.row_age import age_of_rows
 from frazil.model.sort_order import SortField
 from frazil.model.spec import (
     CONFLUENT,
@@ -46,7 +47,9 @@ from frazil.specs.names import safe_name
 from frazil.specs.outputs import output_problems, outputs_of
 from frazil.specs.policies import kept_under, policies_of, policy_problems
 from frazil.specs.problems import Position, Problem
+from frazil.specs.route_keys import ROUTES
 from frazil.specs.routes import group_of, route_problems, tables_of
+from frazil.specs.shape_keys import SHAPES
 from frazil.specs.table_shapes import shape_problems
 
 
@@ -247,6 +250,26 @@ def _retention_problems(values: Values) -> Iterator[Problem]:
         )
         hint = f"write keep_dead_letters: {longest / timedelta(days=1):g}d or longer, or keep snapshots for less time"
         yield _problem(values.place_of(keys.MAINTAIN), what, hint)
+    if maintain.retain_rows is not None:
+        yield from _row_retention_problems(values)
+
+
+def _row_retention_problems(values: Values) -> Iterator[Problem]:
+    place = values.place_of(keys.MAINTAIN)
+    write, metadata = values[keys.WRITE], metadata_of(values)
+    if values.get(ROUTES) is not None or values.get(SHAPES) is not None:
+        what = "retain_rows: the tables of routes and shapes share one state, and keep all rows in this release"
+        yield _problem(place, what, "remove retain_rows, or write one spec per table")
+    elif write not in ("append", "deduplicate") or values[keys.CDC] != "none":
+        what = "retain_rows: the rows are the state of their keys, which has no age"
+        yield _problem(place, what, "remove retain_rows, or use write: append or write: deduplicate without cdc")
+    if outputs_of(values, metadata):
+        what = "retain_rows: the output topics would get deletes of the old rows"
+        yield _problem(place, what, "remove retain_rows or outputs")
+    if age_of_rows(map(str, partition_fields(values, metadata))) is None:
+        what = "retain_rows: rows go in whole partitions of time, and partition_by has no time"
+        hint = f"add one, such as partition_by: [day({metadata.prefix}timestamp)]"
+        yield _problem(values.place_of(keys.PARTITION_BY), what, hint)
 
 
 def _not_kept(field: PartitionField, place: Position, metadata: MetadataColumns) -> Iterator[Problem]:

@@ -11,6 +11,7 @@ from frazil.model.errors import SpecError
 from frazil.model.spec import Maintain, TableSpec
 from frazil.model.transform_order import followed_by
 from frazil.model.transforms import TransformSpec
+from frazil.specs.across import retained_problem
 from frazil.specs.export_keys import parse_table
 from frazil.specs.keys import Built, Derived, Key, Required, Section, Values
 from frazil.specs.output_keys import OUTPUT, OUTPUT_KEY
@@ -143,6 +144,10 @@ def source_problems(
     `tables` must be complete: a table whose spec could not be read would be reported as missing.
     """
     made = every[number]
+    for table in (made.source, *made.joins):
+        old_rows_go = retained_problem(table, tables, values.place_of(FROM), by="a transformation of")
+        if old_rows_go is not None:
+            yield old_rows_go
     if _is_filled(made, tables) or [*followed_by(made, every)]:
         return
     what = f"no table spec describes {made.source}"

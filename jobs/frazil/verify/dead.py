@@ -22,12 +22,12 @@ from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spelling import plural
 from frazil.model.summary import BATCH_ID, EPOCH, ROWS_UUID
-from frazil.proof.sources import DEAD_LETTER_SOURCE, progress_by_source
+from frazil.proof.sources import DEAD_LETTER_SOURCE, add_batch, progress_by_source
 from frazil.proof.tally import Tallies, Tally, TopicPartition
 from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed_offsets
 from frazil.verify.changed_columns import columns_made_again, columns_of_other_types, fate_of
 from frazil.verify.files import check_files
-from frazil.verify.scan import Watch, add_batch
+from frazil.verify.scan import Watch
 
 NO_OTHER_ROWS: Mapping[TopicPartition, int] = {}
 COLUMNS = ("topic", "generation", "partition", "offset", "table_uuid")

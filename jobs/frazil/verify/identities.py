@@ -22,13 +22,13 @@ from frazil.model.spelling import plural
 from frazil.modes.identified import IdentityPaths
 from frazil.modes.identity import COLUMNS, FIRST, SECOND
 from frazil.modes.wanted import Wanted
-from frazil.proof.sources import SourceColumns, progress_by_source, source_columns
+from frazil.proof.sources import SourceColumns, add_batch, progress_by_source, source_columns
 from frazil.proof.tally import Tallies, Tally
 from frazil.proof.verification import NAMED, Check, Discrepancy, FindingKind, first_named, listed_offsets
 from frazil.verify.by_identity import ByIdentity, Identity, Numbers, summed
 from frazil.verify.changed_columns import columns_of_other_types
 from frazil.verify.quoting import Quoting
-from frazil.verify.scan import Watch, add_batch
+from frazil.verify.scan import Watch
 
 HALVES = (FIRST, SECOND)
 

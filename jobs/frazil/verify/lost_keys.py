@@ -77,7 +77,7 @@ class LostKeys:
     @property
     def causes(self) -> str:
         causes = ["removals by other writers"] * (self.by_others > 0)
-        causes += ["rows that `frazil forget` erased"] * (self.erased > 0)
+        causes += ["rows that `frazil forget` or `retain_rows` took out"] * (self.erased > 0)
         causes += ["deletes that Kafka does not have any more"] * (self.deletes_gone > 0)
         return " and ".join(causes)
 

@@ -127,7 +127,7 @@ class MissingRecords:
         deleted = f"the {plural(letters, 'dead letter')} that were deleted because of their age or by `frazil forget`"
         said += [deleted] * (letters > 0)
         rows = causes.forgotten
-        said += [f"the {plural(rows, 'row')} that `frazil forget` erased"] * (rows > 0)
+        said += [f"the {plural(rows, 'row')} that `frazil forget` or `retain_rows` took out"] * (rows > 0)
         number = f"{' and '.join(said)} explain the number"
         gone = "unchecked: Kafka no longer has all offsets that were read, so the missing ones may be others"
         return f"{number}; {gone}" if self.unchecked else number

@@ -23,7 +23,7 @@ READ_AT_ONCE = 8
 """How many receipts are read at the same time: each is the beginning of one small object."""
 
 BY_FRAZIL, BY_REPLAY, BY_OTHERS = "rewritten by Frazil", "replay of dead letters", "another writer"
-BY_FORGET = "erasure by `frazil forget`"
+BY_FORGET = "rows taken out by `frazil forget` or `retain_rows`"
 
 
 def with_chains(lake: Lake, together: Sequence[TableSpec], results: Sequence[Verification]) -> tuple[Verification, ...]:

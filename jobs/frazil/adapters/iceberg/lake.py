@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import cached_property
 from typing import Any, cast
 
@@ -41,6 +42,7 @@ from frazil.adapters.iceberg.row_sources import SourceChanges
 from frazil.adapters.iceberg.scan import TableScan, reading
 from frazil.adapters.iceberg.snapshots import SnapshotWriter, added_files, check_figures
 from frazil.adapters.iceberg.table_properties import set_properties
+from frazil.adapters.iceberg.table_storage import storage_time
 from frazil.adapters.iceberg.taken_out import taken_out
 from frazil.adapters.iceberg.types import to_partition_spec, to_schema, to_sort_order
 from frazil.adapters.iceberg.view import read_document, view_of
@@ -49,7 +51,7 @@ from frazil.model.columns import Column
 from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError, FrazilError, Misuse
 from frazil.model.expiry import Cleaned, Expiry
 from frazil.model.ingested import Deletion, DroppedFile, WrittenFile
-from frazil.model.probe import StoredFile
+from frazil.model.probe import StoredFile, Within
 from frazil.model.remembered import PuffinFile
 from frazil.model.secret import SettingValue
 from frazil.model.settings import CatalogSettings
@@ -138,11 +140,7 @@ class IcebergLake(RebuiltTables):
         table = _table(view)
         with self._storage_of(view):
             empty = self._new_snapshot(table, (), parent=view.head, summary=summary, document=document)
-        requirements = (
-            AssertTableUUID(uuid=table.metadata.table_uuid),
-            AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head),
-        )
-        self._commit(table, requirements, added(empty, MAIN, tag))
+        self._commit(table, _at_head(table, view), added(empty, MAIN, tag))
 
     def stage(
         self,
@@ -156,8 +154,7 @@ class IcebergLake(RebuiltTables):
         without: str | None = None,
         deletes: Sequence[Deletion] = (),
     ) -> int:
-        table = _table(view)
-        parent = base
+        table, parent = _table(view), base
         updates: tuple[TableUpdate, ...] = (point_to(branch, SnapshotRefType.BRANCH, base),)
         with self._storage_of(view):
             if without is not None:
@@ -190,9 +187,7 @@ class IcebergLake(RebuiltTables):
                 table, files, parent=view.head, summary=summary, document=b"", deletes=dropped, same_rows=True
             )
         check_figures(view.identifier, made, figures)
-        same_table = AssertTableUUID(uuid=table.metadata.table_uuid)
-        requirements = (same_table, AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head))
-        self._commit(table, requirements, added(made, MAIN, f"{tag_prefix}{made.snapshot_id}"))
+        self._commit(table, _at_head(table, view), added(made, MAIN, f"{tag_prefix}{made.snapshot_id}"))
 
     def write_blob(self, view: TableView, content: bytes) -> PuffinFile:
         table = _table(view)
@@ -203,8 +198,11 @@ class IcebergLake(RebuiltTables):
         with reading(view.identifier):
             return read_blob(_table(view).io, path)
 
-    def stored_files(self, view: TableView) -> Sequence[StoredFile]:
-        return stored_files(view)
+    def stored_files(self, view: TableView, within: Within | None = None) -> Sequence[StoredFile]:
+        return stored_files(view, within)
+
+    def storage_time(self, view: TableView) -> datetime:
+        return storage_time(_table(view))
 
     def added_files(self, view: TableView, snapshot_id: int) -> Sequence[WrittenFile]:
         return added_files(_table(view), snapshot_id)
@@ -217,8 +215,9 @@ class IcebergLake(RebuiltTables):
         equal: Mapping[str, object],
         present: Collection[str] = (),
         between: tuple[str, int, int] | None = None,
+        without: Collection[str] = (),
     ) -> Iterator[pa.RecordBatch]:
-        scan = TableScan(view, columns=columns, equal=equal, present=present)
+        scan = TableScan(view, columns=columns, equal=equal, present=present, without=without)
         return scan.slices() if between is None else scan.between(*between)
 
     def publish(
@@ -391,6 +390,10 @@ class IcebergLake(RebuiltTables):
         )
         error.worth_retrying = not is_lasting(problem)
         return error
+
+
+def _at_head(table: Table, view: TableView) -> tuple[TableRequirement, ...]:
+    return AssertTableUUID(uuid=table.metadata.table_uuid), AssertRefSnapshotId(ref=MAIN, snapshot_id=view.head)
 
 
 def _table(view: TableView) -> Table:

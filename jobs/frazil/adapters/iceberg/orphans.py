@@ -6,17 +6,14 @@ and no branch has yet are kept apart by their age, by the clock of the storage.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from urllib.parse import quote, unquote
 
 from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io import FileIO
-from pyiceberg.table import Table
 
 from frazil.adapters.iceberg.expiry import READ_AT_ONCE, delete_files
 from frazil.adapters.iceberg.lake import IcebergLake
@@ -28,6 +25,7 @@ from frazil.adapters.iceberg.reachable import (
     reachable,
     table_in,
 )
+from frazil.adapters.iceberg.table_storage import files_of, storage_time
 from frazil.model.errors import CatalogError, FrazilError
 from frazil.model.expiry import Cleaned
 from frazil.model.moments import rfc3339
@@ -40,7 +38,6 @@ FOLDERS = ("data", "metadata")
 """Frazil writes files of a table nowhere else, below its location. Other folders are never touched."""
 
 DELTA_LOG = "_delta_log"
-PROBE = "frazil-maintenance-probe-"
 DELETE_SECONDS = 3600.0
 
 
@@ -99,21 +96,8 @@ class OrphanSearch:
         return delete_files(io, (each.address for each in found), [], seconds=DELETE_SECONDS)
 
     def storage_time(self, identifier: str) -> datetime:
-        """Write a small file, and return when the storage says it was written. Raises CatalogError."""
-        table: Table = self._loaded(identifier).current
-        address = f"{table.location().rstrip('/')}/metadata/{PROBE}{uuid.uuid4().hex}"
-        try:
-            with table.io.new_output(address).create() as stream:
-                stream.write(b"Written by `frazil maintain` to learn the time of the storage. Remove it.\n")
-            files, path = _files_of(table.io, plain(address))
-            written: datetime = files.get_file_info(path).mtime
-            table.io.delete(address)
-        except Exception as problem:
-            raise CatalogError(
-                f"cannot write to {table.location()}: {type(problem).__name__}: {problem}",
-                hint="check the credentials and the free space; nothing was deleted",
-            ) from problem
-        return written
+        """Return what time it is by the clock of the table's storage. Raises CatalogError."""
+        return storage_time(self._loaded(identifier).current)
 
     def _find(self, before: TableView, now: datetime) -> Orphans:
         io, root = before.current.io, plain(before.location).rstrip("/")
@@ -160,16 +144,8 @@ def _is_logged(name: str, logged: frozenset[str]) -> bool:
     return not logged.isdisjoint({name, quote(name), unquote(name), *({quote(quote(name))} if "%" in name else ())})
 
 
-def _files_of(io: FileIO, address: str) -> tuple[Any, str]:
-    """Return the file system of an address, and the path in it."""
-    on_s3 = address.startswith("s3://")
-    path = address.removeprefix("s3://")
-    opened: Any = io
-    return opened.fs_by_scheme("s3" if on_s3 else "file", path.partition("/")[0]), path
-
-
 def list_objects(io: FileIO, folder: str) -> list[StoredObject]:
-    files, path = _files_of(io, folder)
+    files, path = files_of(io, folder)
     scheme = "s3://" if folder.startswith("s3://") else ""
     found = files.get_file_info(FileSelector(path, allow_not_found=True, recursive=True))
     return [StoredObject(scheme + each.path, each.size, each.mtime) for each in found if each.type == FileType.File]

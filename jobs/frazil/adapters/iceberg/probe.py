@@ -25,7 +25,7 @@ from frazil.adapters.iceberg.source_nulls import leaves, names_of
 from frazil.adapters.iceberg.undecodable import decoding
 from frazil.materialize.ingest.storage import open_storage
 from frazil.model.errors import CatalogError
-from frazil.model.probe import DeleteFile, FoundRows, IdentityColumns, ProbeTask, StoredFile
+from frazil.model.probe import DeleteFile, FoundRows, IdentityColumns, ProbeTask, StoredFile, Within
 from frazil.model.snapshot import TableView
 from frazil.modes.order import LEAST, as_order
 from frazil.modes.validity import OPEN
@@ -41,11 +41,10 @@ def _range_of(column: str, least: int, greatest: int) -> BooleanExpression:
     return Or(IsNull(term=column), inside)
 
 
-def stored_files(view: TableView, within: Mapping[str, tuple[int, int]] | None = None) -> tuple[StoredFile, ...]:
-    """Return the data files of a view's head. Raises CatalogError, also if rows are deleted by equality.
+def stored_files(view: TableView, within: Within | None = None) -> tuple[StoredFile, ...]:
+    """Return the data files of a view's head, without those that have no row `within` by their statistics.
 
-    `within` are the least and the greatest values of columns: files that have no such row by their statistics are left
-    out. Times are in microseconds, dates in days. Rows without a value are within.
+    Raises CatalogError, also if rows are deleted by equality.
     """
     ranges = [_range_of(name, *bounds) for name, bounds in (within or {}).items()]
     with reading(view.identifier):

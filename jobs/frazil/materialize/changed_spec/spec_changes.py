@@ -380,6 +380,7 @@ RULES: Mapping[str, Callable[[Judged], Iterator[SpecChange]]] = {
     "maintain.keep_snapshots.count": _at_once("maintain.keep_snapshots.count"),
     "maintain.keep_snapshots.daily": _at_once("maintain.keep_snapshots.daily"),
     "maintain.keep_dead_letters": _at_once("maintain.keep_dead_letters", "for all dead letters, at most an hour later"),
+    "maintain.retain_rows": _at_once("maintain.retain_rows", "for all rows, at most an hour later"),
     "maintain.rewrite_deleted": _at_once("maintain.rewrite_deleted"),
     "formats": _formats,
     "outputs": _at_once("outputs", "for the epochs that are published from now on"),
