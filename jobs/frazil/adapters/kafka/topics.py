@@ -42,6 +42,9 @@ LOOK_SECONDS = 0.1
 
 IS_IT_UP = "check `kafka` in frazil.yaml and that the cluster is up (`frazil local up` starts one here)"
 
+LISTINGS = 5
+"""The number of times that the partitions are listed again because some were added meanwhile."""
+
 ELECTIONS = 10
 ELECTION_SECONDS = 0.2
 """A partition that was just made, or has just lost its broker, has no leader for a moment."""
@@ -107,10 +110,26 @@ class KafkaTopics:
         self._admin = _admin({**librdkafka(settings), **ours})
 
     def describe(self, topic: str) -> TopicFacts | None:
+        """Ask for the partitions again after the ends: before none of these did the topic have another partition.
+
+        A truncate applies only in a topic with one partition.
+        """
         described = self._described(topic)
-        if described is None:
-            return None
-        numbers = sorted(partition.id for partition in described.partitions)
+        for _ in range(LISTINGS):
+            if described is None:
+                return None
+            facts = self._facts(topic, described)
+            listed, described = described, self._described(topic)
+            if described is not None and _is_same(listed, described):
+                return facts
+        raise BrokerError(
+            f"the partitions of the topic {topic} in the Kafka cluster at {self._servers} changed {LISTINGS} times"
+            " while their offsets were asked for",
+            hint="run the command again once the topic has all its partitions",
+        )
+
+    def _facts(self, topic: str, described: TopicDescription) -> TopicFacts:
+        numbers = _numbers(described)
         earliest = self._offsets(topic, numbers, _EARLIEST)
         ends = self._offsets(topic, numbers, _LATEST)
         watermarks = self._offsets(topic, numbers, _LATEST, IsolationLevel.READ_UNCOMMITTED)
@@ -255,6 +274,15 @@ class KafkaTopics:
             f"the Kafka cluster at {self._servers} could not {what}: {why}{said(self._heard)}",
             hint=hint_of([*errors, *self._heard], otherwise=IS_IT_UP, topic=topic),
         )
+
+
+def _numbers(described: TopicDescription) -> list[int]:
+    return sorted(partition.id for partition in described.partitions)
+
+
+def _is_same(one: TopicDescription, other: TopicDescription) -> bool:
+    """Return whether both describe the same topic with the same partitions."""
+    return str(one.topic_id) == str(other.topic_id) and _numbers(one) == _numbers(other)
 
 
 def _facts(earliest: int, stable_end: int, watermark: int, leader_epoch: int | None) -> PartitionFacts:
