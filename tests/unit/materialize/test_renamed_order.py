@@ -82,6 +82,29 @@ def test_the_column_orders_records_by_both_names(log: RenamedOrder, order_by: st
     assert (log.verify().findings, log.against_kafka().findings) == ((), ())
 
 
+AGAIN = record(a_field("changed", MICROSECONDS, "updated"), a_field("n", "long"), name="V")
+
+
+@pytest.mark.parametrize("met", [True, False], ids=["the table has both renames", "the table has one rename"])
+def test_a_rebuild_follows_two_renames_of_which_the_newest_schema_says_one(log: RenamedOrder, met: bool) -> None:
+    log.write(RENAMED, {"updated": 30, "n": 2})
+    drained(log.world, log.spec)
+    log.write(AGAIN, {"changed": 40, "n": 3})
+    if met:
+        drained(log.world, log.spec)
+    log.spec = replace(log.spec, order_by="changed")
+
+    rebuild(log).perform()
+
+    assert [each.name for each in log.view.columns][:2] == ["changed", "n"]
+    drained(log.world, log.spec)
+    rows = [row for part in log.world.lake.read(log.view, columns=["*"], equal={}) for row in part.to_pylist()]
+    (row,) = [row for row in rows if row.get("valid_to") is None]
+    assert (row["changed"].microsecond, row["n"]) == (40, 3)
+    assert len(rows) == (3 if log.spec.keeps_history else 1)
+    assert (log.verify().findings, log.against_kafka().findings) == ((), ())
+
+
 def test_a_field_inside_another_is_not_the_column(log: RenamedOrder) -> None:
     inside = json.loads(record(a_field("changed", "long", "ts"), name="Meta"))
     schema = record(a_field("ts", MICROSECONDS), a_field("n", "long"), a_field("meta", inside), name="V")
