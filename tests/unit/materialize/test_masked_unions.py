@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,29 @@ def test_a_tag_that_a_branch_loses_with_its_name_pauses_the_table(world: World) 
     named = masked({"u.n1_R.x": REDACT, "u.n2_R.x": KEEP}, {"PII": REDACT})
     assert isinstance(world.table(named).batch(), Published)
     assert MARK not in held(world, named)
+
+
+@pytest.mark.parametrize("policy", [REDACT, HASH, Policy("truncate", 1)], ids=str)
+@pytest.mark.parametrize("at", WITHIN)
+def test_a_renamed_branch_that_loses_a_tag_needs_the_policy_that_the_finding_names(
+    world: World, at: str, policy: Policy
+) -> None:
+    """The renamed column has masked values, so that `mask: none` cannot be."""
+    write(world, branch("n1.R", tags=("PII",)), "long", at=at)
+    world.table(masked({}, {"PII": policy})).batch()
+    write(world, branch("n1.S", "n1.R"), "long", of="n1.S", at=at)
+    path = f"{at}.S.x"
+    says = re.escape(f"Add `{path}` to `columns`, with the policy {policy}")
+    for columns in ({}, {path: KEEP}):
+        with pytest.raises(IncompatibleSchemaError, match=says):
+            world.table(masked(columns, {"PII": policy})).batch()
+        resume(world, masked({}))
+
+    table = masked({path: policy}, {"PII": policy})
+    assert isinstance(world.table(table).batch(), Published)
+
+    assert MARK not in held(world, table)
+    assert held(world, table).count("seen") == 2
 
 
 @pytest.mark.parametrize(

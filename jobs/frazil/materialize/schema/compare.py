@@ -200,7 +200,7 @@ def _compare_column(column: Column, match: Column | None, level: Level, found: _
     taken = _taken(column.name, match, level)
     if taken is not None:
         return found.refuse(level.place.step(column.name).now, taken)
-    unclear = (*_unknown_past(column, match, level), *_unmasked_branch(column, level))
+    unclear = (*_unknown_past(column, match, level), *_unmasked_branch(column, match, level))
     if unclear:
         return found.findings.extend(unclear)
     return _add(column, level, found) if match is None else _rename(column, match, level, found)
@@ -221,16 +221,21 @@ def _unknown_past(column: Column, match: Column | None, level: Level) -> Iterato
             yield SchemaFinding(path, f"{had}. Add `{path}` to `columns`, with a policy or with `mask: none`")
 
 
-def _unmasked_branch(column: Column, level: Level) -> Iterator[SchemaFinding]:
-    """Yield what a new column of a branch would not mask, if the table masks it in the branch by another spelling."""
+def _unmasked_branch(column: Column, match: Column | None, level: Level) -> Iterator[SchemaFinding]:
+    """Yield what the column of a branch would not mask, if the table masks it in the branch by another spelling.
+
+    A column that is renamed has its masked values still, and keeps their policy.
+    """
     here = level.place.step(column.name).now
     wanted = dict(walk((replace(column, name=here),)))
     for name in dict.fromkeys(chain.from_iterable(column.spellings)):
         for path, inner in walk((replace(level.have[name], name=here),)) if name in level.have else ():
-            if inner.mask and path in wanted and not (wanted[path].mask or wanted[path].kept):
+            kept = path in wanted and wanted[path].kept and level.have[name] is not match
+            if inner.mask and path in wanted and not (wanted[path].mask or kept):
                 there = level.place.step(name).now + path.removeprefix(here)
                 problem = _unlike("", replace(inner, name=there))
-                yield SchemaFinding(path, f"{problem}. Add `{path}` to `columns`, with a policy or with `mask: none`")
+                masks = f"the policy {inner.mask}" if level.have[name] is match else "a policy or with `mask: none`"
+                yield SchemaFinding(path, f"{problem}. Add `{path}` to `columns`, with {masks}")
 
 
 def _taken(name: str, match: Column | None, level: Level) -> str | None:
