@@ -105,6 +105,35 @@ def test_a_rebuild_follows_two_renames_of_which_the_newest_schema_says_one(log: 
     assert (log.verify().findings, log.against_kafka().findings) == ((), ())
 
 
+WITHOUT_ALIAS = record(a_field("updated", MICROSECONDS), a_field("n", "long"), name="V")
+ALIAS_AGAIN = record(a_field("updated", MICROSECONDS, "ts"), a_field("n", "long", "m"), name="V")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [(), (RENAMED,), (WITHOUT_ALIAS,), (RENAMED, WITHOUT_ALIAS)],
+    ids=["none", "the first", "the second", "both"],
+)
+def test_the_hint_about_a_rename_in_a_version_that_was_not_met_is_a_way_out(
+    log: RenamedOrder, written: tuple[str, ...]
+) -> None:
+    for schema in (RENAMED, WITHOUT_ALIAS):
+        log.world.registry.register("orders-value", schema)
+    for number, schema in enumerate(written, start=2):
+        log.write(schema, {"updated": 10 + number, "n": number})
+    log.world.registry.register("orders-value", WITHOUT_ALIAS)
+    with pytest.raises(IncompatibleSchemaError, match="ts: is missing, and orders") as refused:
+        drained(log.world, log.spec)
+    assert "(if ts has a new name, that field needs the former one as an alias" in (refused.value.hint or "")
+
+    log.write(ALIAS_AGAIN, {"updated": 40, "n": 9})
+    log.world.lake.set_properties(log.spec.identifier, put={}, remove=[PAUSED_PROPERTY])
+    drained(log.world, log.spec)
+
+    assert log.found() == [(40, 9)]
+    assert (log.verify().findings, log.against_kafka().findings) == ((), ())
+
+
 def test_a_field_inside_another_is_not_the_column(log: RenamedOrder) -> None:
     inside = json.loads(record(a_field("changed", "long", "ts"), name="Meta"))
     schema = record(a_field("ts", MICROSECONDS), a_field("n", "long"), a_field("meta", inside), name="V")

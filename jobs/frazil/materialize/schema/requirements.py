@@ -34,6 +34,8 @@ from frazil.model.spec import OnIncompatibleSchema, TableSpec
 from frazil.modes.identity import FIRST, SECOND
 from frazil.modes.validity import NAMES as VALIDITY
 
+LACKS_ORDER = "is missing, and orders the records of a key"
+
 
 @dataclass(frozen=True, slots=True)
 class RequiredColumns:
@@ -96,8 +98,8 @@ class RequiredColumns:
         """Return the error of a schema whose records no setting makes dead letters: each could be a row."""
         hint = (
             f"{', '.join(_deciding(spec))}: which record is the row of its key, or its partition, depends on it:"
-            " register a schema with its former type, or materialize into another `table`; then"
-            f" `frazil resume {spec.identifier}`"
+            f" register a schema with its former type{_with_alias(spec, findings)}, or materialize into another"
+            f" `table`; then `frazil resume {spec.identifier}`"
         )
         return IncompatibleSchemaError(
             what, hint=hint, schema_id=self.schema_id, of_key=self.of_key, findings=findings, always_pauses=True
@@ -111,6 +113,20 @@ def _deciding(spec: TableSpec) -> tuple[str, ...]:
     """
     partitions = sorted(partition_columns(spec)) if spec.follows_keys else ()
     return tuple(dict.fromkeys((*spec.identity, *spec.order, *partitions)))
+
+
+def _with_alias(spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> str:
+    """Return how a renamed field is found, if one may have been renamed.
+
+    The table may not have met a version between that declares the rename.
+    """
+    missing = [each.path for each in findings if each.problem == LACKS_ORDER]
+    if not missing or spec.value_type != "AVRO":
+        return ""
+    return (
+        f" (if {', '.join(missing)} has a new name, that field needs the former one as an alias, also if an earlier"
+        " version has it)"
+    )
 
 
 def of_spec(spec: TableSpec, *, has_several_topics: bool) -> Iterator[RequiredColumns]:
@@ -199,7 +215,7 @@ def _order_findings(
     added = {change.path for change in evolution.changes if isinstance(change, AddColumn)}
     for name in spec.order:
         if not names & {name, *evolution.former_names.get(name, ())}:
-            yield SchemaFinding(name, "is missing, and orders the records of a key")
+            yield SchemaFinding(name, LACKS_ORDER)
         if name in added and (have or spec.cdc == "none"):  # with cdc, a new table waits for the columns of its records
             yield SchemaFinding(name, "was dropped by another tool: the rows before have no order any more")
 
