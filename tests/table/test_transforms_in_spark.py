@@ -21,6 +21,7 @@ from frazil.adapters.spark.sql.types import spark_schema
 from frazil.maintain import rewriting
 from frazil.materialize.ingest import write
 from frazil.materialize.state import CHECKPOINT_TAG
+from frazil.model.changes import WidenType
 from frazil.model.columns import Column, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
 from frazil.model.errors import Misuse, QueryFailedError, SpecError, TransformHaltedError
 from frazil.model.settings import Settings
@@ -341,6 +342,56 @@ def test_groups_are_kept_from_batch_to_batch(orders: Orders, session: SqlSession
     found = [{name: v for name, v in row.items() if "__" not in name} for row in orders.rows_of()]
     assert in_order(found) == in_order(grouped_at_once(orders, session, AGGREGATES))
     assert made.batch() is None
+
+
+NUMBERS = (Column("id", Scalar("long")), Column("n", Scalar("int")), Column("f", Scalar("float")))
+WIDER = [WidenType("n", Scalar("int"), Scalar("long")), WidenType("f", Scalar("float"), Scalar("double"))]
+
+
+def test_a_widened_column_is_computed_with_where_earlier_rows_keep_their_values(
+    orders: Orders, session: SqlSession
+) -> None:
+    orders.make("lake.numbers", NUMBERS)
+    orders.put([{"id": 1, "n": -7, "f": 0.1}], "lake.numbers")
+    sql = "SELECT id, n * 2 AS a, CAST(n + 1 AS string) AS b, CAST(f AS double) * 2 AS c, f > 0.1 AS d FROM numbers"
+    made = in_spark(orders, session, sql, source="lake.numbers")
+    made.batch()
+
+    orders.lake.change_schema(orders.view("lake.numbers"), WIDER, {})
+    orders.put([{"id": 2, "n": 1 << 40, "f": 0.1}], "lake.numbers")
+    made.batch()
+
+    assert [row["a"] for row in by_id(orders.rows_of())] == [-14, 1 << 41]
+    assert (verify(made).lacks, verify(made).beyond) == (0, 0)
+
+
+def test_a_widened_column_that_gives_earlier_rows_other_values_halts_until_a_rebuild(
+    orders: Orders, session: SqlSession
+) -> None:
+    """Also if an epoch without rows came between, which is read without a look at the query."""
+    orders.make("lake.numbers", NUMBERS)
+    orders.put([{"id": 1, "n": 5, "f": 0.1}], "lake.numbers")
+    sql = (
+        "SELECT id, n * 2 AS twice, hash(more) AS h, CAST(f AS string) AS t FROM (SELECT *, n + 1 AS more FROM numbers)"
+    )
+    made = in_spark(orders, session, sql, source="lake.numbers")
+    made.batch()
+    orders.lake.change_schema(orders.view("lake.numbers"), WIDER, {})
+    orders.put([], "lake.numbers")
+    made.batch()
+    orders.put([{"id": 2, "n": 5, "f": 0.1}], "lake.numbers")
+
+    with pytest.raises(TransformHaltedError) as halted:
+        made.batch()
+    assert "(numbers.f from float to double, numbers.n from int to long)" in halted.value.what
+    assert "other values: hash(more, 42), cast(f as string)" in halted.value.what
+    assert preview(made).halted is not None
+    Rebuild(made, RebuildLake(orders.lake, ["lake.made"])).perform()
+    orders.put([{"id": 3, "n": 5, "f": 0.1}], "lake.numbers")
+    made.batch()
+
+    assert len({row["h"] for row in orders.rows_of()}) == 1
+    assert (verify(made).lacks, verify(made).beyond) == (0, 0)
 
 
 def test_only_groups_with_new_rows_are_written_again(orders: Orders, session: SqlSession) -> None:

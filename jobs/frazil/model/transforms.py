@@ -25,6 +25,8 @@ GROUPS = "frazil.transform.groups"
 DEFINITION = "frazil.transform.definition"
 POSITION = "frazil.transform.position"
 JOINED = "frazil.transform.joined"
+SCHEMAS = "frazil.transform.schemas"
+"""The ids of the schemas with which the tables were read last."""
 BATCH_ID = "frazil.transform.batch-id"
 
 
@@ -114,7 +116,7 @@ class TransformState:
     """What a snapshot of a transformation's table records. A table that is just created has no position.
 
     `joined` are the snapshots of the other tables that the batch read, and `met` those that all batches did, which are
-    not in the summary.
+    not in the summary. `schemas` are the ids of the schemas with which rows of the tables were read last.
     """
 
     name: str
@@ -125,6 +127,7 @@ class TransformState:
     epoch: int = 0
     rows: Identified = Identified()
     met: JoinHistory = field(default_factory=JoinHistory, compare=False)
+    schemas: Mapping[str, int] = field(default_factory=dict)
 
     def summary(self) -> dict[str, str]:
         said = {
@@ -135,6 +138,8 @@ class TransformState:
         }
         if self.rows.keys:
             said[GROUPS] = json.dumps(asdict(self.rows))
+        if self.schemas:
+            said[SCHEMAS] = json.dumps(dict(self.schemas))
         if self.position is None:
             return said
         at = self.position
@@ -156,6 +161,7 @@ def transform_state(snapshot: Snapshot) -> TransformState | None:
         batch_id=said.get(BATCH_ID, ""),
         epoch=int(said.get(TRANSFORM_EPOCH, "0")),
         rows=_identified(said.get(GROUPS)),
+        schemas=json.loads(said.get(SCHEMAS, "{}")),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from frazil.adapters.iceberg.types import to_partition_spec, to_schema, to_sort_order
@@ -18,7 +18,9 @@ from frazil.transforms.query import lineage
 from frazil.transforms.run import Transformation
 from frazil.transforms.send import outputs_by
 from frazil.transforms.sources import kind_of
+from frazil.transforms.tables import TableRows
 from frazil.transforms.unread import Unread, check_kept, current_state, unread
+from frazil.transforms.widened import check_values_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +49,19 @@ def preview(made: Transformation) -> Preview:
     outputs = outputs_by(spec, query.rows)
     sent = tuple(OutputStanding(o.name, o.topic) if target is None else output_standing(target, o) for o in outputs)
     try:
-        news = whole if target is None else _continued(made, source, target, query)
+        news = whole if target is None else _continued(made, tables, target, query)
     except TransformHaltedError as halted:
         return Preview(spec, query, whole, 0, halted, sent)
     rows = tables[0].rows if news.is_everything else made.tables(source, news)[0][0].rows
     return Preview(spec, query, news, rows, outputs=sent)
 
 
-def _continued(made: Transformation, source: TableView, target: TableView, query: Query) -> Unread:
+def _continued(made: Transformation, tables: Sequence[TableRows], target: TableView, query: Query) -> Unread:
     state = current_state(target, made.spec, definition=made.definition())
     check_kept(target, made.spec, state.rows, query.rows)
+    check_values_kept(made.spec, query.plan, tables, state)
     changes_for(target, made.spec, query)
+    source = tables[0].view
     return unread(source, made.spec, state.position, changes=kind_of(made.spec, source).changes)
 
 

@@ -32,6 +32,7 @@ from frazil.transforms.run import Transformation, Transformed
 from frazil.transforms.send import outputs_by
 from frazil.transforms.tables import TableRows
 from frazil.transforms.unread import Unread, owned_by, unread
+from frazil.transforms.widened import schemas_now
 
 LOG = logging.getLogger(__name__)
 
@@ -78,8 +79,9 @@ class Rebuild:
         outputs_by(spec, query.rows)
         branch = self._begun(query.columns, TransformState(spec.name, definition))
         change = self._computed(query, parts, branch)
+        number, schemas = last.epoch + 1, schemas_now(tables)
         state = TransformState(
-            spec.name, made.definition(), news.position, joined, made.new_id(), last.epoch + 1, query.rows, met
+            spec.name, made.definition(), news.position, joined, made.new_id(), number, query.rows, met, schemas
         )
         try:
             publish(self.built, branch, change, state, names=branch_names(STAGE_PREFIX, state.batch_id))

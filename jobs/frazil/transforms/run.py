@@ -35,6 +35,7 @@ from frazil.transforms.sources import kind_of
 from frazil.transforms.tables import Changes, TableRows, changes_between, unread_rows
 from frazil.transforms.unread import Unread, check_kept, current_state, owned_by, unread
 from frazil.transforms.upkeep import Upkeep
+from frazil.transforms.widened import check_values_kept, schemas_before, schemas_now
 
 LOG = logging.getLogger(__name__)
 
@@ -114,12 +115,13 @@ class Transformation:
         state = last or TransformState(spec.name, definition)
         if target is None or news.is_everything or news.changed_by:
             target, change, rows = self._change(target, tables, news, state)
+            schemas = schemas_now(tables)
         else:
-            change, rows = appended(()), state.rows
+            change, rows, schemas = appended(()), state.rows, schemas_before(state, tables)
         if self.sending is not None:
             target = unmoved(self.sending.begin(self.lake, target, rows), target.head)
         after = TransformState(
-            spec.name, self.definition(), news.position, joined, self.new_id(), state.epoch + 1, rows, met
+            spec.name, self.definition(), news.position, joined, self.new_id(), state.epoch + 1, rows, met, schemas
         )
         names = branch_names(STAGE_PREFIX, after.batch_id)
         snapshot_id = publish(self.lake, target, change, after, names=names, began=first)
@@ -207,6 +209,7 @@ class Transformation:
         if target is None:
             target = ensure(self.lake, self.spec, query.columns, replace(state, rows=query.rows))
         check_kept(target, self.spec, state.rows, query.rows)
+        check_values_kept(self.spec, query.plan, tables, state)
         target = self._with_columns(target, query)
         if query.replaces and not news.is_everything:
             return target, self._replaced(query, tables[0], target, news, state), query.rows

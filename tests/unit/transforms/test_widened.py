@@ -1,0 +1,73 @@
+"""Which expressions give other values once a column has a wider type, without Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from frazil.model.queries import Attribute, Expression, Operator
+from frazil.transforms.widened import Widening, other_values
+
+N, F, D = Attribute(1, "n", "bigint"), Attribute(2, "f", "double"), Attribute(3, "d", "decimal(12,2)")
+VIEW = Operator("View", (N, F, D), name="orders")
+TYPES = {"n": ("int", "long"), "f": ("float", "double"), "d": ("decimal(10, 2)", "decimal(12, 2)")}
+WIDENED = {"orders": {name: frozenset({types}) for name, types in TYPES.items()}}
+
+
+def column(attribute: Attribute) -> Expression:
+    return Expression("AttributeReference", f"{attribute.name}#{attribute.id}L", attribute.type, attribute.id)
+
+
+def call(kind: str, *children: Expression, type_: str = "bigint") -> Expression:
+    return Expression(kind, f"{kind}({', '.join(each.text for each in children)})", type_, children=children)
+
+
+def project(expression: Expression, over: Operator = VIEW, n: int = 10) -> Operator:
+    named = Expression("Alias", f"{expression.text} AS x#{n}", expression.type, n, (expression,))
+    return Operator("Project", (Attribute(n, "x", expression.type),), (over,), (named,))
+
+
+X = Attribute(10, "x", "bigint")
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        project(column(N)),
+        project(call("Multiply", column(N), Expression("Literal", "2", "bigint"))),
+        project(call("Cast", call("Add", column(N), column(N)), type_="string")),
+        project(call("Murmur3Hash", call("Cast", column(N), type_="int"), type_="int")),
+        project(call("Murmur3Hash", call("GreaterThan", column(F), column(F), type_="boolean"), type_="int")),
+        project(call("Add", call("Cast", column(F), type_="double"), column(F)).children[0]),
+        project(call("Multiply", column(D), column(D), type_="decimal(25,4)")),
+        project(call("Coalesce", column(F), column(F), type_="double")),
+        project(call("Murmur3Hash", Expression("Literal", "2", "bigint"))),
+    ],
+)
+def test_what_chooses_and_what_computes_exactly_gives_the_same_values(plan: Operator) -> None:
+    assert other_values(plan, WIDENED) == {}
+
+
+@pytest.mark.parametrize(
+    ("plan", "text", "name"),
+    [
+        (project(call("Murmur3Hash", column(N))), "Murmur3Hash(n)", "n"),
+        (project(call("Add", column(F), column(F), type_="double")), "Add(f, f)", "f"),
+        (project(call("Cast", column(F), type_="string")), "Cast(f)", "f"),
+        (project(call("Divide", column(D), column(D), type_="decimal(38,6)")), "Divide(d, d)", "d"),
+        (project(call("ShiftLeft", column(X)), project(column(N)), 11), "ShiftLeft(x)", "n"),
+        (
+            project(
+                call("Hex", column(X)), Operator("Union", (X,), (project(column(N)), project(column(N), n=12))), 13
+            ),
+            "Hex(x)",
+            "n",
+        ),
+        (
+            project(call("Hex", column(X)), Operator("Generate", (X,), (VIEW,), (call("Explode", column(N)),)), 13),
+            "Hex(x)",
+            "n",
+        ),
+    ],
+)
+def test_what_depends_on_the_type_gives_other_values(plan: Operator, text: str, name: str) -> None:
+    assert other_values(plan, WIDENED) == {text: frozenset({Widening(f"orders.{name}", *TYPES[name])})}
