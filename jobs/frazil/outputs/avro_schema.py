@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import assert_never
 
 from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
@@ -41,8 +42,33 @@ def schema_of(columns: Sequence[Column], *, name: str, namespace: str, table: st
             " and _, with no digit first",
             hint="name the other columns in `columns` of the output",
         )
-    record = {"type": "record", "name": name, "namespace": namespace, "fields": _fields(columns, name)}
+    first = _Names()
+    _fields(columns, name, first)
+    fields = _fields(columns, name, _Names(frozenset(first.paths)))
+    record = {"type": "record", "name": name, "namespace": namespace, "fields": fields}
     return json.dumps(record, separators=(",", ":"))
+
+
+@dataclass(slots=True)
+class _Names:
+    """Gives each record and fixed type a name that no other one in the schema has.
+
+    The first one of a path keeps the name that is made of the path, such as `T_a_b`. Another one, such as that of the
+    column `a_b` after `a.b`, gets a number that makes it no path in `all_paths`.
+    """
+
+    all_paths: frozenset[str] = frozenset()
+    paths: set[str] = field(default_factory=set)
+    numbered: set[str] = field(default_factory=set)
+
+    def of(self, path: str) -> str:
+        if path not in self.paths:
+            self.paths.add(path)
+            return path
+        taken = self.all_paths | self.numbered
+        found = next(name for n in count(2) if (name := f"{path}_{n}") not in taken)
+        self.numbered.add(found)
+        return found
 
 
 def undocumented(columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -81,38 +107,39 @@ def _inner_columns(kind: ColumnType) -> Sequence[Column]:
             return ()
 
 
-def _fields(columns: Sequence[Column], within: str) -> list[dict[str, object]]:
-    return [_field(column, within) for column in columns]
+def _fields(columns: Sequence[Column], path: str, names: _Names) -> list[dict[str, object]]:
+    return [_field(column, path, names) for column in columns]
 
 
-def _field(column: Column, within: str) -> dict[str, object]:
-    kind = ["null", _type(column.type, f"{within}_{column.name}")]
+def _field(column: Column, path: str, names: _Names) -> dict[str, object]:
+    kind = ["null", _type(column.type, f"{path}_{column.name}", names)]
     doc = {} if column.doc is None else {"doc": column.doc}
     return {"name": column.name, "type": kind, "default": None, **doc}
 
 
-def _type(kind: ColumnType, name: str) -> object:
-    """Return the type. `name` is what a record or fixed type is called, which no other one in the schema is."""
+def _type(kind: ColumnType, path: str, names: _Names) -> object:
+    """Return the type of the columns at a path, of which the names of records and fixed types are made."""
     match kind:
         case Scalar(word):
             return _SCALARS[word]
         case Decimal(precision, scale):
             return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
         case Fixed(length):
-            return {"type": "fixed", "name": name, "size": length}
+            return {"type": "fixed", "name": names.of(path), "size": length}
         case ListOf(element):
-            return {"type": "array", "items": ["null", _type(element, f"{name}_item")]}
+            return {"type": "array", "items": ["null", _type(element, f"{path}_item", names)]}
         case MapOf():
-            return _map(kind, name)
+            return _map(kind, path, names)
         case Struct(columns):
-            return {"type": "record", "name": name, "fields": _fields(columns, name)}
+            return {"type": "record", "name": names.of(path), "fields": _fields(columns, path, names)}
         case _:
             assert_never(kind)
 
 
-def _map(kind: MapOf, name: str) -> object:
+def _map(kind: MapOf, path: str, names: _Names) -> object:
     """Return a map of Avro, whose keys are texts, or the entries of a map with other keys."""
     if kind.key == Scalar("string"):
-        return {"type": "map", "values": ["null", _type(kind.value, f"{name}_value")]}
+        return {"type": "map", "values": ["null", _type(kind.value, f"{path}_value", names)]}
     entry = (Column("key", kind.key), Column("value", kind.value))
-    return {"type": "array", "items": {"type": "record", "name": name, "fields": _fields(entry, name)}}
+    items = {"type": "record", "name": names.of(path), "fields": _fields(entry, path, names)}
+    return {"type": "array", "items": items}

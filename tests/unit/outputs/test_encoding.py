@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import struct
 import uuid
 from collections.abc import Iterator
@@ -108,6 +109,34 @@ def test_names_that_avro_does_not_have_are_named() -> None:
 
     with pytest.raises(OutputSchemaError, match=r"größe, a\.b-c"):
         schema_of(columns, name="T", namespace="lake", table="lake.t")
+
+
+INNER = Struct((Column("x", Scalar("int")),))
+OTHER = Struct((Column("y", Fixed(2)),))
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        ({"a": Struct((Column("b", INNER),)), "a_c": OTHER}, ["T_a", "T_a_b", "T_a_c", "T_a_c_y"]),
+        ({"a": Struct((Column("b", INNER),)), "a_b": OTHER}, ["T_a", "T_a_b", "T_a_b_2", "T_a_b_y"]),
+        ({"a_b": OTHER, "a": Struct((Column("b", OTHER),))}, ["T_a_b", "T_a_b_y", "T_a", "T_a_b_2", "T_a_b_y_2"]),
+        ({"a": ListOf(INNER), "a_item": OTHER}, ["T_a_item", "T_a_item_2", "T_a_item_y"]),
+        ({"a": ListOf(INNER), "a_item": INNER, "a_item_2": INNER}, ["T_a_item", "T_a_item_3", "T_a_item_2"]),
+        (
+            {"a": MapOf(Scalar("string"), INNER), "b": MapOf(Scalar("int"), INNER), "a_value": Fixed(2)},
+            ["T_a_value", "T_b", "T_b_value", "T_a_value_2"],
+        ),
+    ],
+)
+def test_each_record_of_a_schema_has_a_name_of_its_own(columns: dict[str, ColumnType], names: list[str]) -> None:
+    """One whose path gives it a name that no other has keeps that name: registered schemas stay as they are."""
+    there = [Column(name, kind) for name, kind in columns.items()]
+    schema = schema_of(there, name="T", namespace="lake", table="lake.t")
+
+    found = re.findall(r'"name":"(\w+)","(?:fields|size)"', schema.replace('"namespace":"lake",', ""))
+    assert found == ["T", *names]
+    fastavro.parse_schema(json.loads(schema))
 
 
 KNOWN_HASHES = {
