@@ -6,9 +6,11 @@ import random
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from frazil.adapters.iceberg.rebuild_lake import RebuildLake
+from frazil.adapters.spark.sql.types import arrow_schema
 from frazil.model import join_history
 from frazil.model.columns import Column, Scalar
 from frazil.model.errors import FrazilError, TransformHaltedError
@@ -22,6 +24,7 @@ from tests.sampling import combined, examples, sampled
 from tests.table.transformed_orders import ORDERS, Orders, by_id, compact, spec_of
 
 SYMBOLS = "lake.symbols"
+TITLED = (Column("symbol", Scalar("string")), Column("title", Scalar("string")))
 SQL = "SELECT id, title FROM orders LEFT JOIN symbols USING (symbol)"
 SPEC = spec_of(SQL, joins=(SYMBOLS,))
 
@@ -29,7 +32,7 @@ SPEC = spec_of(SQL, joins=(SYMBOLS,))
 @pytest.fixture
 def orders(tmp_path: Path) -> Orders:
     made = Orders(tmp_path)
-    made.make(SYMBOLS, (Column("symbol", Scalar("string")), Column("title", Scalar("string"))))
+    made.make(SYMBOLS, TITLED)
     return made
 
 
@@ -80,6 +83,29 @@ def test_verify_computes_each_batch_with_the_snapshots_that_it_met(orders: Order
     assert verify(made).clean
     assert [row["title"] for row in rebuilt(orders, made, newest_joins=True)] == ["four", "four", None]
     assert verify(made).clean
+
+
+def test_a_joined_table_without_a_snapshot_has_no_rows(orders: Orders) -> None:
+    """As `CREATE TABLE` of another engine makes it. Rows that met it empty stay so when it has got rows."""
+    orders.lake.catalog.drop_table(SYMBOLS)
+    orders.lake.catalog.create_table(SYMBOLS, arrow_schema([*TITLED]))
+    made = orders.transformation(SPEC)
+    orders.add(1)
+    assert by_id(orders.rows_of() if made.batch() else []) == [{"id": 1, "title": None}]
+
+    orders.add(6)
+    made.batch()
+    orders.lake.catalog.load_table(SYMBOLS).append(pa.table({"symbol": ["s1"], "title": ["one"]}))
+    orders.add(11)
+    made.batch()
+    orders.add(16)
+    made.batch()
+
+    rows = by_id(orders.rows_of())
+    assert [row["title"] for row in rows] == [None, None, None, "one"]
+    assert verify(made).clean
+    assert rebuilt(orders, made) == rows
+    assert [row["title"] for row in rebuilt(orders, made, newest_joins=True)] == ["one", "one", None, "one"]
 
 
 def test_snapshots_that_batches_met_outlive_an_expiry(orders: Orders) -> None:

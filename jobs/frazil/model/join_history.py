@@ -10,6 +10,9 @@ from typing import Any
 JOINED_TAG = "frazil_joined_"
 """The beginning of the tags that keep snapshots for a rebuild; then follow the transformation's name and the id."""
 
+NO_SNAPSHOT = -1
+"""The place of the snapshot of a table that has none, as another engine creates it: it has no rows."""
+
 KEPT = 100
 """How many changes of joined tables a rebuild can repeat. Each keeps one snapshot of every table that is read."""
 
@@ -62,7 +65,7 @@ class JoinHistory:
         for stretch in self.stretches:
             for table, snapshot_id in stretch.joined.items():
                 kept.setdefault(table, set()).add(snapshot_id)
-        return {table: frozenset(ids) for table, ids in kept.items()}
+        return {table: frozenset(ids - {NO_SNAPSHOT}) for table, ids in kept.items()}
 
     def document(self) -> bytes:
         stretches = [[*_numbers(each.upto), dict(each.joined)] for each in self.stretches]

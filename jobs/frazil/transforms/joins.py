@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from frazil.materialize.branches import ATTEMPTS
 from frazil.model.errors import CommitError, TransformHaltedError
-from frazil.model.join_history import Boundary, JoinHistory, Stretch, history_in, tag_of, tags_of
+from frazil.model.join_history import NO_SNAPSHOT, Boundary, JoinHistory, Stretch, history_in, tag_of, tags_of
 from frazil.model.snapshot import TableView
 from frazil.model.transforms import Position, TransformSpec, transform_state
 from frazil.ports import Lake
@@ -43,10 +43,13 @@ def heads(tables: Sequence[TableView], last: Mapping[str, int]) -> dict[str, int
     """Return the snapshots to read: the newest, or the last one that was read if the rows are the same since."""
     found = {}
     for view in tables:
-        if view.head is not None:
-            before = last.get(view.identifier)
-            found[view.identifier] = before if before is not None and _has_rows_of(view, before) else view.head
+        before = last.get(view.identifier)
+        found[view.identifier] = before if before is not None and _has_rows_of(view, before) else _head(view)
     return found
+
+
+def _head(view: TableView) -> int:
+    return NO_SNAPSHOT if view.head is None else view.head
 
 
 def _has_rows_of(view: TableView, snapshot_id: int) -> bool:
@@ -70,6 +73,8 @@ def with_joins_of(history: JoinHistory, joined: Mapping[str, int]) -> JoinHistor
 
 def read_at(lake: Lake, view: TableView, snapshot_id: int) -> TableRows:
     """Return the rows that a table had at a snapshot."""
+    if snapshot_id == NO_SNAPSHOT:
+        return TableRows(view, ())
     return all_rows(lake, replace(view, head=snapshot_id))
 
 
@@ -87,7 +92,7 @@ def joined_before(
     for stretch in history.stretches:
         _check(spec, source, joined, after, stretch)
         rows = rows_between(lake, source, None if after is None else after.snapshot_id, stretch.upto.snapshot_id)
-        heads_of = {name: stretch.joined.get(name, view.head or 0) for name, view in joined.items()}
+        heads_of = {name: stretch.joined.get(name, _head(view)) for name, view in joined.items()}
         found.append([rows, *(read_at(lake, joined[name], heads_of[name]) for name in spec.joins)])
         after = stretch.upto
     return found
@@ -99,7 +104,7 @@ def _check(
     epochs = f"the epochs {0 if after is None else after.epoch + 1} to {stretch.upto.epoch} of {source.identifier}"
     wanted = [(name, stretch.joined[name], view) for name, view in joined.items() if name in stretch.joined]
     for name, snapshot_id, view in (*wanted, (source.identifier, stretch.upto.snapshot_id, source)):
-        if snapshot_id not in view.snapshots:
+        if snapshot_id != NO_SNAPSHOT and snapshot_id not in view.snapshots:
             raise _lost(spec, f"the snapshot {snapshot_id} of {name}, which {epochs} met, is not there any more")
 
 

@@ -162,7 +162,7 @@ class Transformation:
         """
         views = self.joined()
         joined = heads([*views.values()], last or {})
-        others = [read_at(self.lake, view, joined[name]) for name, view in views.items() if name in joined]
+        others = [read_at(self.lake, view, joined[name]) for name, view in views.items()]
         return [unread_rows(self.lake, source, news), *others], joined
 
     def joined(self) -> Mapping[str, TableView]:
