@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from frazil.adapters.storage.export_folder import ExportFolder
+from frazil.cli.export import lines
 from frazil.exports.editions import INCREMENTS, Editions
 from frazil.exports.manifest import Manifest, written
 from frazil.exports.perform import Export, Exported
@@ -194,7 +195,7 @@ def test_a_finished_file_that_was_removed_is_written_again(lake: SmallLake, spec
     assert rows_in(folder, done.written) == IN_WEEK
 
 
-@pytest.mark.parametrize(("method", "call"), [*(("open", n) for n in (0, 1, 4, 7, 8)), ("put", 4), ("remove", 0)])
+@pytest.mark.parametrize(("method", "call"), [*(("open", n) for n in (1, 2, 5, 8, 9)), ("put", 5), ("remove", 0)])
 def test_a_crash_at_any_step_leaves_nothing_wrong(
     lake: SmallLake, spec: ExportSpec, folder: Path, monkeypatch: pytest.MonkeyPatch, method: str, call: int
 ) -> None:
@@ -234,18 +235,66 @@ def test_a_run_that_fails_leaves_the_files_of_another_as_they_are(
     def let_the_other_finish() -> bool:
         if not others:
             others.append(run(lake, spec))
+            raise KeyboardInterrupt
         return True
 
-    def fail(done: int, total: int) -> None:
-        if others:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        run(lake, spec, may_continue=let_the_other_finish, watch=fail)
+        run(lake, spec, may_continue=let_the_other_finish)
 
     assert rows_in(folder, others[0].written) == IN_WEEK
     assert (run(lake, spec).written, rows_in(folder, others[0].finished[0])) == (None, IN_WEEK)
     assert not [path.name for path in folder.iterdir() if path.name.endswith(".new")]
+
+
+def test_of_two_runs_at_once_one_finishes_and_the_other_says_so(
+    lake: SmallLake, spec: ExportSpec, folder: Path
+) -> None:
+    """The other one begins and finishes while a file of this one is open."""
+    spec = replace(spec, part_rows=20)
+    others: list[Exported] = []
+
+    def let_the_other_finish(done: int, total: int) -> None:
+        if not others:
+            others.append(run(lake, spec))
+
+    done = run(lake, spec, watch=let_the_other_finish)
+
+    assert (done.written, done.overtaken, others[0].overtaken) == (None, True, False)
+    assert done.finished == others[0].finished
+    assert next(lines(done)) == "another run has finished this meanwhile"
+    assert rows_in(folder, done.finished[0]) == IN_WEEK
+    assert not [path.name for path in folder.iterdir() if path.name.endswith((".new", "progress.json"))]
+
+
+def test_a_run_that_is_overtaken_between_its_files_leaves_those_of_the_other(
+    lake: SmallLake, spec: ExportSpec, folder: Path
+) -> None:
+    spec = replace(spec, part_rows=20)
+    others: list[Exported] = []
+
+    def let_the_other_finish() -> bool:
+        if not others:
+            others.append(run(lake, spec))
+        return True
+
+    done = run(lake, spec, may_continue=let_the_other_finish)
+
+    assert (done.written, done.overtaken, done.finished) == (None, True, others[0].finished)
+    assert rows_in(folder, done.finished[0]) == IN_WEEK
+
+
+def test_a_window_whose_manifest_was_removed_is_that_of_the_newest_snapshot(
+    lake: SmallLake, spec: ExportSpec, folder: Path
+) -> None:
+    run(lake, spec)
+    lake.batch(Read("orders", 1, 50, 60))
+    (folder / "manifest.json").unlink()
+
+    done = run(lake, spec).written
+
+    assert done is not None
+    assert lake.view.tags[done.tag] == done.snapshot_id
+    assert rows_in(folder, done) == sorted([*IN_WEEK, *((1, n) for n in range(50, 60))])
 
 
 def test_files_of_a_run_with_another_spec_are_removed(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:

@@ -102,7 +102,9 @@ def _period(spec: ExportSpec, start: str | None, end: str | None, now: datetime)
 
 def lines(done: Exported) -> Iterator[str]:
     """Yield the editions of an export as text: a line for each, with its files below."""
-    if done.written is None:
+    if done.overtaken:
+        yield "another run has finished this meanwhile"
+    elif done.written is None:
         yield "nothing new: this is finished" if done.finished else "no rows yet"
     for manifest in done.finished:
         yield _headline(manifest)

@@ -88,13 +88,20 @@ class Rows:
 
 
 def choose(
-    spec: ExportSpec, view: TableView, edition: Edition, finished: Sequence[Manifest], period: Period | None
+    spec: ExportSpec,
+    view: TableView,
+    edition: Edition,
+    finished: Sequence[Manifest],
+    period: Period | None,
+    *,
+    begun: int | None,
 ) -> Rows | None:
     """Return the rows of the next edition, or None if there are no other rows than those that are finished.
 
-    It is of the snapshot that a run before has tagged, or of the table's newest one. Raises ExportError or Misuse.
+    It is of the snapshot from which a run has `begun` to write it, or of the table's newest one. Raises ExportError or
+    Misuse.
     """
-    snapshot_id = view.tags.get(edition.tag, view.head)
+    snapshot_id = view.head if begun is None else begun
     if snapshot_id is None:
         raise Misuse(f"the table {view.identifier} has no snapshot", hint="run `frazil materialize` first")
     at = standpoint(view, snapshot_id)

@@ -171,6 +171,26 @@ class Editions:
     def _edition(self, number: int) -> Edition:
         return Edition(self._export, self._label, number)
 
+    def is_finished(self, edition: Edition) -> bool:
+        return self.folder.has(edition.manifest)
+
+    def has_begun(self, edition: Edition, snapshot_id: int) -> bool:
+        """Return whether a run has begun to write an edition from a snapshot, and has not finished it."""
+        return self._begun() == (edition.stem, snapshot_id)
+
+    def give_up(self, edition: Edition) -> None:
+        """Forget how far an edition came that another run has finished."""
+        if self._begun()[0] == edition.stem:
+            self.folder.remove(PROGRESS)
+
+    def _begun(self) -> tuple[Any, Any]:
+        """Return the beginning of the names of the files that are being written, and their snapshot."""
+        try:
+            basis = loads(self.folder.read(PROGRESS) or b"{}")["basis"]
+            return basis["stem"], basis["snapshot_id"]
+        except (ValueError, KeyError, TypeError):
+            return None, None
+
     def progress(self, basis: Mapping[str, Any]) -> Progress:
         """Return how far a run came that did not finish, or a beginning if its rows are not those of this run."""
         try:
@@ -188,11 +208,15 @@ class Editions:
         self.folder.put(PROGRESS, dumps(progress.to_json()).encode())
 
     def finish(self, edition: Edition, manifest: Manifest) -> None:
-        """Write the manifest, after files that a run before left and that are not in it are removed."""
-        named = {part.name for part in manifest.parts}
+        """Write the manifest, after files that a run before left and that are not in it are removed.
+
+        Files that are being written go after it: a run that writes them finds the manifest and ends.
+        """
+        named, whole = {part.name for part in manifest.parts}, f"{edition.stem}_part_"
         for name in self.folder.names():
-            if (name.startswith(f"{edition.stem}_part_") and name not in named) or name.endswith(BEING_WRITTEN):
+            if name.startswith(whole) and name not in named and not name.endswith(BEING_WRITTEN):
                 self.folder.remove(name)
         self.folder.put(edition.manifest, written(manifest))
-        if self.folder.read(PROGRESS) is not None:
-            self.folder.remove(PROGRESS)
+        for name in self.folder.names():
+            if name.endswith(BEING_WRITTEN) or name == PROGRESS:
+                self.folder.remove(name)

@@ -17,7 +17,8 @@ from frazil.exports.choose import Rows, choose
 from frazil.exports.editions import INCREMENTS, Editions, Progress, basis_of, edition_in
 from frazil.exports.manifest import Manifest, check_spec
 from frazil.exports.parts import Part, PartsWriter
-from frazil.model.errors import CommitRejectedError, CommitUnknownError, Misuse
+from frazil.exports.streams import Output
+from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError, Misuse
 from frazil.model.exports import ExportSpec, Period
 from frazil.model.snapshot import TableView
 from frazil.ports import Lake
@@ -41,17 +42,23 @@ def unwatched(done: int, total: int) -> None:
 class Exported:
     """What is finished of an export in the folder `address`, oldest first. `written` is what this run added.
 
-    `complete` is False if the run had no more time: the next one continues.
+    `complete` is False if the run had no more time: the next one continues. `overtaken` is True if another run finished
+    the edition that this one wrote.
     """
 
     address: str
     finished: tuple[Manifest, ...]
     written: Manifest | None = None
     complete: bool = True
+    overtaken: bool = False
 
 
 class _OutOfTimeError(Exception):
     """The files that are finished are kept."""
+
+
+class _OvertakenError(Exception):
+    """another run has finished the edition."""
 
 
 @dataclass(slots=True)
@@ -84,13 +91,29 @@ class Export:
             self._drop_old_tags()
             return Exported(folder.address, finished)
         try:
-            parts, columns = _Writing(rows, editions, self.may_continue, self.watch).write()
+            manifest = self._written(rows, editions)
         except _OutOfTimeError:
             return Exported(folder.address, finished, complete=False)
-        manifest = self._manifest(rows, parts, columns)
-        editions.finish(rows.edition, manifest)
+        except _OvertakenError:
+            editions.give_up(rows.edition)
+            return Exported(folder.address, editions.finished(), overtaken=True)
         self._drop_old_tags()
         return Exported(folder.address, (*finished, manifest), manifest)
+
+    def _written(self, rows: Rows, editions: Editions) -> Manifest:
+        """Write the files of an edition and its manifest.
+
+        Raises _OvertakenError if another run has finished it, which removes files that are being written.
+        """
+        try:
+            parts, columns = _Writing(rows, editions, self.may_continue, self.watch).write()
+            check_unfinished(editions, rows)
+        except CatalogError:
+            check_unfinished(editions, rows)
+            raise
+        manifest = self._manifest(rows, parts, columns)
+        editions.finish(rows.edition, manifest)
+        return manifest
 
     def _drop_old_tags(self) -> None:
         """Drop the tags of this export whose snapshots are too old, so that these can expire.
@@ -108,8 +131,10 @@ class Export:
         edition = editions.next(finished)
         for attempt in range(1, ATTEMPTS + 1):
             view = self._view()
-            rows = choose(self.spec, view, edition, finished, period)
-            if rows is None or edition.tag in view.tags:
+            tagged = view.tags.get(edition.tag)
+            begun = tagged if tagged is not None and editions.has_begun(edition, tagged) else None
+            rows = choose(self.spec, view, edition, finished, period, begun=begun)
+            if rows is None or tagged == rows.snapshot_id:
                 return rows
             rows.scan  # noqa: B018 - a column that is missing is found before anything is changed
             try:
@@ -154,6 +179,12 @@ class Export:
         )
 
 
+def check_unfinished(editions: Editions, rows: Rows) -> None:
+    """Raise _OvertakenError if another run has finished the edition."""
+    if editions.is_finished(rows.edition):
+        raise _OvertakenError
+
+
 def old_tags(spec: ExportSpec, view: TableView, *, now: datetime) -> list[str]:
     """Return the tags of an export on snapshots that are older than its spec keeps them."""
     if spec.tag_seconds is None:
@@ -178,12 +209,14 @@ class _Writing:
         """The number of a file of the table, and how many rows of it were given to the writer."""
 
     def write(self) -> tuple[tuple[Part, ...], list[tuple[str, str]]]:
-        """Return the parts, and the names and types of the columns."""
+        """Return the parts, and the names and types of the columns.
+
+        What says that the edition is begun is written first: without it, the next run takes the newest snapshot.
+        """
         scan, spec, begun = self._rows.scan, self._rows.spec, self._begun
+        self._editions.keep(begun)
         schema = scan.schema_of(spec.columns)
-        parts = PartsWriter(
-            spec, schema, self._rows.edition.stem, self._editions.folder.open, self._keep, len(begun.parts)
-        )
+        parts = PartsWriter(spec, schema, self._rows.edition.stem, self._open, self._keep, len(begun.parts))
         try:
             for file in range(begun.file, scan.files):
                 self._write_file(scan, file, parts)
@@ -192,6 +225,11 @@ class _Writing:
         finally:
             parts.abandon()
         return self._progress.parts, [(name, scan.types[name]) for name in schema.names]
+
+    def _open(self, name: str) -> Output:
+        """Open a file, unless another run has finished the edition: its manifest has the checksums of its own files."""
+        check_unfinished(self._editions, self._rows)
+        return self._editions.folder.open(name)
 
     def _write_file(self, scan: PinnedScan, file: int, parts: PartsWriter) -> None:
         done = 0

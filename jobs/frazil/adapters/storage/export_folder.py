@@ -74,7 +74,8 @@ class ExportFolder:
             stream.write(content)
 
     def remove(self, name: str) -> None:
-        with self._access("remove", self.address_of(name)):
+        """Remove a file, which another run may do first."""
+        with self._access("remove", self.address_of(name)), suppress(FileNotFoundError):
             self._files.delete_file(f"{self._root}/{name}")
 
     def _stream(self, name: str) -> Any:
