@@ -58,7 +58,7 @@ class _OutOfTimeError(Exception):
 
 
 class _OvertakenError(Exception):
-    """another run has finished the edition."""
+    """Another run has finished the edition."""
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frazil.model.epochs import epoch_of
@@ -46,7 +47,7 @@ def unsent_epochs(view: TableView, output: OutputSpec, marker: Marker) -> list[E
             newer.append(epoch)
     if newer and newer[-1].number == marker.epoch + 1 and begins_after == marker.snapshot_id:
         return _continued(view, output, marker, newer[::-1])
-    raise _expired(view, output, marker, newer[-1] if newer else head_epoch(view))
+    raise _expired(view, output, marker, newer or [head_epoch(view)])
 
 
 def _continued(view: TableView, output: OutputSpec, marker: Marker, unsent: list[Epoch]) -> list[Epoch]:
@@ -107,10 +108,17 @@ def _other_history(view: TableView, output: OutputSpec, marker: Marker, found: E
     )
 
 
-def _expired(view: TableView, output: OutputSpec, marker: Marker, oldest: Epoch) -> OutputHaltedError:
+def _expired(view: TableView, output: OutputSpec, marker: Marker, newer: Sequence[Epoch]) -> OutputHaltedError:
+    """Return the error for epochs after a marker, newest first, before which snapshots are missing."""
+    first, oldest, newest = marker.epoch + 1, newer[-1], newer[0].number
+    if oldest.number > first:
+        found = f"expected epoch {first}, found {oldest.number} as the oldest one after {marker}"
+    else:
+        found = f"found epoch {oldest.number}, but not the snapshots before it that lead back to {marker}"
+    epochs = f"epoch {newest}" if newest <= first else f"epochs {first} to {newest}"
     return OutputHaltedError(
         f"{view.identifier}: snapshots expired before the output {output.name} sent them to the topic {output.topic}:"
-        f" expected epoch {marker.epoch + 1}, found {oldest.number} as the oldest one after {marker}",
-        hint="give the output another `name`, which begins at the table's present epoch, and read the rows"
-        f" of the epochs {marker.epoch + 1} to {oldest.number - 1} from the table",
+        f" {found}",
+        hint="give the output another `name`, which begins at the table's present epoch, and read the rows of"
+        f" {epochs} from the table",
     )
