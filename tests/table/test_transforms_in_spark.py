@@ -195,6 +195,32 @@ def test_what_cannot_be_kept_batch_by_batch_is_refused(
         SparkQueries(session, orders.lake).check(spec_of(sql), [TableRows(orders.view(), ())])
 
 
+FAILING = [
+    (
+        "SELECT id, 1 / 0 AS x FROM orders",
+        r"line 1 of the SQL, character 12\): the query fails whatever .* are: Division",
+    ),
+    (
+        "SELECT id FROM orders\nWHERE n > CAST('x' AS int)",
+        r"line 2 of the SQL, character 11\): .*'x' .* cannot be cast",
+    ),
+    ("SELECT id, 2147483647 + 1 AS x FROM orders", r"integer overflow\. Use 'try_add' to .* return NULL instead\.\n"),
+    (
+        "SELECT id, min(to_date('x', 'yyyy')) AS x FROM orders GROUP BY id",
+        "'x' could not be parsed",
+    ),
+]
+
+
+def test_a_constant_that_fails_is_refused(orders: Orders, session: SqlSession) -> None:
+    """A branch that no row may take can have one."""
+    queries, tables = SparkQueries(session, orders.lake), [TableRows(orders.view(), ())]
+    for sql, what in FAILING:
+        with pytest.raises(SpecError, match=what):
+            queries.check(spec_of(sql), tables)
+    assert queries.check(spec_of("SELECT id, CASE WHEN n > 9 THEN 1 / 0 END AS x FROM orders"), tables).columns
+
+
 AT_ANOTHER_TIME = [
     ("SELECT id, TIMESTAMP 'now' AS t FROM orders", "depends on the time or the user \\(TIMESTAMP 'now'\\)"),
     (

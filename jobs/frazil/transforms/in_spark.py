@@ -54,7 +54,10 @@ LOOKED_UP_ROWS = 1_000_000
 
 _NOISE = re.compile(r" SQLSTATE: \w+.*|;\s*$", re.DOTALL)
 _CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ")
-_PLACE = re.compile(r"line (\d+) pos (\d+)")
+_PLACE = re.compile(r"line (\d+)(?: pos (\d+)|, position (\d+))")
+"""The position is counted from 0 by the parser, and from 1 in what names the place of an expression."""
+_NOT_ANSI = re.compile(r' If necessary set "spark\.sql\.ansi\.enabled" to "false"[^.]*\.')
+"""Advice that no transformation can follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,8 @@ class SparkQueries:
             _check_names(spec, columns)
         if keyed is not None:
             columns = (*columns, *_states(session, spec, frame, columns, keyed))
-        return Query(columns, plan, columns_read(frame), keyed, identity, kind.null_keys, optimized_text(frame))
+        needed, text = _optimized(spec, frame)
+        return Query(columns, plan, needed, keyed, identity, kind.null_keys, text)
 
     def write(
         self, spec: TransformSpec, query: Query, parts: Parts, target: TableView, *, prefix: str
@@ -344,14 +348,34 @@ def _refused(spec: TransformSpec, problem: Exception, tables: Sequence[TableRows
     return SpecError(f"{_place(spec)}{_line(problem)}: {_said(problem)}", hint=hint)
 
 
+def _optimized(spec: TransformSpec, frame: Any) -> tuple[dict[str, frozenset[str]], str]:
+    """Return the columns that the query needs of each table, and its optimized plan.
+
+    Raises SpecError for a constant that fails, such as `1 / 0`: the optimizer computes it.
+    """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415 - comes with PySpark
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - a second to import
+
+    try:
+        return columns_read(frame), optimized_text(frame)
+    except (Py4JJavaError, PySparkException) as problem:
+        raise SpecError(
+            f"{_place(spec)}{_line(problem)}: the query fails whatever its rows are: {_said(problem)}",
+            hint="correct the constant, or what is computed of constants only",
+        ) from problem
+
+
 def _said(problem: Exception) -> str:
     """Return Spark's message without its code, its plan and its state."""
-    return _CONDITION.sub("", _NOISE.sub("", str(problem)).strip()).replace("\n", " ")
+    return _NOT_ANSI.sub("", _CONDITION.sub("", _NOISE.sub("", str(problem)).strip())).replace("\n", " ")
 
 
 def _line(problem: Exception) -> str:
     place = _PLACE.search(str(problem))
-    return "" if place is None else f" (line {place.group(1)} of the SQL, character {int(place.group(2)) + 1})"
+    if place is None:
+        return ""
+    line, from_zero, from_one = place.groups()
+    return f" (line {line} of the SQL, character {from_one or int(from_zero) + 1})"
 
 
 def _place(spec: TransformSpec) -> str:
