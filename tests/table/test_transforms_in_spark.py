@@ -668,6 +668,9 @@ def test_a_query_is_tested_with_files(orders: Orders, session: SqlSession, tmp_p
     (tmp_path / "swapped.csv").write_text("id,symbol,next\n1,,3\n2,NULL,3\n")
     found = compared(queries, spec_of(), {ORDERS: tmp_path / "null.csv"}, tmp_path / "swapped.csv")
     assert (len(found.missing), len(found.unexpected)) == (2, 2), "null is not the text null"
+    with pytest.raises(QueryFailedError, match="test made: the query fails on a row: DIVIDE_BY_ZERO"):
+        by_zero = spec_of("SELECT id, symbol, CAST(1 / (n - 2) AS int) AS next FROM orders")
+        compared(queries, by_zero, {ORDERS: tmp_path / "null.csv"}, tmp_path / "out.csv")
     with pytest.raises(Misuse, match="there is no file"):
         compared(queries, spec_of(), {ORDERS: tmp_path / "none.csv"}, tmp_path / "out.csv")
     (tmp_path / "bad.csv").write_text("id,symbol,n\nx,A,2\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from frazil.adapters.spark.sql.files import rows_in
-from frazil.adapters.spark.sql.session import schema_of
+from frazil.adapters.spark.sql.session import failed_query, schema_of
 from frazil.adapters.spark.sql.types import columns_of
 from frazil.model.spelling import plural
 from frazil.model.transforms import TransformSpec
@@ -37,12 +37,14 @@ class Compared:
 def compared(queries: SparkQueries, spec: TransformSpec, files: Mapping[str, Path], expected: Path) -> Compared:
     """Compare what the query gives for the rows of `files`, one for each table, with the rows of a file.
 
-    A table that exists has its own columns, another one those of its file. Raises Misuse and SpecError.
+    A table that exists has its own columns, another one those of its file. Raises Misuse, SpecError, and
+    QueryFailedError if the query fails on a row.
     """
     frames = {each.partition(".")[2]: _frame(queries, each, files[each]) for each in spec.tables}
     made = query_over(queries.session, spec, frames)
     wanted = rows_in(queries.session, expected, columns_of(schema_of(made)))
-    found, there = _counted(made), _counted(wanted)
+    name = f"test {spec.name}"
+    found, there = _counted(made, name), _counted(wanted, name)
     return Compared(
         tuple(made.columns),
         found.total(),
@@ -56,8 +58,12 @@ def _frame(queries: SparkQueries, table: str, file: Path) -> Any:
     return rows_in(queries.session, file, () if view is None else TableRows(view, ()).columns)
 
 
-def _counted(frame: Any) -> Counter[Row]:
-    return Counter(tuple(None if value is None else str(value) for value in row) for row in frame.collect())
+def _counted(frame: Any, name: str) -> Counter[Row]:
+    try:
+        rows = frame.collect()
+    except Exception as problem:
+        raise failed_query(name, problem) from problem
+    return Counter(tuple(None if value is None else str(value) for value in row) for row in rows)
 
 
 def lines(found: Compared) -> Iterator[str]:
