@@ -33,7 +33,10 @@ _EXACT_OF_FLOATS = {"double", "float", "int", "bigint", "boolean"}
 """The types to which a float and the same value as a double are cast alike."""
 
 _WIDEST = "decimal(38,"
-"""The beginning of the type of a result that may have lost digits, more of them with wider operands."""
+"""The beginning of the type of a result that may have lost digits, more of them with wider operands.
+
+Sums and averages keep the scale that follows from that of their values.
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -143,4 +146,5 @@ def _is_same(each: Expression, types: Set[str]) -> bool:
         return True
     if each.kind == "Cast":
         return "float" not in types or each.type in _EXACT_OF_FLOATS
-    return each.kind in COMPUTES and "float" not in types and not each.type.startswith(_WIDEST)
+    loses_digits = each.type.startswith(_WIDEST) and each.kind not in ("Sum", "Average")
+    return each.kind in COMPUTES and "float" not in types and not loses_digits

@@ -39,6 +39,7 @@ X = Attribute(10, "x", "bigint")
         project(call("Murmur3Hash", call("GreaterThan", column(F), column(F), type_="boolean"), type_="int")),
         project(call("Add", call("Cast", column(F), type_="double"), column(F)).children[0]),
         project(call("Multiply", column(D), column(D), type_="decimal(25,4)")),
+        project(call("Sum", column(D), type_="decimal(38,2)")),
         project(call("Coalesce", column(F), column(F), type_="double")),
         project(call("Murmur3Hash", Expression("Literal", "2", "bigint"))),
     ],
