@@ -21,7 +21,7 @@ CHOOSES = {"Alias", "AttributeReference", "OuterReference", "GetStructField", "G
            "Coalesce", "Nvl", "NullIf", "If", "CaseWhen", "Greatest", "Least", "Abs", "UnaryMinus", "UnaryPositive",
            "EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual", "Between",
            "In", "InSubquery", "ListQuery", "Exists", "ScalarSubquery", "And", "Or", "Not", "IsNull", "IsNotNull",
-           "AggregateExpression", "Count", "Min", "Max"}  # fmt: skip
+           "AggregateExpression", "Count", "Min", "Max", "With", "CommonExpressionDef"}  # fmt: skip
 """Expressions that give the same value for each type of a number."""
 
 COMPUTES = {"Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod", "Sum", "Average",
