@@ -17,13 +17,12 @@ from frazil.adapters.storage.export_folder import BEING_WRITTEN, ExportFolder
 from frazil.exports.manifest import Manifest, read_manifest, written
 from frazil.exports.parts import Part
 from frazil.model.errors import ExportError
-from frazil.model.exports import ExportSpec
+from frazil.model.exports import EXPORT_TAG, ExportSpec
 
 INCREMENTS = "increments"
 """The label of an incremental export, in the place of that of a period."""
 
 PROGRESS = "progress.json"
-TAG_PREFIX = "frazil_export_"
 _EDITION = re.compile(rf"(?:{INCREMENTS}|\d+-[^_]+(?:_\d+-[^_]+)?|\d{{8}}T[\d.]+Z_\d{{8}}T[\d.]+Z)_\d+")
 
 _MANIFEST = re.compile(r"manifest_(\d+)\.json")
@@ -61,7 +60,7 @@ class Edition:
     @property
     def tag(self) -> str:
         """The tag of the table that keeps its snapshot."""
-        return f"{TAG_PREFIX}{self.export}_{self.label}_{self.number}"
+        return f"{EXPORT_TAG}{self.export}_{self.label}_{self.number}"
 
 
 def edition_in(tag: str, export: str) -> str | None:
@@ -69,7 +68,7 @@ def edition_in(tag: str, export: str) -> str | None:
 
     A label has a hyphen, which no name has, or is two times.
     """
-    rest = tag.removeprefix(f"{TAG_PREFIX}{export}_")
+    rest = tag.removeprefix(f"{EXPORT_TAG}{export}_")
     return rest if tag != rest and _EDITION.fullmatch(rest) else None
 
 

@@ -17,11 +17,11 @@ from frazil.adapters.iceberg.expiry import delete_files
 from frazil.adapters.iceberg.reachable import named_in_properties, plain, reachable
 from frazil.adapters.iceberg.scan import reading
 from frazil.adapters.iceberg.traces import holding_snapshots
-from frazil.exports.editions import TAG_PREFIX as EXPORT_TAG
 from frazil.maintain.expire import DAILY_PREFIX
 from frazil.materialize.rewrite_tags import REWRITE_PREFIX
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.expiry import Expiry
+from frazil.model.exports import EXPORT_TAG
 from frazil.model.snapshot import MAIN, TableView
 from frazil.model.summary import carries_state
 from frazil.model.traces import Traces

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from frazil.adapters.iceberg.former_columns import hidden_columns
-from frazil.exports.editions import TAG_PREFIX as EXPORT_TAG
 from frazil.maintain.expiring import elapsed_seconds
 from frazil.materialize.branches import STAGE_PREFIX, branch_names
 from frazil.materialize.clients import Clients
+from frazil.materialize.foreign import count_foreign
 from frazil.materialize.layout import retention_problems
 from frazil.materialize.letter_retention import is_settled, last_carrier
 from frazil.materialize.maintenance.own_tables import own_dead_letters, own_rows
@@ -25,6 +24,7 @@ from frazil.materialize.state import Standing, standing
 from frazil.materialize.verdicts import OvertakenError
 from frazil.materialize.without_rows import WithoutRows, not_as_written, tallied
 from frazil.model.errors import CommitError, FrazilError
+from frazil.model.exports import EXPORT_TAG
 from frazil.model.ingested import DroppedFile
 from frazil.model.join_history import JOINED_TAG
 from frazil.model.outputs import OUTPUT_TAG
@@ -33,9 +33,11 @@ from frazil.model.probe import StoredFile
 from frazil.model.row_age import age_of_rows
 from frazil.model.snapshot import REBUILD_PREFIX, TableView
 from frazil.model.spec import TableSpec
+from frazil.model.spelling import plural
 from frazil.model.transforms import TRANSFORM_TAG
 from frazil.modes.mode import BatchChange
-from frazil.proof.sources import SourceColumns, source_columns
+from frazil.proof.sources import source_columns
+from frazil.proof.tally import Tallies
 
 LOG = logging.getLogger(__name__)
 
@@ -106,7 +108,7 @@ class RowRetention:
         old, columns = {file.path for file in files}, source_columns(self.spec, here.state)
         others = {file.path for file in clients.lake.stored_files(here.view) if file.path not in old}
         gone = tallied(columns, here, clients.lake.read(here.view, columns=columns.names, equal={}, without=others))
-        problems = [*needed_by(here), *_made_again(here, columns), *not_as_written(gone)]
+        problems = [*needed_by(here), *_hidden(here, gone), *not_as_written(gone)]
         if problems:
             problem = f"the rows stay: {'; '.join(problems)}"
             LOG.warning("rows_not_expired", extra={"table": self.spec.identifier, "problem": problem})
@@ -127,11 +129,12 @@ def needed_by(here: Standing) -> Iterator[str]:
     return (why for prefix, why in _NEEDED_BY.items() if any(name.startswith(prefix) for name in names))
 
 
-def _made_again(here: Standing, columns: SourceColumns) -> Iterator[str]:
-    """Yield the source columns whose values in some files are hidden: such rows would count as those of others."""
-    for name in columns.names:
-        if hidden_columns(here.view, here.view.head or here.carrier.id, name):
-            yield f"another writer made the column {name} again, and files have earlier values: run `frazil verify`"
+def _hidden(here: Standing, gone: Tallies) -> Iterator[str]:
+    """Yield a problem if more rows have no source than others have added: Frazil's own would count as theirs."""
+    theirs = count_foreign(here).unsourced_added
+    if gone.unsourced > theirs:
+        what = f"{plural(gone.unsourced, 'old row has', 'old rows have')} no source, and others have added {theirs:,}"
+        yield f"{what}: another tool may have made a column of the source again; run `frazil verify`"
 
 
 def start_of(age: PartitionField, at: datetime) -> datetime:

@@ -11,6 +11,9 @@ ExportFormat = Literal["csv", "parquet"]
 Every = Literal["day", "week", "month"]
 Timestamps = Literal["utc", "wall"]
 
+EXPORT_TAG = "frazil_export_"
+"""What the tags of snapshots begin with that an export has pinned."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExportWindow:

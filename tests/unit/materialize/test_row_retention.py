@@ -14,6 +14,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.types import LongType
 from values_of_tables import NOW, spec
 from whole_batches import LONG, World, framed
 
@@ -229,6 +230,20 @@ def test_rows_that_others_need_stay(world: World, tag: str, caplog: pytest.LogCa
 
     assert offsets(world) == list(range(15))
     assert "rows_not_expired" in caplog.messages
+
+
+def test_rows_whose_offsets_another_tool_has_hidden_stay(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    driver(world, days=-30).batch()
+    table = world.lake.catalog.load_table(DAILY.identifier)
+    with table.update_schema(allow_incompatible_changes=True) as schema:
+        schema.delete_column("kafka_offset")
+    with table.update_schema() as schema:
+        schema.add_column("kafka_offset", LongType())
+    with caplog.at_level(logging.WARNING):
+        driver(world).batch()
+
+    assert "rows_not_expired" in caplog.messages
+    assert world.lake.catalog.load_table(DAILY.identifier).scan().to_arrow().num_rows == 15
 
 
 def test_a_delta_log_follows(world: World) -> None:
