@@ -11,6 +11,7 @@ from changelogs import NAMES, Changelog
 from hypothesis import strategies as st
 from ordered_changelogs import Partitions
 from values_of_tables import SPEC
+from whole_batches import drained
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.state import standing
@@ -64,8 +65,8 @@ class Duplicates(Changelog):
                 self.pending.append((event, place))
 
     def catch_up(self) -> None:
-        super().catch_up()
-        self.settle()
+        """Read all, in several batches if the table does not know a schema yet: a batch ends where it is used."""
+        drained(self.world, self.spec, after_batch=self.settle)
 
     def settle(self) -> None:
         """Take what the table has read since as one batch."""

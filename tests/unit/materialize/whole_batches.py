@@ -123,7 +123,7 @@ class World:
         return list(problems([wanted], lake=self.lake, topics=self.topics, registry=self.registry))
 
 
-def drained(world: World, wanted: TableSpec) -> list[str]:
+def drained(world: World, wanted: TableSpec, *, after_batch: Callable[[], None] = lambda: None) -> list[str]:
     """Read all in a new process. Returns the changes of the table."""
     changes: list[str] = []
     table = world.table(wanted)
@@ -132,6 +132,7 @@ def drained(world: World, wanted: TableSpec) -> list[str]:
         if isinstance(outcome, NothingToDo):
             return changes
         changes += outcome.receipt.schema_changes if isinstance(outcome, Published) else ()
+        after_batch()
     raise AssertionError("the topic does not end")
 
 
