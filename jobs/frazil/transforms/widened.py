@@ -32,8 +32,8 @@ COMPUTES = {"Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainde
 _EXACT_OF_FLOATS = {"double", "float", "int", "bigint", "boolean"}
 """The types to which a float and the same value as a double are cast alike."""
 
-_WIDEST = "decimal(38,"
-"""The beginning of the type of a result that may have lost digits, more of them with wider operands.
+_DECIMAL, _WIDEST = "decimal(", "decimal(38,"
+"""The beginnings of the types of decimals, and of a result that may have lost digits, more of them with wider operands.
 
 Sums and averages keep the scale that follows from that of their values.
 """
@@ -126,8 +126,8 @@ class _Reading:
         if found and not _is_same(each, {widening.before for widening in found}):
             self.other[re.sub(r"#\d+L?", "", each.text)] = found
             found = frozenset()
-        if each.kind == "Cast" or each.type == "boolean":
-            found = frozenset()
+        if each.type == "boolean" or (each.kind == "Cast" and not each.type.startswith(_DECIMAL)):
+            found = frozenset()  # Spark casts an integer beside a decimal to one, whose digits follow from its type
         if each.kind == "Alias" and each.id is not None:
             self._of_columns[each.id] = found
         return found
@@ -147,4 +147,5 @@ def _is_same(each: Expression, types: Set[str]) -> bool:
     if each.kind == "Cast":
         return "float" not in types or each.type in _EXACT_OF_FLOATS
     loses_digits = each.type.startswith(_WIDEST) and each.kind not in ("Sum", "Average")
+    loses_digits |= each.kind == "Divide" and each.type.startswith(_DECIMAL)  # a wider divisor gives more of them
     return each.kind in COMPUTES and "float" not in types and not loses_digits

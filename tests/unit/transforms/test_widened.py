@@ -55,6 +55,12 @@ def test_what_chooses_and_what_computes_exactly_gives_the_same_values(plan: Oper
         (project(call("Add", column(F), column(F), type_="double")), "Add(f, f)", "f"),
         (project(call("Cast", column(F), type_="string")), "Cast(f)", "f"),
         (project(call("Divide", column(D), column(D), type_="decimal(38,6)")), "Divide(d, d)", "d"),
+        (project(call("Divide", column(D), column(D), type_="decimal(27,15)")), "Divide(d, d)", "d"),
+        (
+            project(call("Divide", call("Cast", column(N), type_="decimal(20,0)"), type_="decimal(27,21)")),
+            "Divide(Cast(n))",
+            "n",
+        ),
         (project(call("ShiftLeft", column(X)), project(column(N)), 11), "ShiftLeft(x)", "n"),
         (
             project(
