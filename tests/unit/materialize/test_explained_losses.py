@@ -16,8 +16,8 @@ from whole_batches import LONG, World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.iceberg.sought_value import sought_in
-from frazil.forget import rows
 from frazil.forget.perform import Erasure
+from frazil.materialize import without_rows
 from frazil.materialize.changed_spec.applied_spec import spec_property
 from frazil.model.settings import CatalogSettings
 from frazil.model.spec import TableSpec
@@ -128,9 +128,9 @@ def test_rows_that_an_earlier_release_erased_are_explained_by_their_number(
 ) -> None:
     """Its state has no sums of their offsets, also after others are erased."""
     wanted = published(world, letters(), *map(text, range(5)))
-    now = rows._without
+    now = without_rows._without
     with monkeypatch.context() as earlier:
-        earlier.setattr(rows, "_without", lambda *given: replace(now(*given), forgotten_sums=None))
+        earlier.setattr(without_rows, "_without", lambda *given: replace(now(*given), forgotten_sums=None))
         erase(world, wanted, 0, 1)
     assert findings(world, wanted) == []
     erase(world, wanted, 3)

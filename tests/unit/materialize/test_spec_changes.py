@@ -103,6 +103,7 @@ ORDER = 'syntax = "proto3"; package shop; message Order { int64 n = 1; }'
 OLD_ORDER = "existing files keep the order of their rows"
 OLD_FILES = "existing files keep their partitioning"
 JSON_KEYS = "key: json_schema\nkey_subject: {name: j}"
+DAILY = "partition_by: [day(kafka_timestamp)]"
 EXAMPLES: dict[str, list[Example]] = {
     "key": [
         refused("key", "key: string", "key: bytes", "kafka_key is string"),
@@ -211,6 +212,9 @@ EXAMPLES: dict[str, list[Example]] = {
     "maintain.keep_dead_letters": [
         applied("maintain.keep_dead_letters", "", "maintain: {keep_dead_letters: 90d}", "for all dead letters"),
         applied("maintain.keep_dead_letters", "maintain: {keep_dead_letters: 90d}", "", "for all dead letters"),
+    ],
+    "maintain.retain_rows": [
+        applied("maintain.retain_rows", DAILY, f"{DAILY}\nmaintain: {{retain_rows: 30d}}", "for all rows")
     ],
     "maintain.rewrite_deleted": [
         applied("maintain.rewrite_deleted", "", "maintain: {rewrite_deleted: 30%}"),
@@ -586,6 +590,7 @@ SETTINGS_OF_FORMATS: dict[str, Any] = {
     "sort_by": {"sort_by": ("n",)},
     "delete_memory": {"delete_memory": timedelta(days=30)},
     "maintain.keep_dead_letters": {"maintain": Maintain(512_000_000, keep_dead_letters=timedelta(days=90))},
+    "maintain.retain_rows": {"maintain": Maintain(512_000_000, retain_rows=timedelta(days=30))},
     "maintain.rewrite_deleted": {"maintain": Maintain(512_000_000, rewrite_deleted=0.3)},
     "key_message": {"key_settings": FormatSettings(message="other")},
     "routes": {"group": GROUP},
