@@ -83,6 +83,21 @@ def test_an_update_that_only_describes_the_change_is_a_dead_letter(users: Docume
     assert all("capture.mode: change_streams_update_full" in each.detail for each in letters)
 
 
+@pytest.mark.parametrize("soft", [False, True])
+def test_an_update_that_does_not_even_describe_the_change_is_a_dead_letter(
+    tmp_path: Path, form: str, soft: bool
+) -> None:
+    """Connectors before 2.0 describe it in the field `patch`."""
+    users = Documents.of(tmp_path, form, ChangeEvents(soft_deletes=soft), on_tombstone="skip" if soft else "delete")
+    users.put(ANNE, mongodb("c", after=document(ANNE, first_name="Anne")))
+    users.put(ANNE, mongodb("u"))
+    users.put(BOB, mongodb("u"))
+    users.catch_up()
+
+    assert users.rows("document", "__op", "kafka_offset") == [(document(ANNE, first_name="Anne"), "c", 0)]
+    assert users.verified().counts == Counts(read=3, rows=1, dead_letters=2)
+
+
 def test_an_update_whose_document_was_deleted_meanwhile_is_followed_by_its_delete(users: Documents) -> None:
     users.put(ANNE, mongodb("c", after=document(ANNE)))
     users.put(ANNE, mongodb("u", update=UPDATED))

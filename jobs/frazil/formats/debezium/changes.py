@@ -14,7 +14,7 @@ from frazil.formats.arrow import arrow_schema
 from frazil.formats.connect import ConnectTypes
 from frazil.formats.debezium import numeric_times
 from frazil.formats.debezium.columns import LogicalColumns, within
-from frazil.formats.debezium.converted import Flags, flags
+from frazil.formats.debezium.converted import Flags
 from frazil.formats.debezium.envelope import (
     DELETED,
     OP,
@@ -84,11 +84,10 @@ class _Parts:
 
     @property
     def are_partial(self) -> Flags:
-        """The updates that describe what changed in a document, and do not have the document."""
-        described = self.fields.get(UPDATE_DESCRIPTION)
-        if described is None:
+        """The updates of documents that do not have the document, but describe at most what changed."""
+        if not pa.types.is_large_string(self.fields["after"].type):
             return np.zeros(len(self), np.bool_)
-        return self.are(UPDATE) & ~self.has_after & flags(described.is_valid())
+        return self.are(UPDATE) & ~self.has_after
 
     def field(self, path: str) -> pa.Array:
         """Return a field, by a path of one of the envelope's own fields or of one inside a struct."""

@@ -100,7 +100,7 @@ def fields_read(settings: ChangeEvents) -> tuple[str, ...]:
     position = ("connector", *FIELDS[settings.connector]) if settings.connector else ()
     before = ("before",) if settings.soft_deletes else ()
     names = ("ts_us", "ts_ms", *position)
-    return ("after", "op", UPDATE_DESCRIPTION, *before, *(f"source.{name}" for name in names), *settings.kept)
+    return ("after", "op", *before, *(f"source.{name}" for name in names), *settings.kept)
 
 
 def check_position(columns: tuple[Column, ...], settings: ChangeEvents) -> None:
