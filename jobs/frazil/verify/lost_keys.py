@@ -31,10 +31,6 @@ class LostKeys:
     erased: int
     left: int
     """Rows that were removed, apart from those that explain keys without a row."""
-    came_back: int = 0
-    """Keys with a row that is older than the delete that is their newest record in Kafka."""
-    deletes_lost: bool = False
-    """Whether these deletes may all have lost to rows whose records are gone from Kafka."""
 
     @staticmethod
     def of(
@@ -65,8 +61,6 @@ class LostKeys:
             by_others=others.total(),
             erased=erased.total(),
             left=removed.total() - max(lost.total() - gone, 0) if spec.order else 0,
-            came_back=sum(len(each.older_rows[FindingKind.DELETED_KEY].newer) for each in compared.values()),
-            deletes_lost=_may_have_lost(tables[0], compared, ledger),
         )
 
     @property
@@ -76,12 +70,9 @@ class LostKeys:
     def explains_older(self, kind: FindingKind) -> bool:
         """Return whether rows that were removed explain the rows of one kind that are older than their key's newest.
 
-        If no delete can have lost to them, they explain no key that was deleted and came back: the table may have
-        forgotten the delete.
+        They explain no key that was deleted and came back: the delete may have been forgotten.
         """
-        if kind is FindingKind.STALE_ROW:
-            return self.stale <= self.left
-        return self.deletes_lost and self.came_back <= self.left - self.stale
+        return kind is FindingKind.STALE_ROW and self.stale <= self.left
 
     @property
     def causes(self) -> str:
@@ -134,19 +125,6 @@ def deletes_gone(
         counted = max(max(found.deletes - counts.duplicates, found.newest_deletes) - decoded_now, 0)
         gone += min(max(counts.deletes - counted, 0), records_gone(ledger, at, found))
     return gone
-
-
-def _may_have_lost(table: ComparedTable, compared: Mapping[TopicPartition, Compared], ledger: TableState) -> bool:
-    """Return whether each delete that a row is older than may have lost to a row that was removed from the table.
-
-    Such a delete was counted as a duplicate. Kafka does not have the record of the row any more: it would be the newest
-    one of the key.
-    """
-    progress = progress_by_source(table.at.state)
-    deletes = {at: len(each.older_rows[FindingKind.DELETED_KEY].newer) for at, each in compared.items()}
-    gone = sum(records_gone(ledger, at, found) for at, found in compared.items())
-    lost = all(count <= progress[at].counts.duplicates for at, count in deletes.items() if count)
-    return lost and sum(deletes.values()) <= gone
 
 
 def _may_lack_deletes(table: ComparedTable) -> bool:

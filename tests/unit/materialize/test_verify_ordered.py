@@ -128,40 +128,6 @@ def test_a_removed_row_explains_no_key_that_came_back(changelog: OrderedChangelo
     assert FindingKind.DELETED_KEY in dict(kafka(changelog))
 
 
-@pytest.mark.parametrize("compacted", [True, False])
-def test_a_delete_that_lost_to_a_removed_row_does_not_make_a_late_row_wrong(
-    changelog: OrderedChangelog, compacted: bool
-) -> None:
-    """The delete is the newest record of the key in Kafka once compaction has removed that of the row."""
-    changelog.send_at(("x", 1, 9, 0), ("x", None, 5, 0))
-    changelog.catch_up()
-    changelog.replace_rows(lambda rows: rows.filter(pc.not_equal(rows["kafka_key"], "x")))
-    changelog.send_at(("x", 2, 3, 1))
-    changelog.catch_up()
-    assert changelog.records()["x"] == (3, 1, 2)
-    if compacted:
-        changelog.partitions.compacted.add((0, 5))
-
-    verification = changelog.against_kafka()
-
-    assert verification.findings == ()
-    newer = f"offset {6 if compacted else 5}; rows that were removed from the table explain the number"
-    assert any(newer in note for note in verification.notes)
-
-
-def test_one_removed_row_explains_no_two_keys(changelog: OrderedChangelog) -> None:
-    """A delete of `x` lost to the row that was removed; `c` came back after its delete was forgotten."""
-    changelog.send_at(("x", 1, 9, 0), ("x", None, 5, 0))
-    changelog.catch_up()
-    changelog.replace_rows(lambda rows: rows.filter(pc.not_equal(rows["kafka_key"], "x")))
-    changelog.spec = replace(changelog.spec, delete_memory=timedelta(seconds=-1))
-    changelog.send_at(("x", 2, 3, 1), ("c", 4, 8, 1), ("a", 0, 1, 1))
-    changelog.catch_up()
-    changelog.partitions.compacted.add((0, 5))
-
-    assert FindingKind.DELETED_KEY in dict(kafka(changelog))
-
-
 def test_several_causes_together_explain_lost_keys(changelog: OrderedChangelog) -> None:
     """The newest record of the key that was removed is in another partition than its row was."""
     changelog.replace_rows(lambda rows: rows.filter(pc.not_equal(rows["kafka_key"], "a")))
