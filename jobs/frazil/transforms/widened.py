@@ -142,8 +142,8 @@ def _all(found: Iterable[frozenset[Widening]]) -> frozenset[Widening]:
 
 def _is_same(each: Expression, types: Set[str]) -> bool:
     """Return whether an expression of such types gives the same value with wider ones."""
-    if each.kind in CHOOSES:
-        return True
+    if each.kind in CHOOSES:  # operands of several types get the one of 38 digits that holds most of what they hold
+        return len(each.children) < 2 or not any(child.type.startswith(_WIDEST) for child in each.children)
     if each.kind == "Cast":
         return "float" not in types or each.type in _EXACT_OF_FLOATS
     loses_digits = each.type.startswith(_WIDEST) and each.kind not in ("Sum", "Average")

@@ -132,7 +132,15 @@ def _dead_letter_checks(
         if spec.follows_keys
     }
     rows = {"the table": proven.seen}
-    check = check_dead_letters(at, dead, rows, counted=counted, others_removed=proven.others_removed, followed=followed)
+    check = check_dead_letters(
+        at,
+        dead,
+        rows,
+        counted=counted,
+        others_removed=proven.others_removed,
+        followed=followed,
+        taken_out={source: each.forgotten for source, each in progress.items()},
+    )
     return (*dead.checks, check)
 
 

@@ -23,6 +23,7 @@ from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.delta.standing import log_standing
 from frazil.materialize import row_retention
 from frazil.materialize.outcome import Published
+from frazil.materialize.replay.request import ReplayRequest
 from frazil.materialize.row_retention import start_of
 from frazil.materialize.run import TableRun
 from frazil.materialize.state import standing
@@ -30,11 +31,12 @@ from frazil.model.partitioning import partition_field
 from frazil.model.plan import NothingToDo
 from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
-from frazil.model.spec import KeepSnapshots, Maintain, TableSpec
+from frazil.model.spec import BadRecordLimit, KeepSnapshots, Maintain, TableSpec
 from frazil.ports import Lake
 from frazil.proof.verification import Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
+from tests.fakes.clients_in_memory import a_field, record
 from tests.fakes.watched_lake import Commit, WatchedLake
 
 KEPT = timedelta(days=10)
@@ -230,6 +232,22 @@ def test_rows_that_others_need_stay(world: World, tag: str, caplog: pytest.LogCa
 
     assert offsets(world) == list(range(15))
     assert "rows_not_expired" in caplog.messages
+
+
+def test_rows_that_were_dead_letters_go_as_others_do(world: World) -> None:
+    wanted = replace(DAILY, bad_record_limit=BadRecordLimit.off())
+    wider = record(a_field("n"), a_field("channel", ["null", "string"]))
+    world.times[len(world.values)] = int((NOW - timedelta(days=12)).timestamp() * 1000)
+    world.values.append(framed(2, wider, {"n": 1, "channel": "web"}))
+    driver(world, wanted, days=-30).batch()
+    world.registry.register("other-value", wider)
+    world.registry.missing.clear()
+    result = driver(world, wanted, days=-30).replay(ReplayRequest("r1", by="tester", at="2026-03-01T12:00:00Z"))
+    driver(world, wanted).batch()
+
+    assert result.replayed == 1
+    assert offsets(world) == list(range(4, 15))
+    assert verified(world, wanted).findings == ()
 
 
 def test_rows_whose_offsets_another_tool_has_hidden_stay(world: World, caplog: pytest.LogCaptureFixture) -> None:

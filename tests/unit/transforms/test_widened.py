@@ -61,6 +61,18 @@ def test_what_chooses_and_what_computes_exactly_gives_the_same_values(plan: Oper
             "Divide(Cast(n))",
             "n",
         ),
+        (
+            project(
+                call(
+                    "Coalesce",
+                    call("Cast", column(N), type_="decimal(38,18)"),
+                    Expression("Literal", "h", "decimal(38,18)"),
+                    type_="decimal(38,18)",
+                )
+            ),
+            "Coalesce(Cast(n), h)",
+            "n",
+        ),
         (project(call("ShiftLeft", column(X)), project(column(N)), 11), "ShiftLeft(x)", "n"),
         (
             project(
