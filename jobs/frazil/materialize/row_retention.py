@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -100,19 +100,21 @@ class RowRetention:
         for no_age in retention_problems(self.spec, here.view.columns):
             raise no_age
         files = _old_files(clients, here.view, age, now - kept)
-        if files:  # a clock that is ahead would take out rows that are not old
-            now = min(now, clients.lake.storage_time(here.view))
+        by_storage = clients.lake.storage_time(here.view) if files else now
+        if by_storage < now:  # a clock that is ahead would take out rows that are not old
+            now = by_storage
             files = _old_files(clients, here.view, age, now - kept)
         if not files:
             return False
+        needed = [*needed_by(here)]
+        if needed:
+            return self._stay(needed)
         old, columns = {file.path for file in files}, source_columns(self.spec, here.state)
         others = {file.path for file in clients.lake.stored_files(here.view) if file.path not in old}
         gone = tallied(columns, here, clients.lake.read(here.view, columns=columns.names, equal={}, without=others))
-        problems = [*needed_by(here), *_hidden(here, gone), *not_as_written(gone)]
-        if problems:
-            problem = f"the rows stay: {'; '.join(problems)}"
-            LOG.warning("rows_not_expired", extra={"table": self.spec.identifier, "problem": problem})
-            return False
+        wrong = [*_hidden(here, gone), *not_as_written(gone)]
+        if wrong:
+            return self._stay(wrong)
         figures = {"added-records": 0, "deleted-records": sum(file.rows for file in files)}
         dropped = [DroppedFile(each.path, tuple(own.path for own in each.own_deletes)) for each in files]
         change = BatchChange((), figures, deletes=dropped)
@@ -121,6 +123,11 @@ class RowRetention:
         counts = {"rows": gone.rows, "files": len(files), "before": (now - kept).isoformat()}
         LOG.info("rows_expired", extra={"table": self.spec.identifier, **counts})
         return True
+
+    def _stay(self, reasons: Sequence[str]) -> bool:
+        problem = f"the rows stay: {'; '.join(reasons)}"
+        LOG.warning("rows_not_expired", extra={"table": self.spec.identifier, "problem": problem})
+        return False
 
 
 def needed_by(here: Standing) -> Iterator[str]:

@@ -90,7 +90,7 @@ class PartitionProgress:
     """One partition since the table's creation: `[origin, next)` has been read; the last batch began at `start`.
 
     `sums` are those of the rows that are in the table: all that were counted but those that were `replaced`, and those
-    that were `forgotten`: erased on request (docs/decisions/0064). Their offsets have the sums
+    that were `forgotten`: erased on request (docs/decisions/0064), or too old (0065). Their offsets have the sums
     `forgotten_sums`; None if an earlier release has erased some.
     `record_bytes` is the mean size of key and value in the most recently read records; None before the first record.
     `last_incomplete` is the offset of the last change event that took values from the row before it; -1 if there was

@@ -12,6 +12,9 @@ from frazil.model.spelling import plural
 from frazil.proof.tally import Tallies, Tally, TopicPartition, absent, missing_one
 from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed_offsets
 
+TAKEN_OUT_BY = "`frazil forget` or `retain_rows`"
+"""What takes out rows that the state then counts as `forgotten`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expected:
@@ -133,7 +136,7 @@ def _strangers(found: Tallies) -> Iterator[Discrepancy]:
 def _notes(expected: Expected, found: Tallies) -> Iterator[str]:
     foreign = expected.foreign
     if expected.forgotten:
-        yield f"{plural(expected.forgotten, 'row was', 'rows were')} taken out by `frazil forget` or `retain_rows`"
+        yield f"{plural(expected.forgotten, 'row was', 'rows were')} taken out by {TAKEN_OUT_BY}"
     if found.unsourced and expected.has_unsourced(found):
         yield f"{plural(found.unsourced, 'row')} without a partition or offset, inserted by another writer"
     if foreign.snapshots:

@@ -22,6 +22,7 @@ from frazil.model.progress import TableState
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spelling import plural
 from frazil.model.summary import BATCH_ID, EPOCH, ROWS_UUID
+from frazil.proof.rows import TAKEN_OUT_BY
 from frazil.proof.sources import DEAD_LETTER_SOURCE, add_batch, progress_by_source
 from frazil.proof.tally import Tallies, Tally, TopicPartition
 from frazil.proof.verification import Check, Discrepancy, FindingKind, first_named, listed_offsets
@@ -208,12 +209,12 @@ def check_dead_letters(
             seen |= of_table.get(source, BitMap64())
         findings += _of_marks(name, found.marks.by_source.get(source), tally)
         without_row = found.marked(source) - seen
-        excuse = _excuse(len(without_row), elsewhere.get(source, 0), others_removed=others_removed)
-        if len(without_row) > followed.get(source, 0):
+        no_row = followed.get(source, 0)
+        if len(without_row) > no_row:
+            gone = no_row + taken_out.get(source, 0)
+            excuse = _excuse(len(without_row), elsewhere.get(source, 0), gone, others_removed=others_removed)
             offsets = first_named(without_row)
             what = f"marked as replayed, but not rows: {listed_offsets(offsets, len(without_row))}"
-            if not excuse and len(without_row) <= followed.get(source, 0) + taken_out.get(source, 0):
-                excuse = "rows that `frazil forget` or `retain_rows` took out explain the number"
             if excuse:
                 notes.append(f"{name}: {what}; {excuse}")
             else:
@@ -234,11 +235,13 @@ def _says(found: DeadLetters, counted: Mapping[TopicPartition, int], *, all_are_
     return f"{says}; {told_of_replayed(replayed, all_are_rows=all_are_rows, more='more ')}" if replayed else says
 
 
-def _excuse(without_row: int, elsewhere: int, *, others_removed: bool) -> str:
+def _excuse(without_row: int, elsewhere: int, gone: int, *, others_removed: bool) -> str:
     """Return why replayed letters may have no row in the tables, or nothing."""
     if others_removed:
         return "other writers removed rows"
-    return f"tables that are not verified have {plural(elsewhere, 'row')}" if without_row <= elsewhere else ""
+    if without_row <= elsewhere:
+        return f"tables that are not verified have {plural(elsewhere, 'row')}"
+    return f"rows that {TAKEN_OUT_BY} took out explain the number" if without_row <= gone else ""
 
 
 def _of_marks(name: str, marks: Tally | None, letters: Tally) -> Iterator[Discrepancy]:

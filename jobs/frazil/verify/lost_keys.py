@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from frazil.model.key_forms import has_several_forms
 from frazil.model.progress import Counts, OffsetSums, TableState
 from frazil.proof.group import group_progress
+from frazil.proof.rows import TAKEN_OUT_BY
 from frazil.proof.sources import progress_by_source
 from frazil.proof.tally import TopicPartition
 from frazil.proof.verification import FindingKind
@@ -77,13 +78,13 @@ class LostKeys:
     @property
     def causes(self) -> str:
         causes = ["removals by other writers"] * (self.by_others > 0)
-        causes += ["rows that `frazil forget` or `retain_rows` took out"] * (self.erased > 0)
+        causes += [f"rows that {TAKEN_OUT_BY} took out"] * (self.erased > 0)
         causes += ["deletes that Kafka does not have any more"] * (self.deletes_gone > 0)
         return " and ".join(causes)
 
 
 def forgotten_in(tables: Sequence[ComparedTable], where: TopicPartition) -> int:
-    """Return how many rows of a partition were erased on request."""
+    """Return how many rows of a partition were taken out: erased on request, or too old."""
     known = (progress_by_source(table.at.state).get(where) for table in tables)
     return sum(0 if each is None else each.forgotten for each in known)
 

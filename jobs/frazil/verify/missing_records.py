@@ -15,6 +15,7 @@ from frazil.model.progress import GroupPartition, OffsetSums, PartitionProgress,
 from frazil.model.routes import are_shapes
 from frazil.model.spelling import plural
 from frazil.proof.group import group_progress, rows_elsewhere
+from frazil.proof.rows import TAKEN_OUT_BY
 from frazil.proof.sources import progress_by_source
 from frazil.proof.tally import TopicPartition, missing_one, offsets_of, sums_of
 from frazil.proof.verification import first_named, listed_offsets
@@ -127,7 +128,7 @@ class MissingRecords:
         deleted = f"the {plural(letters, 'dead letter')} that were deleted because of their age or by `frazil forget`"
         said += [deleted] * (letters > 0)
         rows = causes.forgotten
-        said += [f"the {plural(rows, 'row')} that `frazil forget` or `retain_rows` took out"] * (rows > 0)
+        said += [f"the {plural(rows, 'row')} that {TAKEN_OUT_BY} took out"] * (rows > 0)
         number = f"{' and '.join(said)} explain the number"
         gone = "unchecked: Kafka no longer has all offsets that were read, so the missing ones may be others"
         return f"{number}; {gone}" if self.unchecked else number

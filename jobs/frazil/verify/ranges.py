@@ -15,6 +15,7 @@ from frazil.model.spec import TableSpec
 from frazil.model.summary import carries_state, is_rewrite, receipt_in, state_in
 from frazil.ports import Lake
 from frazil.proof.chain import BatchSnapshot, Chain, Link, OtherCommit, chain_of, check_chain
+from frazil.proof.rows import TAKEN_OUT_BY
 from frazil.proof.sources import progress_by_source
 from frazil.proof.tally import TopicPartition
 from frazil.proof.verification import Check, Discrepancy, FindingKind, Verification
@@ -23,7 +24,7 @@ READ_AT_ONCE = 8
 """How many receipts are read at the same time: each is the beginning of one small object."""
 
 BY_FRAZIL, BY_REPLAY, BY_OTHERS = "rewritten by Frazil", "replay of dead letters", "another writer"
-BY_FORGET = "rows taken out by `frazil forget` or `retain_rows`"
+BY_FORGET = f"rows taken out by {TAKEN_OUT_BY}"
 
 
 def with_chains(lake: Lake, together: Sequence[TableSpec], results: Sequence[Verification]) -> tuple[Verification, ...]:

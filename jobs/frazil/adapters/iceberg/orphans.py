@@ -25,7 +25,7 @@ from frazil.adapters.iceberg.reachable import (
     reachable,
     table_in,
 )
-from frazil.adapters.iceberg.table_storage import files_of, storage_time
+from frazil.adapters.iceberg.table_storage import files_of
 from frazil.model.errors import CatalogError, FrazilError
 from frazil.model.expiry import Cleaned
 from frazil.model.moments import rfc3339
@@ -97,7 +97,7 @@ class OrphanSearch:
 
     def storage_time(self, identifier: str) -> datetime:
         """Return what time it is by the clock of the table's storage. Raises CatalogError."""
-        return storage_time(self._loaded(identifier).current)
+        return self.lake.storage_time(self._loaded(identifier))
 
     def _find(self, before: TableView, now: datetime) -> Orphans:
         io, root = before.current.io, plain(before.location).rstrip("/")
