@@ -6,7 +6,7 @@ import csv
 import hashlib
 import io
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -225,24 +225,43 @@ def test_a_crash_at_any_step_leaves_nothing_wrong(
     assert not [path.name for path in folder.iterdir() if path.name.endswith((".new", "progress.json"))]
 
 
+@dataclass
+class OtherRun:
+    """Another run of an export, which begins and finishes when it is first asked to."""
+
+    lake: SmallLake
+    spec: ExportSpec
+    _results: list[Exported] = field(default_factory=list)
+
+    def finish(self) -> bool:
+        """Return whether it ran now."""
+        if self._results:
+            return False
+        self._results.append(run(self.lake, self.spec))
+        return True
+
+    @property
+    def done(self) -> Exported:
+        return self._results[0]
+
+
 def test_a_run_that_fails_leaves_the_files_of_another_as_they_are(
     lake: SmallLake, spec: ExportSpec, folder: Path
 ) -> None:
     """The other one finishes between two of its files."""
     spec = replace(spec, part_rows=20)
-    others: list[Exported] = []
+    other = OtherRun(lake, spec)
 
-    def let_the_other_finish() -> bool:
-        if not others:
-            others.append(run(lake, spec))
+    def end_after_it() -> bool:
+        if other.finish():
             raise KeyboardInterrupt
         return True
 
     with pytest.raises(KeyboardInterrupt):
-        run(lake, spec, may_continue=let_the_other_finish)
+        run(lake, spec, may_continue=end_after_it)
 
-    assert rows_in(folder, others[0].written) == IN_WEEK
-    assert (run(lake, spec).written, rows_in(folder, others[0].finished[0])) == (None, IN_WEEK)
+    assert rows_in(folder, other.done.written) == IN_WEEK
+    assert (run(lake, spec).written, rows_in(folder, other.done.finished[0])) == (None, IN_WEEK)
     assert not [path.name for path in folder.iterdir() if path.name.endswith(".new")]
 
 
@@ -251,16 +270,12 @@ def test_of_two_runs_at_once_one_finishes_and_the_other_says_so(
 ) -> None:
     """The other one begins and finishes while a file of this one is open."""
     spec = replace(spec, part_rows=20)
-    others: list[Exported] = []
+    other = OtherRun(lake, spec)
 
-    def let_the_other_finish(done: int, total: int) -> None:
-        if not others:
-            others.append(run(lake, spec))
+    done = run(lake, spec, watch=lambda rows, total: other.finish())
 
-    done = run(lake, spec, watch=let_the_other_finish)
-
-    assert (done.written, done.overtaken, others[0].overtaken) == (None, True, False)
-    assert done.finished == others[0].finished
+    assert (done.written, done.overtaken, other.done.overtaken) == (None, True, False)
+    assert done.finished == other.done.finished
     assert next(lines(done)) == "another run has finished this meanwhile"
     assert rows_in(folder, done.finished[0]) == IN_WEEK
     assert not [path.name for path in folder.iterdir() if path.name.endswith((".new", "progress.json"))]
@@ -270,16 +285,11 @@ def test_a_run_that_is_overtaken_between_its_files_leaves_those_of_the_other(
     lake: SmallLake, spec: ExportSpec, folder: Path
 ) -> None:
     spec = replace(spec, part_rows=20)
-    others: list[Exported] = []
+    other = OtherRun(lake, spec)
 
-    def let_the_other_finish() -> bool:
-        if not others:
-            others.append(run(lake, spec))
-        return True
+    done = run(lake, spec, may_continue=lambda: other.finish() or True)
 
-    done = run(lake, spec, may_continue=let_the_other_finish)
-
-    assert (done.written, done.overtaken, done.finished) == (None, True, others[0].finished)
+    assert (done.written, done.overtaken, done.finished) == (None, True, other.done.finished)
     assert rows_in(folder, done.finished[0]) == IN_WEEK
 
 
