@@ -12,6 +12,7 @@ from frazil.model.progress import TableState
 from frazil.model.schemas import SchemaId, id_order
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
+from frazil.proof.rows import TAKEN_OUT_BY
 from frazil.proof.tally import TopicPartition
 from frazil.proof.verification import Discrepancy, FindingKind, first_named, listed_offsets
 from frazil.verify.history_ends import ends_late
@@ -53,13 +54,18 @@ class Comparison:
     lost: dict[tuple[str, SchemaId | None], tuple[str, ...]] = field(default_factory=dict)
     """Fields without a column, by table and writer schema."""
     unchecked: int = 0
-    """Records of which only their number is explained."""
+    """Records, keys and rows of which only their number is explained."""
 
     def add(self, more: Comparison) -> None:
         self.findings += more.findings
         self.notes += more.notes
         self.compared |= more.compared
         self.lost |= more.lost
+
+    def explain_by_number(self, note: str, count: int) -> None:
+        """Note that only the number of so many keys or rows is explained: they may be others."""
+        self.notes.append(f"{note} explain the number; unchecked: they may be others")
+        self.unchecked += count
 
     def total(self, figure: str) -> int:
         return sum(getattr(each, figure) for each in self.compared.values())
@@ -99,7 +105,7 @@ def judge(
         elif missing.count:
             result.findings.append(Discrepancy(FindingKind.MISSING_RECORD, name, missing.what, missing.offsets))
         if found.lost_keys:
-            _lost_keys(name, found, result, lost)
+            _lost_keys(where, found, result, lost)
         if found.keys_elsewhere:
             keys = plural(found.keys_elsewhere, "key of records has", "keys of records have")
             why = "offsets of two partitions do not say which record of a key is newer"
@@ -126,7 +132,7 @@ def _judge_ends(tables: Sequence[ComparedTable], result: Comparison, proof: Tabl
         causes = [f"{plural(gone, 'delete')} that Kafka does not have any more"] * (gone > 0)
         causes += ["rows that other writers removed"] * (removed > 0)
         what = f"{plural(otherwise, 'row')} of a history may end at other records than Kafka has"
-        result.notes.append(f"{what}: {' and '.join(causes)} explain the number")
+        result.explain_by_number(f"{what}: {' and '.join(causes)}", otherwise)
         return
     for (topic, number), found in result.compared.items():
         result.findings += [ends_late((topic, number), offset) for offset in first_named(found.ending_later)]
@@ -138,12 +144,15 @@ def _judge_ends(tables: Sequence[ComparedTable], result: Comparison, proof: Tabl
             result.findings.append(Discrepancy(FindingKind.WRONG_INTERVAL, f"{topic}-{number}", what, offsets))
 
 
-def _lost_keys(name: str, found: Compared, result: Comparison, lost: LostKeys) -> None:
+def _lost_keys(where: TopicPartition, found: Compared, result: Comparison, lost: LostKeys) -> None:
+    name = f"{where[0]}-{where[1]}"
     count, offsets = plural(len(found.lost_keys), "key"), first_named(found.lost_keys)
     listed = listed_offsets(offsets, len(found.lost_keys))
     what = f"missing: the row of {count}, whose newest records in Kafka are {listed}"
-    if lost.explains_lost:
-        result.notes.append(f"{name}: {what}; {lost.causes} explain the number")
+    if where in lost.known:
+        result.notes.append(f"{name}: {what}: the rows that {TAKEN_OUT_BY} took out, by the sums of their offsets")
+    elif lost.explains_lost:
+        result.explain_by_number(f"{name}: {what}; {lost.causes}", len(found.lost_keys))
     else:
         result.findings.append(Discrepancy(FindingKind.LOST_KEY, name, what, offsets))
 
@@ -157,7 +166,7 @@ def _older_rows(name: str, found: Compared, result: Comparison, lost: LostKeys) 
         elif count:
             newer = listed_offsets(first_named(rows.newer), count)
             what = f"{plural(count, 'row is', 'rows are')} older than these records of their keys: {newer}"
-            result.notes.append(f"{name}: {what}; rows that were removed from the table explain the number")
+            result.explain_by_number(f"{name}: {what}; rows that were removed from the table", count)
 
 
 def _not_in_kafka(

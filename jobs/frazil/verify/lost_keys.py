@@ -11,7 +11,7 @@ from frazil.model.progress import Counts, OffsetSums, TableState
 from frazil.proof.group import group_progress
 from frazil.proof.rows import TAKEN_OUT_BY
 from frazil.proof.sources import progress_by_source
-from frazil.proof.tally import TopicPartition
+from frazil.proof.tally import TopicPartition, offsets_of, sums_of
 from frazil.proof.verification import FindingKind
 from frazil.verify.proven import ComparedTable
 from frazil.verify.skipped import unshown
@@ -32,6 +32,8 @@ class LostKeys:
     erased: int
     left: int
     """Rows that were removed, apart from those that explain keys without a row."""
+    known: frozenset[TopicPartition]
+    """Partitions in which the sums of offsets prove that the keys without a row are those of the rows taken out."""
 
     @staticmethod
     def of(
@@ -62,6 +64,7 @@ class LostKeys:
             by_others=others.total(),
             erased=erased.total(),
             left=removed.total() - max(lost.total() - gone, 0) if spec.order else 0,
+            known=frozenset(at for at in erased if _are_those_taken_out(tables, at, compared)),
         )
 
     @property
@@ -98,6 +101,14 @@ def forgotten_sums_in(tables: Sequence[ComparedTable], where: TopicPartition) ->
                 return None
             total += progress.forgotten_sums
     return total
+
+
+def _are_those_taken_out(
+    tables: Sequence[ComparedTable], at: TopicPartition, compared: Mapping[TopicPartition, Compared]
+) -> bool:
+    """Return whether the newest records of the keys without a row are exactly the rows that were taken out."""
+    lost = compared.get(at, Compared()).lost_keys
+    return sums_of(offsets_of(lost)) == forgotten_sums_in(tables, at) and len(lost) == forgotten_in(tables, at)
 
 
 def records_gone(ledger: TableState, at: TopicPartition, found: Compared) -> int:
