@@ -6,11 +6,13 @@ its newest snapshot in which they remove none, such as one that a compaction lef
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
 from frazil.model.delta import DeltaLog
 from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.summary import REPLACES
 
 DELETES = "rows are removed by delete files: the log waits for a snapshot without any, such as a compaction leaves"
 
@@ -22,10 +24,12 @@ def snapshots_to_log(view: TableView, log: DeltaLog | None) -> tuple[TableView, 
     left delete files that remove nothing any more, and the newest snapshot without any. None is older than what the log
     represents. Only a look at their files tells whether the log can represent them.
 
+    Those that a rebuild or a rewind was made of are left out: readers of the table have never seen them.
+
     A compaction gets a version of its own, and so does the snapshot before it: only then can that version say that no
     row has changed, for readers that stream the changes. Empty if the table has no snapshot.
     """
-    chain = list(view.ancestry(view.head))
+    chain = list(_seen_by_readers(view))
     logged = _position(chain, log)
     since = chain if logged is None else chain[: logged + 1]
     goals = _goals(since)
@@ -33,8 +37,16 @@ def snapshots_to_log(view: TableView, log: DeltaLog | None) -> tuple[TableView, 
     return tuple(replace(view, head=snapshot.id) for snapshot in (*stops, *(since[goal] for goal in goals)))
 
 
+def _seen_by_readers(view: TableView) -> Iterator[Snapshot]:
+    """Yield the head and its ancestors, newest first, down to the one with which a rebuild replaced the table."""
+    for snapshot in view.ancestry(view.head):
+        yield snapshot
+        if REPLACES in snapshot.summary:
+            return
+
+
 def _position(chain: list[Snapshot], log: DeltaLog | None) -> int | None:
-    """Return where the log's snapshot is in the head's ancestry, newest first; None if it is not in it."""
+    """Return where the log's snapshot is in the chain; None if it is not in it."""
     logged = None if log is None else log.snapshot_id
     return next((position for position, snapshot in enumerate(chain) if snapshot.id == logged), None)
 

@@ -44,7 +44,7 @@ REWRITTEN_BY = "frazil.rewritten-by"
 """A summary key of a snapshot in which Frazil wrote files again without their deleted rows: the writer's id."""
 
 REPLACES = "frazil.replaces"
-"""Of a table of a group: the head of `main` that a rebuild was made ready to replace."""
+"""A summary key of the snapshot with which a rebuild or a rewind replaces a table: the head of `main` before it."""
 
 STATE_BYTES = "frazil.state-bytes"
 STATE_CHECKSUM = "frazil.state-checksum"

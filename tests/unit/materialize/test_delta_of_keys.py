@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from changelogs import Changelog
 from deltalake import DeltaTable
+from rebuilt_tables import SMALL, rebuild
 from shaped_tables import Shapes, specs
 
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.delta.standing import log_standing
 from frazil.maintain import rewriting
+from frazil.materialize.readers.delta import DELTA_TAG
 
 
 @pytest.fixture
@@ -54,6 +57,48 @@ def test_the_log_waits_while_rows_are_marked_as_deleted_and_follows_their_rewrit
     assert log_standing(changelog.view, logs_of(changelog)).state == "current"
     assert in_delta(changelog) == changelog.state
     changelog.check()
+
+
+def test_the_log_stays_with_the_rows_before_a_rebuild_until_a_snapshot_without_deletes(
+    changelog: Changelog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a rebuild was made of, such as its first snapshot, without rows, was never what readers saw."""
+    changelog.spec = replace(changelog.spec, trigger=SMALL)
+    changelog.send(*((key, 1) for key in "abcd"))
+    changelog.catch_up()
+    changelog.send(("a", 2))
+    with monkeypatch.context() as undone:
+        undone.setattr(rewriting, "NEVER", 0.0)
+        changelog.catch_up()
+        before = in_delta(changelog)
+        rebuild(changelog).perform()
+        changelog.send(("e", 1))
+        changelog.catch_up()
+
+    log = log_standing(changelog.view, logs_of(changelog))
+    assert log.state == "withheld"
+    assert in_delta(changelog) == before != {}
+    assert changelog.view.tags[DELTA_TAG] == log.snapshot_id
+    changelog.send(("c", 3))
+    changelog.world.table(changelog.spec).batch()
+    assert log_standing(changelog.view, logs_of(changelog)).state == "current"
+    assert in_delta(changelog) == changelog.state
+
+
+def test_a_log_that_begins_after_a_rebuild_begins_with_what_readers_saw(
+    changelog: Changelog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewriting, "NEVER", 0.0)
+    changelog.spec = replace(changelog.spec, trigger=SMALL, formats=("iceberg",))
+    changelog.send(*((key, 1) for key in "abcd"), ("a", 2))
+    changelog.catch_up()
+    rebuild(changelog).perform()
+    changelog.spec = replace(changelog.spec, formats=("iceberg", "delta"))
+    changelog.send(("e", 1))
+    changelog.catch_up()
+
+    log = log_standing(changelog.view, logs_of(changelog))
+    assert (log.state, log.version) == ("withheld", None)
 
 
 def test_each_table_of_shapes_has_a_log_of_its_own(tmp_path: Path) -> None:

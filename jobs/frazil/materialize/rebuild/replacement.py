@@ -22,7 +22,7 @@ from frazil.model.plan import BatchPlan
 from frazil.model.progress import TableState
 from frazil.model.receipt import Receipt
 from frazil.model.spec import TableSpec
-from frazil.model.summary import REPLACES, store
+from frazil.model.summary import REPLACES, StoredState, store
 from frazil.ports import RebuildLake
 
 
@@ -69,11 +69,11 @@ class Replacement:
 
     def make_ready(self, lake: RebuildLake) -> None:
         """Leave it beside the table, which takes it once the ledger of its group is replaced. Raises CommitError."""
-        stored = store(self.after, self.receipt)
+        stored = self._stored(self.after)
         lake.make_ready(
             self.here.view,
             self.built.view,
-            summary={**stored.summary, REPLACES: str(self.here.view.head)},
+            summary=stored.summary,
             document=stored.document,
             put=self._properties,
             remove=LEFT_BEHIND,
@@ -82,7 +82,7 @@ class Replacement:
     def replace(self, lake: RebuildLake) -> None:
         """Make it the table that readers see. Raises CommitError."""
         after = self.after
-        stored = store(after, self.receipt)
+        stored = self._stored(after)
         lake.replace(
             self.here.view,
             self.built.view,
@@ -93,6 +93,10 @@ class Replacement:
             remove=LEFT_BEHIND,
             statistics=None if after.remembered is None else after.remembered.file,
         )
+
+    def _stored(self, after: TableState) -> StoredState:
+        stored = store(after, self.receipt)
+        return replace(stored, summary={**stored.summary, REPLACES: str(self.here.view.head)})
 
     @property
     def _properties(self) -> Mapping[str, str]:
