@@ -7,12 +7,13 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from changelogs import NAMES, SENT, Changelog, Sent
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pyiceberg.exceptions import CommitFailedException
 from rebuilt_tables import (
     FIELDS,
     RECORDS,
@@ -144,6 +145,29 @@ def test_a_rebuild_that_dies_at_any_commit_is_finished_by_the_next_one(tmp_path:
         log.catch_up()
         check_as_new(log)
     assert number > 10
+
+
+@pytest.mark.parametrize("lost", [ConnectionError, CommitFailedException])
+def test_a_rebuild_that_replaced_the_table_says_so_if_answers_are_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: type[Exception]
+) -> None:
+    """The catalog's client may send a commit again whose answer was lost, and then gets a refusal."""
+    log = appended(tmp_path)
+    catalog: Any = log.world.lake.catalog
+    commit = catalog.commit_table
+
+    def committing(table: Any, *given: Any) -> Any:
+        answer = commit(table, *given)
+        if stands(log).state.generation:
+            raise lost("no answer")
+        return answer
+
+    monkeypatch.setattr(catalog, "commit_table", committing)
+    (receipt,) = rebuild(log).perform()
+    monkeypatch.undo()
+
+    assert receipt.batch_id == stands(log).state.batch_id
+    check_as_new(log)
 
 
 def test_a_driver_that_publishes_meanwhile_is_followed(changelog: Changelog) -> None:

@@ -57,7 +57,6 @@ from frazil.model.errors import (
     BadRecordLimitError,
     CommitError,
     CommitRejectedError,
-    CommitUnknownError,
     FrazilError,
     IncompatibleSchemaError,
     Misuse,
@@ -67,7 +66,7 @@ from frazil.model.errors import (
 )
 from frazil.model.expired_letters import ExpiredLetters, expired_letters
 from frazil.model.plan import NothingToDo, TopicFacts
-from frazil.model.progress import ForeignChanges, TableState
+from frazil.model.progress import BatchRef, ForeignChanges, TableState
 from frazil.model.receipt import Receipt
 from frazil.model.snapshot import Snapshot
 from frazil.model.spec import TableSpec
@@ -161,12 +160,8 @@ class Rebuild:
     def _completed(self) -> list[Receipt] | None:
         """Complete what an earlier process has decided: it replaced the ledger of a group, and not all other tables."""
         before, here = self._loaded(), self._standing()
-        ledger = self._ledger(here)
-        if not was_interrupted(before, ledger.state.itself):
-            return None
-        self._reveal(ledger)
-        self.built.discard(self.spec.dead_letters_identifier)
-        return receipts_of(here, ledger.state.itself)
+        batch = self._ledger(here).state.itself
+        return self._finished(here, batch) if was_interrupted(before, batch) else None
 
     @property
     def _specs(self) -> tuple[TableSpec, ...]:
@@ -385,14 +380,18 @@ class Rebuild:
         prepare_rebuilt(lake, letters, plan=first.plan, after=after, since=since, writer=self.writer, files=files)
         for other in others:
             other.make_ready(self.built)
-        with suppress(CommitUnknownError):
+        try:
             first.replace(self.built)
-        check_replaced(loaded(lake, self.spec.identifier), after)
-        now = self._standing()
-        self._reveal(self._ledger(now))
+        except CommitError as failed:
+            check_replaced(loaded(lake, self.spec.identifier), after, failed)
         drop_others(lake, letters, plan=first.plan)
-        self.built.discard(letters)
-        return receipts_of(now, after.itself)
+        return self._finished(self._standing(), after.itself)
+
+    def _finished(self, now: Places, batch: BatchRef) -> list[Receipt]:
+        self._reveal(self._ledger(now))
+        with suppress(CommitError):  # the next rebuild drops what was built of the dead letters
+            self.built.discard(self.spec.dead_letters_identifier)
+        return receipts_of(now, batch)
 
     def _reveal(self, ledger: Standing) -> None:
         if ledger.state.batch_id:

@@ -11,7 +11,7 @@ from frazil.materialize.clients import Clients
 from frazil.materialize.group.complete import Places
 from frazil.materialize.group.rebuilt import is_ready
 from frazil.materialize.warn_once import WarnOnce
-from frazil.model.errors import CatalogError, CommitRejectedError
+from frazil.model.errors import CatalogError, CommitError
 from frazil.model.progress import BatchRef, TableState
 from frazil.model.receipt import Receipt
 from frazil.model.snapshot import TableView
@@ -21,10 +21,13 @@ from frazil.model.summary import batch_of, receipt_in
 LOG = logging.getLogger(__name__)
 
 
-def check_replaced(view: TableView, after: TableState) -> None:
-    """Raise CommitRejectedError if the commit that replaces the table has not landed."""
+def check_replaced(view: TableView, after: TableState, failed: CommitError) -> None:
+    """Raise the error of the commit that replaces the table, unless it has landed: its answer may be lost.
+
+    It may also be refused then, if it was sent again below the catalog's client.
+    """
     if all(batch_of(snapshot) != after.itself for snapshot in view.ancestry(view.head)):
-        raise CommitRejectedError("the commit that replaces the table was not found")
+        raise failed
 
 
 def was_interrupted(before: Places, batch: BatchRef) -> bool:
