@@ -319,10 +319,12 @@ def sort_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecErr
 def retention_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
     """Return why the rows of a table with these columns have no age."""
     age = age_of_rows(spec.partition_by) if spec.maintain.retain_rows is not None else None
-    found = None if age is None else next((each.type for each in columns if each.name == age.column), None)
+    if age is None:
+        return ()
+    found = next((each.type for each in columns if each.name == age.column), None)
     if found is None or (isinstance(found, Scalar) and found.name in _TIMESTAMPS):
         return ()
-    what = f"maintain.retain_rows: {age} is not a time of a timestamp: {age and age.column} is a {found}"
+    what = f"maintain.retain_rows: {age} says no age, because {age.column} is a {found} and no timestamp"
     return (SpecError(f"{spec.identifier}: {what}", hint="let partition_by begin with a time of a timestamp"),)
 
 

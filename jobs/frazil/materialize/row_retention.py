@@ -97,8 +97,8 @@ class RowRetention:
         age = age_of_rows(self.spec.partition_by)
         if age is None or here.rolled_back or not self._is_settled(clients, here.view):
             return False
-        for no_age in retention_problems(self.spec, here.view.columns):
-            raise no_age
+        if no_age := retention_problems(self.spec, here.view.columns):
+            raise no_age[0]
         files = _old_files(clients, here.view, age, now - kept)
         by_storage = clients.lake.storage_time(here.view) if files else now
         if by_storage < now:  # a clock that is ahead would take out rows that are not old
