@@ -1,6 +1,7 @@
-"""`make bench`: drains the same records through Frazil and its peers, and writes sections of bench/RESULTS.md.
+"""`make bench`: measures what has a target, most of it beside peers, and writes sections of bench/RESULTS.md.
 
-Each part writes its own section; those of parts that do not run stay as they are (bench/sections.py).
+Each part writes its own section; those of parts that do not run stay as they are (bench/sections.py). Some parts are
+commands of their own, which run here as they do by default; those that write no section print what they found.
 
 Usage: python -m bench [--rows N] [--rounds N] [--sweep-rows N] [--only PART...]
                        [--format-rows N] [--format-rounds N] [--format-kinds KIND...]
@@ -12,8 +13,9 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,7 +28,17 @@ from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
 
 def main() -> None:
     asked = arguments().parse_args()
-    needs_orders = not OWN_TOPICS.issuperset(asked.only)
+    if of_the_same_records := [part for part in asked.only if part in PARTS]:
+        run_beside_peers(of_the_same_records, asked)
+    for part in asked.only:
+        if part in COMMANDS:
+            print(f"── {part}", file=sys.stderr)
+            subprocess.run([sys.executable, "-m", f"bench.{part}"], check=True)
+
+
+def run_beside_peers(parts: Sequence[str], asked: argparse.Namespace) -> None:
+    """Run parts that read topics of one broker."""
+    needs_orders = not OWN_TOPICS.issuperset(parts)
     if needs_orders and not orders.marker(asked.rows).exists():
         down(HOME / "local", wipe=True)
     try:
@@ -34,7 +46,7 @@ def main() -> None:
         if needs_orders:
             print(f"filling the topic with {asked.rows:,} records, once", file=sys.stderr)
             orders.fill(services, asked.rows)
-        for part in asked.only:
+        for part in parts:
             print(f"── {part}", file=sys.stderr)
             PARTS[part](services, asked)
     finally:
@@ -50,7 +62,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--format-rounds", type=int, default=7, help="interleaved runs of each value format")
     kinds, what = format_costs.KINDS, "what the value formats are measured with, beside good records; default: all"
     parser.add_argument("--format-kinds", nargs="+", choices=kinds, default=list(kinds), help=what)
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts to run, in this order")
+    parser.add_argument("--only", nargs="+", choices=EVERY, default=EVERY, help="parts to run")
     return parser
 
 
@@ -129,6 +141,22 @@ PARTS: Mapping[str, Callable[[LocalServices, argparse.Namespace], None]] = {
     "sweeps": run_sweeps,
     "formats": run_formats,
 }
+COMMANDS = (
+    "upserts",
+    "deduplicate",
+    "envelopes",
+    "masks",
+    "transforms",
+    "outputs",
+    "exports",
+    "compaction",
+    "delta",
+    "status",
+    "commits",
+    "hostile",
+)
+"""Parts that are commands of their own: `python -m bench.upserts --help`."""
+EVERY = [*PARTS, *COMMANDS]
 OWN_TOPICS = {"sweeps", "formats"}
 """Parts that do not read the topic of orders."""
 
