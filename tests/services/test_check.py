@@ -282,3 +282,29 @@ def test_init_writes_specs_that_pass_and_only_new_ones(place: Place, capsys: Sai
     assert spec.read_text().endswith("# mine\n")
     assert frazil(place, "init", f"{first}.without") == 1
     assert "SubjectMissingError: " in capsys.readouterr().err
+
+
+def test_queries_are_checked_before_the_tables_that_they_read_are_made(place: Place, capsys: Said) -> None:
+    topic = topic_with(place)
+    place.settings(f"topic: {topic}\ntable: days\npartition_by: [day]", "topic: other\ntable: others")
+    queries = {
+        "good": ("days", "SELECT day, count(*) AS records FROM days GROUP BY day"),
+        "bad": ("good", "SELECT dey FROM good"),
+        "unknown": ("others", "SELECT n FROM others"),
+    }
+    (place.folder / "transforms").mkdir()
+    for name, (source, sql) in queries.items():
+        (place.folder / "transforms" / f"{name}.yaml").write_text(f"from: {source}\nsql: {sql}\n", encoding="utf-8")
+
+    assert frazil(place, "check") == 1
+
+    said = capsys.readouterr().err
+    assert "transforms/bad.yaml: sql (line 1 of the SQL, character 8): " in said
+    assert "`dey` cannot be resolved" in said
+    assert "transforms/good.yaml" not in said
+    assert "    the tables are good\n" in said
+    known = (
+        f"the query of unknown is not checked: the columns of {place.name}.others, which does not exist yet, are not"
+    )
+    assert known in said
+    assert tables(place) == []

@@ -706,6 +706,22 @@ def test_a_preview_shows_what_a_batch_reads_and_why_none_can_run(orders: Orders,
     assert "cannot partition by a column of type string" in str(next(problems(wrong)))
 
 
+def test_queries_are_checked_against_tables_that_do_not_exist_yet(orders: Orders, session: SqlSession) -> None:
+    sql = "SELECT c.id, upper(c.city) AS city FROM customers c JOIN orders o ON o.id = c.id"
+    first = in_spark(orders, session, sql, name="cities", source="lake.customers", joins=(ORDERS,))
+    second = in_spark(orders, session, "SELECT id, citi FROM cities", name="again", source="lake.cities")
+    to_be: dict[str, tuple[Column, ...]] = {
+        "lake.customers": (Column("id", Scalar("long")), Column("city", Scalar("string")))
+    }
+
+    assert list(problems(first, to_be)) == []
+    assert to_be["lake.cities"] == (Column("id", Scalar("long")), Column("city", Scalar("string")))
+    assert ["`citi` cannot be resolved" in str(each) for each in problems(second, to_be)] == [True]
+    typo = in_spark(orders, session, "SELECT id FRM customers GROUP", name="typo", source="lake.customers")
+    assert [type(each) for each in problems(typo, to_be)] == [SpecError]
+    assert orders.lake.load("lake.customers") is None
+
+
 TRADES = tuple(
     Column(name, Scalar(kind))  # type: ignore[arg-type]
     for name, kind in (

@@ -14,6 +14,7 @@ from frazil.cli.options import DEFAULT_CONFIG, Config, Tables, example, settings
 from frazil.cli.printed_errors import print_error
 from frazil.cli.screen import print_lines
 from frazil.cli.transform import described
+from frazil.model.columns import Column
 from frazil.model.errors import FencedError, FrazilError, SubjectMissingError, TopicMissingError
 from frazil.model.exports import ExportSpec
 from frazil.model.outputs import OutputSpec
@@ -66,22 +67,26 @@ def _tell(line: str) -> None:
 
 
 def what_transformations_would_refuse(settings: Settings) -> Iterator[FrazilError]:
-    """Check the queries of transformations against the tables that they read, as far as these exist."""
+    """Check the queries of transformations against the tables that they read, or that `materialize` would make."""
     if not settings.transforms:
         return
+    from frazil.adapters.registry import open_registry  # noqa: PLC0415
     from frazil.cli.transform import opened_in  # noqa: PLC0415
+    from frazil.materialize.preview.batch import columns_to_be  # noqa: PLC0415
     from frazil.transforms.checks import problems  # noqa: PLC0415
     from frazil.transforms.preview import missing  # noqa: PLC0415
 
-    folder = Path(settings.source_file).parent
+    folder, registry = Path(settings.source_file).parent, open_registry(settings.registry)
+    specs, to_be = {spec.identifier: spec for spec in settings.tables}, dict[str, tuple[Column, ...]]()
     with opened_in(settings, settings.transforms, folder, None) as found:
         for made in found:
-            lacking = missing(made)
-            if lacking:
-                what = f"the query of {made.spec.name} is not checked: {', '.join(lacking)} does not exist yet"
-                print(f"note: {what}", file=sys.stderr)
+            lacking = [each for each in missing(made) if each not in to_be]
+            to_be |= {each: columns_to_be(specs[each], registry) for each in lacking if each in specs}
+            if unknown := [each for each in lacking if not to_be.get(each)]:
+                what = f"the query of {made.spec.name} is not checked: the columns of {', '.join(unknown)}"
+                print(f"note: {what}, which does not exist yet, are not known", file=sys.stderr)
             else:
-                yield from problems(made)
+                yield from problems(made, to_be)
 
 
 def what_columns_would_refuse(settings: Settings) -> Iterator[FrazilError]:

@@ -2,38 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 
+from frazil.model.columns import Column
 from frazil.model.errors import FrazilError
 from frazil.model.transforms import TransformTable
 from frazil.outputs.checks import check_schemas, check_topic
 from frazil.outputs.records import shape_of
-from frazil.transforms.preview import Preview, preview
+from frazil.transforms.preview import missing, preview, query_to_be
+from frazil.transforms.queries import Query
 from frazil.transforms.run import Transformation
 from frazil.transforms.send import outputs_by
 
 
-def problems(made: Transformation) -> Iterator[FrazilError]:
-    """Yield what would prevent the next batch, or its records. Nothing is sent or registered."""
+def problems(
+    made: Transformation, to_be: MutableMapping[str, tuple[Column, ...]] | None = None
+) -> Iterator[FrazilError]:
+    """Yield what would prevent the next batch, or its records. Nothing is sent or registered.
+
+    `to_be` has the columns of each table that the query reads and that does not exist yet. Those of the table that the
+    transformation makes are added, for others that follow it.
+    """
+    to_be = {} if to_be is None else to_be
+    halted: FrazilError | None = None
     try:
-        found = preview(made)
+        if missing(made):
+            query = query_to_be(made, to_be)
+        else:
+            found = preview(made)
+            query, halted = found.query, found.halted
     except FrazilError as problem:
         yield problem
         return
-    if found.halted is not None:
-        yield found.halted
-    yield from _of_outputs(made, found)
+    if halted is not None:
+        yield halted
+    to_be[made.spec.identifier] = query.columns
+    yield from _of_outputs(made, query)
 
 
-def _of_outputs(made: Transformation, found: Preview) -> Iterator[FrazilError]:
+def _of_outputs(made: Transformation, query: Query) -> Iterator[FrazilError]:
     if made.sending is None or not made.spec.outputs:
         return
-    clients, table = made.sending.clients(), TransformTable(made.spec, found.query.rows)
-    for output in outputs_by(made.spec, found.query.rows):
+    clients, table = made.sending.clients(), TransformTable(made.spec, query.rows)
+    for output in outputs_by(made.spec, query.rows):
         yield from _raised(lambda output=output: check_topic(clients.topics, table, output))  # type: ignore[misc]
         yield from _raised(
             lambda output=output: check_schemas(  # type: ignore[misc]
-                clients.schemas, table, output, shape_of(table, output, found.query.columns)
+                clients.schemas, table, output, shape_of(table, output, query.columns)
             )
         )
 

@@ -68,8 +68,7 @@ class SparkQueries:
     lake: Lake
 
     def check(self, spec: TransformSpec, tables: Sequence[TableRows]) -> Query:
-        session = self.session
-        frame = _frame(session, spec, {each.name: session.empty(each.columns) for each in tables}, tables)
+        frame = _frame(self.session, spec, {each.name: self.session.empty(each.columns) for each in tables}, tables)
         plan = analyzed(frame)
         kind = kind_of(spec, tables[0].view)
         found = refusals(plan, tables[0].name, kind)
@@ -84,7 +83,7 @@ class SparkQueries:
         if keyed is not None or identity:
             _check_names(spec, columns)
         if keyed is not None:
-            columns = (*columns, *_states(session, spec, frame, columns, keyed))
+            columns = (*columns, *_states(self.session, spec, frame, columns, keyed))
         needed, text = _optimized(spec, frame)
         return Query(columns, plan, needed, keyed, identity, kind.null_keys, text)
 
@@ -342,7 +341,8 @@ def _refused(spec: TransformSpec, problem: Exception, tables: Sequence[TableRows
     names = ", ".join(each.partition(".")[2] for each in spec.tables)
     left_out = [f"{each.name}.{name}" for each in tables for name in each.left_out]
     more = f"; Spark cannot read {', '.join(left_out)}, a time of day" if left_out else ""
-    hint = f"the tables are {names}, with their columns in `frazil query 'DESCRIBE {spec.source}'`{more}"
+    columns = f", with their columns in `frazil query 'DESCRIBE {spec.source}'`"
+    hint = f"the tables are {names}{columns * all(each.view.head is not None for each in tables)}{more}"
     if "TABLE_OR_VIEW_NOT_FOUND" in str(problem):
         hint = f"the tables are {names}, without a database: name others in `joins`"
     return SpecError(f"{_place(spec)}{_line(problem)}: {_said(problem)}", hint=hint)

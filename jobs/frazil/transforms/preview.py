@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from frazil.adapters.iceberg.types import to_partition_spec, to_schema, to_sort_order
@@ -111,6 +111,36 @@ def _next(found: Preview) -> str:
     if found.news.changed_by != found.news.added_by:
         return f"what {plural(len(found.news.changed_by), 'epoch')} changed in {found.spec.source}"
     return f"{rows} that {plural(len(found.news.added_by), 'epoch')} added to {found.spec.source}"
+
+
+def query_to_be(made: Transformation, columns: Mapping[str, tuple[Column, ...]]) -> Query:
+    """Analyze the query where tables do not exist yet, against the columns that these will have.
+
+    Raises SpecError for what the query or the table cannot do.
+    """
+    views = [made.lake.load(each) or _empty(each, columns[each]) for each in made.spec.tables]
+    query = made.queries().check(made.spec, [TableRows(view, ()) for view in views])
+    _check_layout(made.spec, query.columns)
+    return query
+
+
+def _empty(identifier: str, columns: tuple[Column, ...]) -> TableView:
+    """Return a table that does not exist yet."""
+    return TableView(
+        identifier=identifier,
+        location="",
+        head=None,
+        branches={},
+        tags={},
+        snapshots={},
+        properties={},
+        columns=columns,
+        format_version=2,
+        schema_json="",
+        partition_spec_json="",
+        partition_fields=(),
+        current=None,
+    )
 
 
 def missing(made: Transformation) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from frazil.materialize.group.obstacles import OtherTables, group_obstacles
 from frazil.materialize.layout import delta_problems
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
 from frazil.materialize.plan import plan_batch
-from frazil.materialize.preview.changes import PreviewedChanges, preview_changes
+from frazil.materialize.preview.changes import PreviewedChanges, preview_changes, schemas_of_next_batch
 from frazil.materialize.sources import LatestSchemas
 from frazil.materialize.state import Standing, check_format, standing
 from frazil.model.columns import Column
@@ -28,6 +28,7 @@ from frazil.model.plan import Halt, Plan, TopicFacts, WriterSchemas
 from frazil.model.progress import SourceProgress
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
+from frazil.ports import SchemaRegistry
 
 Decision = TypeVar("Decision")
 
@@ -104,6 +105,15 @@ def preview_batch(facts: Facts, *, batch_id: str = "") -> Preview:
     if here is not None:
         _table(preview, facts, here, batch_id)
     return preview
+
+
+def columns_to_be(spec: TableSpec, registry: SchemaRegistry) -> tuple[Column, ...]:
+    """Return the columns with which the table would be made. None if a schema is missing, or refuses the table."""
+    try:
+        schemas = schemas_of_next_batch(registry, spec, None)
+    except FrazilError:
+        return ()
+    return preview_batch(Facts(spec, None, None, None, schemas)).new_columns
 
 
 def _new_table(preview: Preview, facts: Facts) -> None:
