@@ -116,8 +116,7 @@ class ConfluentRegistry:
         if found is None:
             self._unknown_since[schema_id] = self._clock()
             return None
-        self._known[schema_id] = self._registered(schema_id, found)
-        return self._known[schema_id]
+        return self._kept(self._registered(schema_id, found))
 
     def _schema(self, schema_id: SchemaId) -> Schema:
         if isinstance(schema_id, int):
@@ -144,7 +143,13 @@ class ConfluentRegistry:
         from confluent_kafka.schema_registry import Schema, SchemaReference  # noqa: PLC0415 - as slow as the client
 
         references = [SchemaReference(each.name, each.subject, each.version) for each in definition.references]
-        return self._registered(UNREGISTERED, Schema(definition.text, definition.format, references))
+        schema = self._registered(UNREGISTERED, Schema(definition.text, definition.format, references))
+        if schema.missing:
+            raise RegistryError(
+                f"the schema registry at {self._url} has no {schema.missing[0]}, which the schema references",
+                hint="register the referenced schema first",
+            )
+        return schema
 
     def subjects_under(self, prefix: str) -> Collection[str]:
         found = self._ask(f"list the subjects of {prefix}*", lambda: self._client.get_subjects(prefix)) or ()
@@ -160,21 +165,30 @@ class ConfluentRegistry:
         assert schema_id is not None  # noqa: S101 - the client fills it in from the answer
         if schema_id not in self._known:
             guid = None if found.guid is None else UUID(found.guid)
-            self._known[schema_id] = replace(self._registered(schema_id, found.schema), guid=guid)
+            return self._kept(replace(self._registered(schema_id, found.schema), guid=guid))
         return self._known[schema_id]
 
+    def _kept(self, schema: RegisteredSchema) -> RegisteredSchema:
+        """Keep a schema that can never change: what it refers to may be registered again."""
+        if not schema.missing:
+            self._known[schema.id] = schema
+        return schema
+
     def _registered(self, schema_id: SchemaId, schema: Schema) -> RegisteredSchema:
-        found: dict[str, Reference] = {}
-        self._collect(schema.references or [], found, set())
+        found, missing = dict[str, Reference](), list[str]()
+        self._collect(schema.references or [], found, set(), missing)
         return RegisteredSchema(
             id=schema_id,
             format=cast("Literal['AVRO', 'PROTOBUF', 'JSON']", schema.schema_type or "AVRO"),
             text=schema.schema_str or "",
             references=tuple(found.values()),
+            missing=tuple(missing),
         )
 
-    def _collect(self, references: list[SchemaReference], known: dict[str, Reference], met: set[str]) -> None:
-        """Add the schemas that a schema refers to, dependencies first.
+    def _collect(
+        self, references: list[SchemaReference], known: dict[str, Reference], met: set[str], missing: list[str]
+    ) -> None:
+        """Add the schemas that a schema refers to, dependencies first, and those of them that are not there.
 
         If several have one name, such as two versions of a file, the one that is met first is meant everywhere: so the
         registry and Confluent's clients resolve them. They also use those that were deleted softly.
@@ -189,12 +203,9 @@ class ConfluentRegistry:
                 lambda subject=subject, version=version: self._client.get_version(subject, version, deleted=True),  # type: ignore[misc]
             )
             if found is None:
-                raise RegistryError(
-                    f"the schema registry at {self._url} has no version {version} of {subject}, which another"
-                    " schema references",
-                    hint="register the referenced schema again, or restore it if it was deleted",
-                )
-            self._collect(found.schema.references or [], known, met)
+                missing.append(f"version {version} of {subject}")
+                continue
+            self._collect(found.schema.references or [], known, met, missing)
             known[name] = Reference(name, found.schema.schema_str or "")
 
     def _ask(self, what: str, request: Callable[[], Answer]) -> Answer | None:

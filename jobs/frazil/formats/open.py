@@ -54,9 +54,18 @@ def map_schema(schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETT
     """Return the columns of a writer schema. Cached, because several steps of a run need the same schemas.
 
     They are the columns after the policies of the settings. Raises IncompatibleSchemaError with every problem if the
-    text is not a schema. `is_known(schema)` must be true.
+    text is not a schema, or refers to one that is missing. `is_known(schema)` must be true.
     """
+    if schema.missing:
+        raise _lacking(schema)
     return _after_policies(_format_of(schema, settings).map_schema(schema, settings), settings)
+
+
+def _lacking(schema: RegisteredSchema) -> IncompatibleSchemaError:
+    return IncompatibleSchemaError(
+        f"it refers to {', '.join(schema.missing)}, which the schema registry does not have",
+        hint="register the referenced schema again, or restore it if it was deleted",
+    )
 
 
 def _format_of(schema: RegisteredSchema, settings: FormatSettings) -> Format:
@@ -117,6 +126,8 @@ def _opened(
 
     Keys of hashes are not: settings are equal if the ids of their keys are.
     """
+    if schema.missing:
+        raise _lacking(schema)
     known = _format_of(schema, settings)
     decoder = _after_index(known.open_decoder(schema, settings), schema, wire_format)
     return decoder, _masks(known.map_schema(schema, settings), settings) if settings.policies else None

@@ -66,7 +66,8 @@ class Reference:
 class RegisteredSchema:
     """A schema with the id that it was found by. `references` are the schemas that it uses, dependencies first.
 
-    `guid` is what Confluent's registry calls it beside its number, if the registry says so.
+    `guid` is what Confluent's registry calls it beside its number, if the registry says so. `missing` are those that it
+    refers to and that the registry does not have, such as `version 1 of part`.
     """
 
     id: SchemaId
@@ -74,6 +75,7 @@ class RegisteredSchema:
     text: str
     references: tuple[Reference, ...] = ()
     guid: UUID | None = None
+    missing: tuple[str, ...] = ()
 
     @property
     def referenced_texts(self) -> tuple[str, ...]:

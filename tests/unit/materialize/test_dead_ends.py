@@ -14,7 +14,7 @@ from typing import Literal
 import pytest
 from pyiceberg.types import LongType
 from values_of_tables import NOW, spec, topic
-from whole_batches import LONG, World, framed
+from whole_batches import LONG, World, drained, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.dead_letters import list_dead_letters
@@ -219,6 +219,51 @@ def test_a_schema_of_another_format_can_be_given_up(world: World) -> None:
     change_excluded(world.lake, world.registry, SPEC, exclude=[other])
 
     assert _status(world).excluded_schemas == (other,)
+
+
+def deleted_reference(world: World) -> None:
+    """A writer uses a schema that refers to a subject which was deleted for good; the newest one is good again."""
+    schema_id = world.registry.register("orders-value", WIDER).id
+    world.registry.schemas[schema_id] = replace(world.registry.schemas[schema_id], missing=("version 1 of part",))
+    world.registry.subjects["orders-value"] = 1
+    world.values += [framed(schema_id, WIDER, {"n": 3, "channel": None}), framed(1, LONG, {"n": 4})]
+
+
+def test_a_schema_that_refers_to_a_deleted_one_pauses_and_can_be_given_up(world: World) -> None:
+    world.table(SPEC).batch()
+    deleted_reference(world)
+
+    with pytest.raises(IncompatibleSchemaError, match="it refers to version 1 of part, which the schema registry does"):
+        drained(world, SPEC)
+    assert _status(world).state == "paused"
+
+    change_excluded(world.lake, world.registry, SPEC, exclude=[2])
+    resume(world.lake, SPEC)
+    drained(world, SPEC)
+    (letter,) = list_dead_letters(world.lake, SPEC, limit=10).newest
+    assert letter.value == framed(2, WIDER, {"n": 3, "channel": None})
+
+
+def test_a_reference_that_was_registered_again_lets_the_table_go_on(world: World) -> None:
+    world.table(SPEC).batch()
+    deleted_reference(world)
+    with pytest.raises(IncompatibleSchemaError):
+        drained(world, SPEC)
+    world.registry.schemas[2] = replace(world.registry.schemas[2], missing=())
+
+    resume(world.lake, SPEC)
+
+    drained(world, SPEC)
+    assert list_dead_letters(world.lake, SPEC, limit=10).total == 0
+
+
+def test_records_whose_schema_refers_to_a_deleted_one_are_dead_letters_by_a_setting(world: World) -> None:
+    wanted = replace(SPEC, on_incompatible_schema="dead_letter")
+    world.table(wanted).batch()
+    deleted_reference(world)
+
+    drained(world, wanted)
+    assert list_dead_letters(world.lake, wanted, limit=10).total == 1
 
 
 def test_status_names_schemas_that_were_given_up_and_how_to_take_them_back(world: World) -> None:
