@@ -381,7 +381,11 @@ def test_a_widened_column_is_computed_with_where_earlier_rows_keep_their_values(
     orders.put([{"id": 1, "n": -7, "f": 0.1}], "lake.numbers")
     exact = "n * 2 AS a, CAST(n + 1 AS string) AS b, CAST(f AS double) * 2 AS c, f > 0.1 AS d, to_json(struct(n)) AS e"
     chosen = "n BETWEEN 1 AND 3 AS h, nullif(n, 2) AS i, ifnull(n, 1) AS j, f IN (0.1, 3) AS k, concat('x', n) AS l"
-    sql = f"SELECT id, {exact}, {chosen} FROM numbers"
+    nulls = (
+        "nvl2(f, n, 1) AS m, isnan(f) AS n, zeroifnull(n) AS o, nullifzero(f) AS p, array_contains(array(n), 1) AS q"
+    )
+    divided = "n / 3BD AS r, 2BD / CAST(n AS decimal(20, 0)) AS s"
+    sql = f"SELECT id, {exact}, {chosen}, {nulls}, {divided} FROM numbers"
     made = in_spark(orders, session, sql, source="lake.numbers")
     made.batch()
 

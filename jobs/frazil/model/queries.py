@@ -36,6 +36,8 @@ class Expression:
     """The words that name the time of the analysis, such as `TIMESTAMP 'now'`: the value follows from it."""
     canonical: str = ""
     """The same text for all ways to write it, such as names in another case; empty if there is one way only."""
+    is_explicit: bool = False
+    """A cast that the query has itself: the analyzer adds others, whose types follow from those of operands."""
 
     def walk(self) -> Iterator[Expression]:
         yield self

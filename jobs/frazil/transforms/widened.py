@@ -18,10 +18,11 @@ from frazil.transforms.tables import TableRows
 
 CHOOSES = {"Alias", "AttributeReference", "OuterReference", "GetStructField", "GetArrayItem", "GetArrayStructFields",
            "GetMapValue", "ElementAt", "CreateNamedStruct", "CreateArray", "CreateMap", "Explode", "PosExplode", "Size",
-           "Coalesce", "Nvl", "NullIf", "If", "CaseWhen", "Greatest", "Least", "Abs", "UnaryMinus", "UnaryPositive",
+           "Coalesce", "Nvl", "Nvl2", "NullIf", "NullIfZero", "ZeroIfNull", "If", "CaseWhen", "Greatest", "Least",
+           "Abs", "UnaryMinus", "UnaryPositive", "IsNull", "IsNotNull", "IsNaN", "And", "Or", "Not", "ArrayContains",
            "EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual", "Between",
-           "In", "InSubquery", "ListQuery", "Exists", "ScalarSubquery", "And", "Or", "Not", "IsNull", "IsNotNull",
-           "AggregateExpression", "Count", "Min", "Max", "With", "CommonExpressionDef"}  # fmt: skip
+           "In", "InSubquery", "ListQuery", "Exists", "ScalarSubquery", "AggregateExpression", "Count", "Min", "Max",
+           "With", "CommonExpressionDef"}  # fmt: skip
 """Expressions that give the same value for each type of a number."""
 
 COMPUTES = {"Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod", "Sum", "Average",
@@ -35,7 +36,8 @@ _EXACT_OF_FLOATS = {"double", "float", "int", "bigint", "boolean"}
 _DECIMAL, _WIDEST = "decimal(", "decimal(38,"
 """The beginnings of the types of decimals, and of a result that may have lost digits, more of them with wider operands.
 
-Sums and averages keep the scale that follows from that of their values.
+Sums and averages keep the scale that follows from that of their values. The scale of a quotient follows from the scale
+of the dividend and the digits of the divisor.
 """
 
 
@@ -118,15 +120,17 @@ class _Reading:
 
     def _expression(self, each: Expression) -> frozenset[Widening]:
         """Return what was widened of the columns from which the type of an expression follows."""
-        found = _all(map(self._expression, each.children))
+        operands = [self._expression(child) for child in each.children]
+        found = _all(operands)
         if each.plan is not None:
             found |= _all(self._of(column.id) for column in each.plan.output)
         if each.kind == "AttributeReference":
             found = self._of(each.id)
-        if found and not _is_same(each, {widening.before for widening in found}):
+        has_wider_divisor = each.kind == "Divide" and each.type.startswith(_DECIMAL) and bool(operands[-1])
+        if found and (has_wider_divisor or not _is_same(each, {widening.before for widening in found})):
             self.other[re.sub(r"#\d+L?", "", each.text)] = found
             found = frozenset()
-        if each.type == "boolean" or (each.kind == "Cast" and not each.type.startswith(_DECIMAL)):
+        if each.type == "boolean" or (each.kind == "Cast" and (each.is_explicit or not each.type.startswith(_DECIMAL))):
             found = frozenset()  # Spark casts an integer beside a decimal to one, whose digits follow from its type
         if each.kind == "Alias" and each.id is not None:
             self._of_columns[each.id] = found
@@ -147,5 +151,4 @@ def _is_same(each: Expression, types: Set[str]) -> bool:
     if each.kind == "Cast":
         return "float" not in types or each.type in _EXACT_OF_FLOATS
     loses_digits = each.type.startswith(_WIDEST) and each.kind not in ("Sum", "Average")
-    loses_digits |= each.kind == "Divide" and each.type.startswith(_DECIMAL)  # a wider divisor gives more of them
     return each.kind in COMPUTES and "float" not in types and not loses_digits

@@ -17,8 +17,9 @@ def column(attribute: Attribute) -> Expression:
     return Expression("AttributeReference", f"{attribute.name}#{attribute.id}L", attribute.type, attribute.id)
 
 
-def call(kind: str, *children: Expression, type_: str = "bigint") -> Expression:
-    return Expression(kind, f"{kind}({', '.join(each.text for each in children)})", type_, children=children)
+def call(kind: str, *children: Expression, type_: str = "bigint", is_explicit: bool = False) -> Expression:
+    text = f"{kind}({', '.join(each.text for each in children)})"
+    return Expression(kind, text, type_, children=children, is_explicit=is_explicit)
 
 
 def project(expression: Expression, over: Operator = VIEW, n: int = 10) -> Operator:
@@ -27,6 +28,12 @@ def project(expression: Expression, over: Operator = VIEW, n: int = 10) -> Opera
 
 
 X = Attribute(10, "x", "bigint")
+THREE = Expression("Literal", "3", "decimal(1,0)")
+
+
+def as_decimal(*, is_explicit: bool) -> Expression:
+    """Return n as a decimal with the digits of any long."""
+    return call("Cast", column(N), type_="decimal(20,0)", is_explicit=is_explicit)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +49,11 @@ X = Attribute(10, "x", "bigint")
         project(call("Sum", column(D), type_="decimal(38,2)")),
         project(call("Coalesce", column(F), column(F), type_="double")),
         project(call("Murmur3Hash", Expression("Literal", "2", "bigint"))),
+        *(project(call(kind, column(N))) for kind in ("Nvl2", "ZeroIfNull", "NullIfZero")),
+        project(call("Murmur3Hash", call("IsNaN", column(F), type_="boolean"), type_="int")),
+        project(call("Murmur3Hash", call("ArrayContains", column(F), column(F), type_="boolean"), type_="int")),
+        project(call("Divide", as_decimal(is_explicit=False), THREE, type_="decimal(26,6)")),
+        project(call("Divide", column(D), as_decimal(is_explicit=True), type_="decimal(33,23)")),
     ],
 )
 def test_what_chooses_and_what_computes_exactly_gives_the_same_values(plan: Operator) -> None:
@@ -57,10 +69,17 @@ def test_what_chooses_and_what_computes_exactly_gives_the_same_values(plan: Oper
         (project(call("Divide", column(D), column(D), type_="decimal(38,6)")), "Divide(d, d)", "d"),
         (project(call("Divide", column(D), column(D), type_="decimal(27,15)")), "Divide(d, d)", "d"),
         (
-            project(call("Divide", call("Cast", column(N), type_="decimal(20,0)"), type_="decimal(27,21)")),
-            "Divide(Cast(n))",
+            project(call("Divide", THREE, as_decimal(is_explicit=False), type_="decimal(22,21)")),
+            "Divide(3, Cast(n))",
             "n",
         ),
+        (
+            project(call("Divide", as_decimal(is_explicit=False), THREE, type_="decimal(38,18)")),
+            "Divide(Cast(n), 3)",
+            "n",
+        ),
+        (project(call("Cast", column(F), type_="decimal(12,2)", is_explicit=True)), "Cast(f)", "f"),
+        (project(call("Cast", call("NullIfZero", column(F)), type_="string")), "Cast(NullIfZero(f))", "f"),
         (
             project(
                 call(

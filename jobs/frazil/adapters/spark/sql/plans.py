@@ -26,7 +26,8 @@ _NOW_LITERAL = re.compile(
 
 def analyzed(frame: Any) -> Operator:
     """Return the plan of a DataFrame, with common table expressions in the places that use them."""
-    return _Reading().operator(frame._jdf.queryExecution().analyzed())
+    casts = frame.sparkSession._jvm.org.apache.spark.sql.catalyst.expressions.Cast
+    return _Reading(casts.USER_SPECIFIED_CAST()).operator(frame._jdf.queryExecution().analyzed())
 
 
 def optimized_text(frame: Any) -> str:
@@ -54,6 +55,8 @@ def columns_read(frame: Any) -> dict[str, frozenset[str]]:
 
 @dataclass(slots=True)
 class _Reading:
+    _mark_of_casts: Any = None
+    """Spark's mark of a cast that the query has itself; if it is None, no cast is looked at for one."""
     _definitions: dict[int, Operator] = field(default_factory=dict)
     """Common table expressions, by Catalyst's id."""
 
@@ -104,6 +107,7 @@ class _Reading:
             is_limited,
             _moment(node, kind),
             str(node.canonicalized().toString()),
+            kind == "Cast" and self._mark_of_casts is not None and node.getTagValue(self._mark_of_casts).isDefined(),
         )
 
 
