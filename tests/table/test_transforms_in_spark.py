@@ -41,6 +41,7 @@ from frazil.transforms.tested import compared
 from frazil.transforms.tested import lines as compared_lines
 from frazil.transforms.upkeep import Upkeep
 from frazil.transforms.verify import Verified, verify
+from frazil.transforms.widened import other_values
 from tests.fakes.in_process import InProcessRunner
 from tests.query_session import WITHOUT_COMPILER, query_session
 from tests.sampling import LONG, examples, sampled
@@ -423,6 +424,32 @@ def test_a_widened_column_that_gives_earlier_rows_other_values_halts_until_a_reb
 
     assert len({row["h"] for row in orders.rows_of()}) == 1
     assert (verify(made).lacks, verify(made).beyond) == (0, 0)
+
+
+COMBINED = {
+    "SELECT CAST(r AS string) AS t FROM (SELECT e AS r FROM decimals UNION ALL SELECT n FROM decimals)": ["UNION of r"],
+    "SELECT r[0] * 2 AS t FROM (SELECT array(e) AS r FROM decimals UNION ALL SELECT array(n) FROM decimals)": [
+        "UNION of r"
+    ],
+    "SELECT CAST(v AS string) AS t FROM (SELECT e, n FROM decimals) UNPIVOT (v FOR k IN (e, n))": ["UNPIVOT"],
+    "SELECT coalesce(array(e), array(n))[0] * 2 AS t FROM decimals": [
+        "coalesce(cast(array(e) as array<decimal(38,18)>), cast(array(n) as array<decimal(38,18)>))"
+    ],
+    "SELECT CAST(r AS string) AS t FROM (SELECT d AS r FROM decimals UNION ALL SELECT n FROM decimals)": [],
+    "SELECT CAST(e AS decimal(38, 18)) AS r FROM decimals UNION ALL SELECT n FROM decimals": [],
+}
+"""What gives earlier rows other values once n is a long: beside its 20 digits, 38 leave 18 of the 20 places of e."""
+
+
+def test_a_type_that_rows_of_several_queries_share_can_have_fewer_places(orders: Orders, session: SqlSession) -> None:
+    types = {"n": Scalar("long"), "e": Decimal(30, 20), "d": Decimal(10, 2)}
+    orders.make("lake.decimals", tuple(Column(name, type_) for name, type_ in types.items()))
+    queries, table = SparkQueries(session, orders.lake), TableRows(orders.view("lake.decimals"), ())
+    widened = {"decimals": {"n": frozenset({("int", "long")})}}
+
+    found = {sql: queries.check(spec_of(sql, source="lake.decimals"), [table]).plan for sql in COMBINED}
+
+    assert {sql: [*other_values(plan, widened)] for sql, plan in found.items()} == COMBINED
 
 
 def test_only_groups_with_new_rows_are_written_again(orders: Orders, session: SqlSession) -> None:

@@ -40,6 +40,8 @@ Sums and averages keep the scale that follows from that of their values. The sca
 of the dividend and the digits of the divisor.
 """
 
+_SCALE = re.compile(r"decimal\(\d+,(\d+)\)")
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Widening:
@@ -112,11 +114,27 @@ class _Reading:
                 self._of_columns[column.id] = frozenset(found)
         there = {column.id for child in plan.children for column in child.output}
         computed = _all(map(self._expression, plan.expressions))
+        if plan.kind == "Expand":  # of an UNPIVOT, for instance
+            computed = self._unless_cut("UNPIVOT", computed, plan.expressions)
         for place, column in enumerate(plan.output):
             if plan.kind in ("Union", "Intersect", "Except"):
-                self._of_columns[column.id] = _all(self._of(child.output[place].id) for child in plan.children)
+                found = _all(self._of(child.output[place].id) for child in plan.children)
+                cast = (child.expressions[place] for child in plan.children if child.kind == "Project")
+                self._of_columns[column.id] = self._unless_cut(f"{plan.kind.upper()} of {column.name}", found, cast)
             elif column.id not in there:  # of an explode, for instance
                 self._of_columns.setdefault(column.id, computed)
+
+    def _unless_cut(
+        self, text: str, found: frozenset[Widening], expressions: Iterable[Expression]
+    ) -> frozenset[Widening]:
+        """Return what was widened of values that Spark casts to one type, or none if they are not the same in it.
+
+        They are the same if no cast makes a scale smaller: 38 digits are enough for all, and so were fewer before.
+        """
+        if not found or not any(_loses_digits(each) for whole in expressions for each in whole.walk()):
+            return found
+        self.other[text] = found
+        return frozenset()
 
     def _expression(self, each: Expression) -> frozenset[Widening]:
         """Return what was widened of the columns from which the type of an expression follows."""
@@ -130,7 +148,7 @@ class _Reading:
         if found and (has_wider_divisor or not _is_same(each, {widening.before for widening in found})):
             self.other[re.sub(r"#\d+L?", "", each.text)] = found
             found = frozenset()
-        if each.type == "boolean" or (each.kind == "Cast" and (each.is_explicit or not each.type.startswith(_DECIMAL))):
+        if each.type == "boolean" or (each.kind == "Cast" and (each.is_explicit or _DECIMAL not in each.type)):
             found = frozenset()  # Spark casts an integer beside a decimal to one, whose digits follow from its type
         if each.kind == "Alias" and each.id is not None:
             self._of_columns[each.id] = found
@@ -147,8 +165,23 @@ def _all(found: Iterable[frozenset[Widening]]) -> frozenset[Widening]:
 def _is_same(each: Expression, types: Set[str]) -> bool:
     """Return whether an expression of such types gives the same value with wider ones."""
     if each.kind in CHOOSES:  # operands of several types get the one of 38 digits that holds most of what they hold
-        return len(each.children) < 2 or not any(child.type.startswith(_WIDEST) for child in each.children)
+        return len(each.children) < 2 or not any(_WIDEST in child.type for child in _of_one_type(each))
     if each.kind == "Cast":
         return "float" not in types or each.type in _EXACT_OF_FLOATS
     loses_digits = each.type.startswith(_WIDEST) and each.kind not in ("Sum", "Average")
     return each.kind in COMPUTES and "float" not in types and not loses_digits
+
+
+def _of_one_type(each: Expression) -> Sequence[Expression]:
+    """Return the operands of an expression that Spark casts to one type."""
+    if each.kind in ("GetArrayItem", "GetMapValue", "CreateNamedStruct", "AggregateExpression"):
+        return ()
+    return each.children[1:] if each.kind == "ElementAt" else each.children  # an index, or a key beside those of a map
+
+
+def _loses_digits(each: Expression) -> bool:
+    """Return whether a cast that Spark added makes the scale of a decimal smaller, as only those to 38 digits do."""
+    if each.kind != "Cast" or each.is_explicit or _WIDEST not in each.type:
+        return False
+    (before, now) = (_SCALE.findall(type_) for type_ in (each.children[0].type, each.type))
+    return bool(before) and (len(before) != len(now) or any(int(b) > int(n) for b, n in zip(before, now, strict=True)))

@@ -22,12 +22,23 @@ def call(kind: str, *children: Expression, type_: str = "bigint", is_explicit: b
     return Expression(kind, text, type_, children=children, is_explicit=is_explicit)
 
 
+def union(cast: Expression, kind: str = "Union") -> Operator:
+    """Return the rows with n as x, and those with another column that Spark casts to the type of both."""
+    x = call("Cast", column(N), type_=cast.type)
+    return Operator(kind, (Attribute(13, "x", cast.type),), (project(x), project(cast, n=12)))
+
+
+def cast_to(type_: str, before: str, *, is_explicit: bool = False) -> Expression:
+    return call("Cast", Expression("Literal", "h", before), type_=type_, is_explicit=is_explicit)
+
+
 def project(expression: Expression, over: Operator = VIEW, n: int = 10) -> Operator:
     named = Expression("Alias", f"{expression.text} AS x#{n}", expression.type, n, (expression,))
     return Operator("Project", (Attribute(n, "x", expression.type),), (over,), (named,))
 
 
 X = Attribute(10, "x", "bigint")
+COMBINE = ("Union", "Intersect", "Except")
 THREE = Expression("Literal", "3", "decimal(1,0)")
 
 
@@ -54,6 +65,11 @@ def as_decimal(*, is_explicit: bool) -> Expression:
         project(call("Murmur3Hash", call("ArrayContains", column(F), column(F), type_="boolean"), type_="int")),
         project(call("Divide", as_decimal(is_explicit=False), THREE, type_="decimal(26,6)")),
         project(call("Divide", column(D), as_decimal(is_explicit=True), type_="decimal(33,23)")),
+        union(cast_to("decimal(38,18)", "decimal(38,18)")),
+        union(cast_to("decimal(38,18)", "decimal(30,20)", is_explicit=True)),
+        union(cast_to("decimal(38,18)", "bigint")),
+        union(cast_to("decimal(22,2)", "decimal(10,2)")),
+        project(call("CreateNamedStruct", column(N), Expression("Literal", "h", "decimal(38,18)"))),
     ],
 )
 def test_what_chooses_and_what_computes_exactly_gives_the_same_values(plan: Operator) -> None:
@@ -90,6 +106,18 @@ def test_what_chooses_and_what_computes_exactly_gives_the_same_values(plan: Oper
                 )
             ),
             "Coalesce(Cast(n), h)",
+            "n",
+        ),
+        *((union(cast_to("decimal(38,18)", "decimal(30,20)"), kind), f"{kind.upper()} of x", "n") for kind in COMBINE),
+        (union(cast_to("array<decimal(38,18)>", "array<decimal(30,20)>")), "UNION of x", "n"),
+        (
+            Operator("Expand", (X,), (VIEW,), (column(N), cast_to("decimal(38,18)", "decimal(30,20)"))),
+            "UNPIVOT",
+            "n",
+        ),
+        (
+            project(call("ArrayContains", call("Cast", column(N), type_="array<decimal(38,18)>"), THREE)),
+            "ArrayContains(Cast(n), 3)",
             "n",
         ),
         (project(call("ShiftLeft", column(X)), project(column(N)), 11), "ShiftLeft(x)", "n"),
