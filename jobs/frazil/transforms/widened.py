@@ -110,8 +110,8 @@ class _Reading:
         if plan.kind == VIEW:
             types = self.widened.get(plan.name, {})
             for column in plan.output:
-                found = (Widening(f"{plan.name}.{column.name}", *both) for both in types.get(column.name, ()))
-                self._of_columns[column.id] = frozenset(found)
+                wider = (Widening(f"{plan.name}.{column.name}", *both) for both in types.get(column.name, ()))
+                self._of_columns[column.id] = frozenset(wider)
         there = {column.id for child in plan.children for column in child.output}
         computed = _all(map(self._expression, plan.expressions))
         if plan.kind == "Expand":  # of an UNPIVOT, for instance
