@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.storage.export_folder import ExportFolder
 from frazil.cli.export import lines
 from frazil.exports.editions import INCREMENTS, Editions
 from frazil.exports.manifest import Manifest, written
-from frazil.exports.perform import Export, Exported
+from frazil.exports.perform import Export, Exported, always
 from frazil.exports.periods import last_period, period_between
 from frazil.maintain.expire import expiry_of
 from frazil.materialize.state import CHECKPOINT_TAG
@@ -195,7 +196,7 @@ def test_a_finished_file_that_was_removed_is_written_again(lake: SmallLake, spec
     assert rows_in(folder, done.written) == IN_WEEK
 
 
-@pytest.mark.parametrize(("method", "call"), [*(("open", n) for n in (1, 2, 5, 8, 9)), ("put", 5), ("remove", 0)])
+@pytest.mark.parametrize(("method", "call"), [*(("open", n) for n in (1, 2, 3, 6, 9, 10)), ("put", 6), ("remove", 0)])
 def test_a_crash_at_any_step_leaves_nothing_wrong(
     lake: SmallLake, spec: ExportSpec, folder: Path, monkeypatch: pytest.MonkeyPatch, method: str, call: int
 ) -> None:
@@ -231,13 +232,14 @@ class OtherRun:
 
     lake: SmallLake
     spec: ExportSpec
+    may_continue: Callable[[], bool] = always
     _results: list[Exported] = field(default_factory=list)
 
     def finish(self) -> bool:
         """Return whether it ran now."""
         if self._results:
             return False
-        self._results.append(run(self.lake, self.spec))
+        self._results.append(run(self.lake, self.spec, may_continue=self.may_continue))
         return True
 
     @property
@@ -291,6 +293,53 @@ def test_a_run_that_is_overtaken_between_its_files_leaves_those_of_the_other(
 
     assert (done.written, done.overtaken, done.finished) == (None, True, other.done.finished)
     assert rows_in(folder, done.finished[0]) == IN_WEEK
+
+
+OLD, NEW = [(2, n) for n in range(40, 45)], [(1, n) for n in range(50, 60)]
+MORE_IN_WEEK = ([], OLD, NEW, OLD + NEW)
+DOORS = {IcebergLake: ("load", "move_tags"), ExportFolder: ("put", "read")}
+STEPS = [(door, verb, n) for door, verbs in DOORS.items() for verb in verbs for n in (1, 2, 3)]
+"""What another run may come after."""
+
+
+@pytest.mark.parametrize("has_old_tag", [False, True], ids=["", "old tag"])
+@pytest.mark.parametrize("may_finish", [False, True], ids=["begins", "finishes"])
+@pytest.mark.parametrize(("door", "verb", "n"), STEPS, ids=lambda value: str(getattr(value, "__name__", value)))
+def test_two_runs_write_the_rows_of_the_snapshot_with_the_tag(
+    lake: SmallLake,
+    spec: ExportSpec,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    door: type,
+    verb: str,
+    n: int,
+    may_finish: bool,
+    has_old_tag: bool,
+) -> None:
+    """The other one begins after a step of this one, and sees more rows. A removed manifest leaves its tag."""
+    spec = replace(spec, part_rows=20)
+    if has_old_tag:
+        run(lake, spec)
+        (folder / "manifest.json").unlink()
+        lake.batch(Read("orders", 2, 40, 45))
+    other = OtherRun(lake, spec, may_continue=lambda: may_finish)
+    plain, calls = getattr(door, verb), iter(range(1, 99))
+
+    def step(its: Any, *arguments: Any, **more: Any) -> Any:
+        result = plain(its, *arguments, **more)
+        if next(calls) == n:
+            lake.batch(Read("orders", 1, 50, 60))
+            other.finish()
+        return result
+
+    with monkeypatch.context() as patched:
+        patched.setattr(door, verb, step)
+        run(lake, spec)
+
+    done = run(lake, spec).finished[0]
+    assert lake.view.tags[done.tag] == done.snapshot_id
+    assert rows_in(folder, done) in [sorted([*IN_WEEK, *more]) for more in MORE_IN_WEEK]
 
 
 def test_a_window_whose_manifest_was_removed_is_that_of_the_newest_snapshot(

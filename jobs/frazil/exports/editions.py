@@ -173,22 +173,21 @@ class Editions:
     def is_finished(self, edition: Edition) -> bool:
         return self.folder.has(edition.manifest)
 
-    def has_begun(self, edition: Edition, snapshot_id: int) -> bool:
-        """Return whether a run has begun to write an edition from a snapshot, and has not finished it."""
-        return self._begun() == (edition.stem, snapshot_id)
+    def has_begun(self, edition: Edition) -> bool:
+        """Return whether a run has begun to write an edition, and has not finished it."""
+        return bool(self._begun() == edition.stem)
 
     def give_up(self, edition: Edition) -> None:
         """Forget how far an edition came that another run has finished."""
-        if self._begun()[0] == edition.stem:
+        if self.has_begun(edition):
             self.folder.remove(PROGRESS)
 
-    def _begun(self) -> tuple[Any, Any]:
-        """Return the beginning of the names of the files that are being written, and their snapshot."""
+    def _begun(self) -> Any:
+        """Return the beginning of the names of the files that are being written."""
         try:
-            basis = loads(self.folder.read(PROGRESS) or b"{}")["basis"]
-            return basis["stem"], basis["snapshot_id"]
+            return loads(self.folder.read(PROGRESS) or b"{}")["basis"]["stem"]
         except (ValueError, KeyError, TypeError):
-            return None, None
+            return None
 
     def progress(self, basis: Mapping[str, Any]) -> Progress:
         """Return how far a run came that did not finish, or a beginning if its rows are not those of this run."""

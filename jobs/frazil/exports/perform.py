@@ -14,11 +14,11 @@ from datetime import datetime, timedelta
 from frazil.adapters.iceberg.pinned_scan import PinnedScan
 from frazil.adapters.storage.export_folder import ExportFolder
 from frazil.exports.choose import Rows, choose
-from frazil.exports.editions import INCREMENTS, Editions, Progress, basis_of, edition_in
+from frazil.exports.editions import INCREMENTS, Edition, Editions, Progress, basis_of, edition_in
 from frazil.exports.manifest import Manifest, check_spec
 from frazil.exports.parts import Part, PartsWriter
 from frazil.exports.streams import Output
-from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError, Misuse
+from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError, ContendedError, Misuse
 from frazil.model.exports import ExportSpec, Period
 from frazil.model.snapshot import TableView
 from frazil.ports import Lake
@@ -86,16 +86,17 @@ class Export:
         editions = Editions(self.spec.name, label, folder)
         finished = editions.finished()
         check_spec(self.spec, finished, folder.address)
-        rows = self._pinned(editions, finished, period)
-        if rows is None:
-            self._drop_old_tags()
-            return Exported(folder.address, finished)
+        edition = editions.next(finished)
         try:
+            rows = self._pinned(editions, edition, finished, period)
+            if rows is None:
+                self._drop_old_tags()
+                return Exported(folder.address, finished)
             manifest = self._written(rows, editions)
         except _OutOfTimeError:
             return Exported(folder.address, finished, complete=False)
         except _OvertakenError:
-            editions.give_up(rows.edition)
+            editions.give_up(edition)
             return Exported(folder.address, editions.finished(), overtaken=True)
         self._drop_old_tags()
         return Exported(folder.address, (*finished, manifest), manifest)
@@ -107,9 +108,9 @@ class Export:
         """
         try:
             parts, columns = _Writing(rows, editions, self.may_continue, self.watch).write()
-            check_unfinished(editions, rows)
+            check_unfinished(editions, rows.edition)
         except CatalogError:
-            check_unfinished(editions, rows)
+            check_unfinished(editions, rows.edition)
             raise
         manifest = self._manifest(rows, parts, columns)
         editions.finish(rows.edition, manifest)
@@ -126,25 +127,45 @@ class Export:
             with suppress(CommitRejectedError, CommitUnknownError):
                 self.lake.move_tags(view, put={}, drop=old)
 
-    def _pinned(self, editions: Editions, finished: Sequence[Manifest], period: Period | None) -> Rows | None:
-        """Return the rows to write, after their snapshot got its tag, or None if there are none."""
-        edition = editions.next(finished)
+    def _pinned(
+        self, editions: Editions, edition: Edition, finished: Sequence[Manifest], period: Period | None
+    ) -> Rows | None:
+        """Return the rows to write, after their snapshot got its tag, or None if there are none.
+
+        What says that the edition is begun is written before its tag, so no other run takes that for an old one. An old
+        tag is dropped by a commit of its own: of two runs that have a snapshot for it then, one commits, and the other
+        writes the same snapshot. Raises _OvertakenError if another run has finished the edition.
+        """
         for attempt in range(1, ATTEMPTS + 1):
+            has_begun = editions.has_begun(edition)  # before the tag is read: its run may have begun between both
             view = self._view()
             tagged = view.tags.get(edition.tag)
-            begun = tagged if tagged is not None and editions.has_begun(edition, tagged) else None
-            rows = choose(self.spec, view, edition, finished, period, begun=begun)
-            if rows is None or tagged == rows.snapshot_id:
+            rows = choose(self.spec, view, edition, finished, period, begun=tagged if has_begun else None)
+            if rows is None or (has_begun and tagged is not None):
                 return rows
             rows.scan  # noqa: B018 - a column that is missing is found before anything is changed
             try:
-                self.lake.move_tags(view, put={edition.tag: rows.snapshot_id})
+                if self._has_put_tag(view, rows, editions):
+                    return rows
             except (CommitRejectedError, CommitUnknownError):
                 if attempt == ATTEMPTS:
                     raise
-                continue
-            return rows
-        raise AssertionError("the last attempt returns or raises")
+        raise ContendedError(
+            f"other runs of the export {self.spec.name} began and ended {ATTEMPTS} times while this one began",
+            hint="run the export again",
+        )
+
+    def _has_put_tag(self, view: TableView, rows: Rows, editions: Editions) -> bool:
+        """Return whether the snapshot of the rows has the tag now, or only an old one was dropped."""
+        edition = rows.edition
+        if edition.tag in view.tags:
+            if not editions.has_begun(edition):
+                check_unfinished(editions, edition)
+                self.lake.move_tags(view, put={}, drop=[edition.tag])
+            return False
+        editions.keep(editions.progress(basis_of(rows.spec, edition, rows.snapshot_id, rows.contents)))
+        self.lake.move_tags(view, put={edition.tag: rows.snapshot_id})
+        return True
 
     def _view(self) -> TableView:
         view = self.lake.load(self.spec.table)
@@ -179,9 +200,9 @@ class Export:
         )
 
 
-def check_unfinished(editions: Editions, rows: Rows) -> None:
+def check_unfinished(editions: Editions, edition: Edition) -> None:
     """Raise _OvertakenError if another run has finished the edition."""
-    if editions.is_finished(rows.edition):
+    if editions.is_finished(edition):
         raise _OvertakenError
 
 
@@ -228,7 +249,7 @@ class _Writing:
 
     def _open(self, name: str) -> Output:
         """Open a file, unless another run has finished the edition: its manifest has the checksums of its own files."""
-        check_unfinished(self._editions, self._rows)
+        check_unfinished(self._editions, self._rows.edition)
         return self._editions.folder.open(name)
 
     def _write_file(self, scan: PinnedScan, file: int, parts: PartsWriter) -> None:
