@@ -257,6 +257,30 @@ def _transformed(column_type: ColumnType, by: str, value: object) -> object:
     return transform.transform(typed(column_type))(UUID(bytes=value) if column_type == Scalar("uuid") else value)  # type: ignore[arg-type]
 
 
+INFINITY = 9_223_372_036_825_200_000
+"""As Debezium writes it of a timestamp in PostgreSQL; that of a date is the greatest int."""
+
+
+@pytest.mark.parametrize(
+    ("column_type", "by", "value", "expected"),
+    [
+        ("date", "year(c)", 2**31 - 1, 5_879_610),
+        ("date", "month(c)", 2**31 - 1, 70_555_326),
+        ("date", "year(c)", -(2**31), -5_879_611),
+        ("timestamptz", "year(c)", INFINITY, 292_277),
+        ("timestamp", "month(c)", INFINITY, 3_507_324),
+        ("timestamp", "year(c)", -(2**63), -292_278),
+    ],
+)
+def test_years_and_months_are_those_that_spark_has(
+    tmp_path: Path, column_type: Any, by: str, value: int, expected: int
+) -> None:
+    """The library finds none, and readers would skip the rows."""
+    written = files(tmp_path, Scalar(column_type), [value, None, 0], partition_by=(by,))
+
+    assert {file.partition: file.rows for file in written} == {(expected,): 1, (None,): 1, (0,): 1}
+
+
 def test_combined_partitions_keep_their_rows_apart(tmp_path: Path) -> None:
     written = files(tmp_path, LONG, [1, 11, 2, None, 12], partition_by=("truncate(10, c)", "bucket(2, c)"))
 
