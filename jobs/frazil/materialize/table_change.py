@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,11 +12,14 @@ from frazil.model.ingested import WrittenFile
 from frazil.model.remembered import RememberedDeletes
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
+from frazil.model.spelling import plural
 from frazil.model.updates import RowUpdates
 from frazil.modes.memory import Memory
 from frazil.modes.mode import BatchChange, Find, Written
 from frazil.modes.open import open_mode
 from frazil.ports import Lake
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,9 @@ def change_table(
     """
     memory = access.recall(before, now=now)
     change = open_mode(access.spec).change(replace(written, memory=memory), access.find)
+    if change.lacking:
+        about = f"{plural(change.lacking, 'event lacks', 'events lack')} values that no row had: they are null"
+        LOG.warning("values_not_known", extra={"table": access.view.identifier, "about": about})
     if change.updates is not None:
         change = replace(change, files=[*change.files, *access.update(change.updates)])
     return change, remember(access.lake, access.view, before, memory, change.remembered)

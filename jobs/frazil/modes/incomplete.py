@@ -45,12 +45,14 @@ class Chains:
 class Completed:
     """The `updates` that write the rows of some `records` anew, ascending.
 
-    `unkept` are records that keep a row which is not there, ascending.
+    `unkept` are records that keep a row which is not there, ascending. `lacking` is the number of records whose missing
+    values are null, because there was no row to take them from.
     """
 
     updates: RowUpdates | None = None
     records: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
     unkept: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    lacking: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def complete(incomplete: Sequence[IncompleteRecords], chains: Chains) -> Complet
     kinds = _merged(incomplete)
     kind = _kind_of_each(kinds, chains)
     chosen = np.flatnonzero(np.isin(chains.identity, chains.identity[kind >= 0]))
-    rows, unkept = list[_Row](), list[int]()
+    rows, unkept, lacking = list[_Row](), list[int](), 0
     era = np.searchsorted(chains.truncates, chains.offset)
     columns = (chains.identity, chains.record, era, chains.file, chains.position, kind)
     records = zip(*(column[chosen].tolist() for column in columns), strict=True)
@@ -88,12 +90,14 @@ def complete(incomplete: Sequence[IncompleteRecords], chains: Chains) -> Complet
             elif row is None and kinds[number].needs_row:
                 unkept.append(record)
             else:
+                lacking += row is None and bool(kinds[number].columns)
                 row = _Row(record, (file, position), () if row is None else _taking(row, kinds[number].columns))
         if now == len(chains.truncates) and row is not None and row.record is not None and row.taken:
             rows.append(row)
     rows.sort(key=lambda each: each.record or 0)
     records_of = np.array([each.record for each in rows], np.int64)
-    return Completed(_updates(rows, chains.paths) if rows else None, records_of, np.array(sorted(unkept), np.int64))
+    updates = _updates(rows, chains.paths) if rows else None
+    return Completed(updates, records_of, np.array(sorted(unkept), np.int64), lacking)
 
 
 def _merged(incomplete: Sequence[IncompleteRecords]) -> list[IncompleteRecords]:

@@ -71,7 +71,8 @@ class BatchChange:
     any more. `unkept` are events that keep a row which is not there: they are no rows, and are skipped. `copies` are
     rows that another engine had copied, and that are taken out with the row that is replaced.
 
-    `remembered` are the deletes to remember from then on; None if they are the same as before.
+    `remembered` are the deletes to remember from then on; None if they are the same as before. `lacking` is how many
+    change events have null for missing values, because no row had them.
 
     `figures` must be in the summary of the staged snapshot before it becomes visible: counts by their key (Iceberg
     specification, "Optional Snapshot Summary Fields"). A key that the summary lacks counts as 0.
@@ -86,6 +87,7 @@ class BatchChange:
     unkept: Mapping[int, OutOfTable] = field(default_factory=dict)
     copies: int = 0
     remembered: Deletes | None = None
+    lacking: int = 0
 
 
 @dataclass(frozen=True, slots=True)

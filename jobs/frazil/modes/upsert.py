@@ -133,6 +133,7 @@ def keep_the_newest(written: Written, find: Find) -> BatchChange:
         unkept=_out_of_table(partition[whole.unkept], offset[whole.unkept]),
         copies=len(theirs) - len(offset_of_stored),
         remembered=_remembered(changes, identities, settled.deletes, late_deletes, written.memory) if columns else None,
+        lacking=whole.lacking,
     )
 
 

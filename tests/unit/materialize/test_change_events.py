@@ -370,6 +370,23 @@ def test_values_that_are_unavailable_stay_as_they_are_stored(stream: ChangeStrea
     assert stream.verified().counts == Counts(read=2, rows=2)
 
 
+def test_values_that_no_row_has_are_null_and_the_log_says_so(
+    stream: ChangeStream, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A changed primary key is a delete and a create, which lacks what the update did not change."""
+    stream.send(1, postgres("c", after=order(1, notes="x", tags=["z"])))
+    stream.catch_up()
+    assert "values_not_known" not in caplog.text
+    stream.send(1, postgres("d", before=order(1)))
+    stream.send(1, None)
+    stream.send(2, postgres("c", after=order(2, **UNAVAILABLE)))
+    stream.catch_up()
+
+    assert stream.rows("id", "notes", "tags") == [(2, None, None)]
+    (warned,) = [each for each in caplog.records if each.msg == "values_not_known"]
+    assert warned.about == "1 event lacks values that no row had: they are null"  # type: ignore[attr-defined]
+
+
 def test_an_update_without_the_row_keeps_it(stream: ChangeStream) -> None:
     stream.send(1, postgres("c", after=order(1, notes="a")))
     stream.catch_up()
