@@ -16,7 +16,7 @@ from frazil.proof.rows import TAKEN_OUT_BY
 from frazil.proof.tally import TopicPartition
 from frazil.proof.verification import Discrepancy, FindingKind, first_named, listed_offsets
 from frazil.verify.history_ends import ends_late
-from frazil.verify.lost_keys import LostKeys, deletes_gone
+from frazil.verify.lost_keys import SKIPPED_ONCE, LostKeys, decoded_now, deletes_gone
 from frazil.verify.missing_records import Causes, MissingRecords
 from frazil.verify.proven import ComparedTable
 from frazil.verify.unchecked import check_rows, notes
@@ -123,25 +123,36 @@ def _judge_columns(result: Comparison) -> None:
 
 def _judge_ends(tables: Sequence[ComparedTable], result: Comparison, proof: TableProof, ledger: TableState) -> None:
     """Judge the rows of a history that do not end at the next record of their key: deletes may be gone from Kafka."""
+    late = sum(len(found.ending_late) for found in result.compared.values())
     otherwise = sum(len(found.ending_early) + len(found.ending_later) for found in result.compared.values())
+    gone, removed = deletes_gone(tables, result.compared, ledger), sum(proof.lost.values())
+    decoded, beyond = decoded_now(result.compared, ledger), max(otherwise - gone - removed, 0)
+    is_explained = late + beyond <= decoded
+    explained = late * is_explained + otherwise * (is_explained or not beyond)
+    if explained:
+        causes = [f"{plural(gone, 'delete')} that Kafka does not have any more"] * (gone > 0)
+        causes += ["rows that other writers removed"] * (removed > 0) + [SKIPPED_ONCE] * (decoded > 0)
+        what = f"{plural(explained, 'row')} of a history may end at other records than Kafka has"
+        result.explain_by_number(f"{what}: {' and '.join(causes)}", explained)
+    if is_explained:
+        return
+    for where, found in result.compared.items():
+        _wrong_ends(where, found, result, otherwise=beyond > 0)
+
+
+def _wrong_ends(where: TopicPartition, found: Compared, result: Comparison, *, otherwise: bool) -> None:
+    """Add the findings that rows end too late, and `otherwise` at other records than Kafka has."""
+    named = first_named(found.ending_late)
+    found.unnamed += len(found.ending_late) - len(named)
+    result.findings += [ends_late(where, offset) for offset in named]
     if not otherwise:
         return
-    gone = deletes_gone(tables, result.compared, ledger)
-    removed = sum(proof.lost.values())
-    if otherwise <= gone + removed:
-        causes = [f"{plural(gone, 'delete')} that Kafka does not have any more"] * (gone > 0)
-        causes += ["rows that other writers removed"] * (removed > 0)
-        what = f"{plural(otherwise, 'row')} of a history may end at other records than Kafka has"
-        result.explain_by_number(f"{what}: {' and '.join(causes)}", otherwise)
-        return
-    for (topic, number), found in result.compared.items():
-        result.findings += [ends_late((topic, number), offset) for offset in first_named(found.ending_later)]
-        if found.ending_early:
-            offsets = first_named(found.ending_early)
-            count = len(found.ending_early)
-            what = f"{plural(count, 'row ends', 'rows end')} before the next record of the key in Kafka"
-            what += f": {listed_offsets(offsets, count)}"
-            result.findings.append(Discrepancy(FindingKind.WRONG_INTERVAL, f"{topic}-{number}", what, offsets))
+    result.findings += [ends_late(where, offset) for offset in first_named(found.ending_later)]
+    if found.ending_early:
+        offsets, count = first_named(found.ending_early), len(found.ending_early)
+        what = f"{plural(count, 'row ends', 'rows end')} before the next record of the key in Kafka"
+        what += f": {listed_offsets(offsets, count)}"
+        result.findings.append(Discrepancy(FindingKind.WRONG_INTERVAL, f"{where[0]}-{where[1]}", what, offsets))
 
 
 def _lost_keys(where: TopicPartition, found: Compared, result: Comparison, lost: LostKeys) -> None:
@@ -166,7 +177,7 @@ def _older_rows(name: str, found: Compared, result: Comparison, lost: LostKeys) 
         elif count:
             newer = listed_offsets(first_named(rows.newer), count)
             what = f"{plural(count, 'row is', 'rows are')} older than these records of their keys: {newer}"
-            result.explain_by_number(f"{name}: {what}; rows that were removed from the table", count)
+            result.explain_by_number(f"{name}: {what}; {lost.causes}", count)
 
 
 def _not_in_kafka(

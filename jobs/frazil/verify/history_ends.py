@@ -50,11 +50,6 @@ class ComparedEnds:
     early: Numbers
     later: Numbers
 
-    def differences(self) -> Iterator[Discrepancy]:
-        """Yield the rows that end too late."""
-        for offset in self.late.tolist():
-            yield ends_late(self.source, offset)
-
 
 def ends_late(source: TopicPartition, offset: int) -> Discrepancy:
     """Return the finding that a row ends too late."""

@@ -14,8 +14,10 @@ from frazil.proof.sources import progress_by_source
 from frazil.proof.tally import TopicPartition, offsets_of, sums_of
 from frazil.proof.verification import FindingKind
 from frazil.verify.proven import ComparedTable
-from frazil.verify.skipped import unshown
+from frazil.verify.skipped import unshown, unshown_refusals
 from frazil.verify.window import Compared
+
+SKIPPED_ONCE = "records that were skipped and can be decoded now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,9 @@ class LostKeys:
     erased: int
     left: int
     """Rows that were removed, apart from those that explain keys without a row."""
+    came_back: int
+    decoded: int
+    """Records that were skipped once and can be decoded now: each may be the newest of its key."""
     known: frozenset[TopicPartition]
     """Partitions in which the sums of offsets prove that the keys without a row are those of the rows taken out."""
 
@@ -64,25 +69,34 @@ class LostKeys:
             by_others=others.total(),
             erased=erased.total(),
             left=removed.total() - max(lost.total() - gone, 0) if spec.order else 0,
+            came_back=sum(len(each.older_rows[FindingKind.DELETED_KEY].newer) for each in compared.values()),
+            decoded=decoded_now(compared, ledger),
             known=frozenset(at for at in erased if _are_those_taken_out(tables, at, compared)),
         )
 
     @property
     def explains_lost(self) -> bool:
-        return self.unremoved <= self.deletes_gone
+        return self.unremoved <= self.deletes_gone or self._decoded_explain_all
 
     def explains_older(self, kind: FindingKind) -> bool:
-        """Return whether rows that were removed explain the rows of one kind that are older than their key's newest.
+        """Return whether the rows of one kind that are older than their key's newest record are explained.
 
-        They explain no key that was deleted and came back: the delete may have been forgotten.
+        Rows that were removed explain no key that was deleted and came back: the delete may have been forgotten.
         """
-        return kind is FindingKind.STALE_ROW and self.stale <= self.left
+        return (kind is FindingKind.STALE_ROW and self.stale <= self.left) or self._decoded_explain_all
+
+    @property
+    def _decoded_explain_all(self) -> bool:
+        """Return whether records that were skipped once explain what nothing else does."""
+        lost, stale = max(self.unremoved - self.deletes_gone, 0), max(self.stale - max(self.left, 0), 0)
+        return lost + stale + self.came_back <= self.decoded
 
     @property
     def causes(self) -> str:
         causes = ["removals by other writers"] * (self.by_others > 0)
         causes += [f"rows that {TAKEN_OUT_BY} took out"] * (self.erased > 0)
         causes += ["deletes that Kafka does not have any more"] * (self.deletes_gone > 0)
+        causes += [SKIPPED_ONCE] * (self.decoded > 0)
         return " and ".join(causes)
 
 
@@ -120,6 +134,17 @@ def _read_from(ledger: TableState, at: TopicPartition) -> Counts:
     """Return the outcomes of what was read from a partition, by all tables of a group."""
     known = progress_by_source(ledger) if ledger.group is None else group_progress(ledger.group)
     return known[at].counts if at in known else Counts()
+
+
+def decoded_now(compared: Mapping[TopicPartition, Compared], ledger: TableState) -> int:
+    """Return how many records were skipped for reasons that they do not show, and can be decoded now.
+
+    Kafka has them: those that it does not have may be the skipped ones.
+    """
+    skipped = 0
+    for at, found in compared.items():
+        skipped += max(_read_from(ledger, at).skipped - found.skipped - records_gone(ledger, at, found), 0)
+    return min(skipped, unshown_refusals(ledger))
 
 
 def deletes_gone(

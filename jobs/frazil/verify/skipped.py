@@ -37,3 +37,9 @@ def unshown(ledger: TableState) -> int:
     reasons: Mapping[str, int] = ledger.skipped_by_reason
     unshown = sum(count for reason, count in reasons.items() if reason not in SHOWN_AT_ANY_TIME)
     return unshown + max(ledger.accounted.skipped - sum(reasons.values()), 0)
+
+
+def unshown_refusals(ledger: TableState) -> int:
+    """Return how many of these were bad records, which may be good ones by now."""
+    may_be_good = {str(reason) for reason in Reason} - SHOWN_AT_ANY_TIME
+    return sum(count for reason, count in ledger.skipped_by_reason.items() if reason in may_be_good)

@@ -67,8 +67,10 @@ class Compared:
     """Records that delete a key."""
     newest_deletes: int = 0
     """Those that are the newest record of their key."""
+    ending_late: BitMap64 = field(default_factory=BitMap64)
+    """Rows of a history that end after the next record of their key in Kafka."""
     ending_early: BitMap64 = field(default_factory=BitMap64)
-    """Rows of a history that end before the next record of their key in Kafka."""
+    """Rows that end before it."""
     ending_later: BitMap64 = field(default_factory=BitMap64)
     """Rows that end after the delete that is the next record of their key in Kafka, where offsets order the records."""
 
@@ -95,8 +97,7 @@ class Compared:
     def add_ends(self, ends: ComparedEnds) -> None:
         self.ending_early |= bitmap_of(ends.early)
         self.ending_later |= bitmap_of(ends.later)
-        for finding in ends.differences():
-            self.differs(finding)
+        self.ending_late |= bitmap_of(ends.late)
 
     def add_keys(self, keys: ComparedKeys) -> None:
         self.lost_keys |= bitmap_of(keys.lost)

@@ -302,3 +302,24 @@ def test_a_replay_survives_what_happens_to_each_commit(table: LateKeys, act: str
     assert table.stored() == [("a", 0, 0), ("b", 0, 4), ("d", 0, 6)]
     assert counts(table).dead_letters == 0
     table.check()
+
+
+@pytest.mark.parametrize(
+    "more", [{}, BY_TIME, {"write": "history"}, {"write": "deduplicate", "on_tombstone": "row"}], ids=str
+)
+@pytest.mark.parametrize(("key", "n"), [("new", 5), ("a", 5), ("a", None)])
+def test_skipped_records_that_can_be_decoded_now_are_unchecked(
+    tmp_path: Path, more: dict[str, Any], key: str, n: int | None
+) -> None:
+    """They were skipped, and are the newest records of their keys now."""
+    table = LateKeys.at(tmp_path, on_bad_record="skip", **more)
+    table.send(("a", 1, 1), ("b", 1, 1))
+    table.send((key, n, 5), late=True)
+    table.catch_up()
+    table.fix()
+
+    verification = table.against_kafka()
+
+    assert verification.findings == ()
+    skipped = more.get("write") == "deduplicate" and key == "a"  # a duplicate, had it been decoded
+    assert any("skipped" in note for note in verification.notes) != skipped

@@ -152,7 +152,7 @@ def test_a_late_record_is_the_row_of_a_key_whose_row_others_removed(changelog: O
     verification = changelog.against_kafka()
 
     assert verification.findings == ()
-    explained = "orders-0: 1 row is older than these records of their keys: offset 1; rows that were removed"
+    explained = "orders-0: 1 row is older than these records of their keys: offset 1; removals by other writers explain"
     assert any(note.startswith(explained) for note in verification.notes)
 
 
