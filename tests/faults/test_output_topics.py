@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from frazil.adapters.kafka import output_topics
+from frazil.adapters.kafka.output_topics import KafkaOutputTopics
 from frazil.adapters.output_schemas import RegistrySchemas
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import FencedError, OutputSchemaError, TopicMissingError
-from frazil.model.outputs import OutputSpec
+from frazil.model.outputs import OutputSpec, ShardPlace
+from frazil.outputs.ports import Encoded, ShardProducer
 from tests.fakes.watched_outputs import MOMENTS, watched_outputs
 from tests.faults.test_keyed import Changelog
 from tests.faults.test_killed import drivers
@@ -152,6 +157,93 @@ def test_a_second_driver_fences_the_first_one(sending: World) -> None:
 
     assert isinstance(first.output_failure, FencedError), first.output_failure
     assert_each_row_is_sent_once(sending)
+
+
+def test_a_transaction_that_timed_out_is_sent_again(
+    sending: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(output_topics, "TRANSACTION_MS", 2000)
+    sending.produce(6)
+    waited = []
+
+    def wait_until_aborted(moment: str) -> None:
+        if moment == "before commit" and not waited:
+            waited.append(moment)
+            wait_until_readable(sending)
+
+    setting = sending.setting
+    alone = sending.run(outputs=lambda: watched_outputs(setting.kafka, setting.registry, wait_until_aborted))
+    alone.batch()
+
+    assert alone.output_failure is None
+    assert_each_row_is_sent_once(sending)
+    (again,) = [record for record in caplog.records if record.message == "output_sent_again"]
+    assert "took longer than 2 s" in vars(again)["problem"]
+
+
+def wait_until_readable(world: World) -> None:
+    """Wait until no open transaction holds readers of committed records back."""
+    (output,) = world.spec.outputs
+    until = time.monotonic() + WAIT_SECONDS
+    while _ends(world, output.topic, "read_committed") != _ends(world, output.topic, "read_uncommitted"):
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+
+def _ends(world: World, topic: str, isolation: str) -> list[int]:
+    settings = {"group.id": "ends", "isolation.level": isolation, "log_level": 0}
+    consumer = Consumer({**world.setting.kafka, **settings})  # type: ignore[dict-item]
+    try:
+        places = [TopicPartition(topic, n) for n in range(PARTITIONS)]
+        return [consumer.get_watermark_offsets(place, timeout=WAIT_SECONDS)[1] for place in places]
+    finally:
+        consumer.close()
+
+
+def test_a_driver_whose_transaction_is_old_is_fenced_once_another_one_has_sent(
+    sending: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sending.produce(6)
+    paused = []
+
+    def wake_up_late(moment: str) -> None:
+        if moment == "in transaction" and not paused:
+            paused.append(moment)
+            sending.catch_up()
+            monkeypatch.setattr(output_topics, "TRANSACTION_MS", 0)
+
+    setting = sending.setting
+    first = sending.run(outputs=lambda: watched_outputs(setting.kafka, setting.registry, wake_up_late))
+    first.batch()
+
+    assert isinstance(first.output_failure, FencedError), first.output_failure
+    assert_each_row_is_sent_once(sending)
+
+
+def test_a_fenced_driver_is_told_so_when_it_sends_records(services: LocalServices) -> None:
+    topic = f"fenced-{os.urandom(4).hex()}"
+    make_topic(admin_of(services), topic, 1, {})
+    place, topics = (
+        ShardPlace("0b9c", topic, topic, 0),
+        KafkaOutputTopics({"bootstrap.servers": services.bootstrap_servers}),
+    )
+    record = Encoded(None, pa.array([b"row"]), pa.array([0], pa.int32()))
+    first = topics.open(place)
+    first.begin()
+    first.add(record)
+    second = topics.open(place)
+
+    with pytest.raises(FencedError, match="send a record"):
+        add_until_refused(first, record)
+    first.close()
+    second.close()
+
+
+def add_until_refused(producer: ShardProducer, record: Encoded) -> None:
+    until = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < until:
+        producer.add(record)
+        time.sleep(0.05)
 
 
 def test_a_topic_that_is_missing_is_named(sending: World) -> None:

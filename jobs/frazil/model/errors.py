@@ -33,7 +33,8 @@ FrazilError
 ├── DefectError            an unexpected error: the stack trace is in the log (exit 1)
 └── ServiceError           an external service does not answer or refuses (exit 1; worth retrying)
     ├── BrokerError
-    │   └── TopicMissingError
+    │   ├── TopicMissingError
+    │   └── TransactionTimedOutError   Kafka aborted a transaction because of its age
     ├── RegistryError
     │   └── SubjectMissingError
     ├── CatalogError
@@ -237,6 +238,10 @@ class TopicMissingError(BrokerError):
     """The cluster has no such topic, or this user may not see it."""
 
     worth_retrying = False
+
+
+class TransactionTimedOutError(BrokerError):
+    """Kafka aborted a transaction because of its age. Readers see all of its records, or none."""
 
 
 class RegistryError(ServiceError):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from frazil.model.errors import CommitRejectedError, ContendedError, OutputHaltedError
+from frazil.model.errors import CommitRejectedError, ContendedError, OutputHaltedError, TransactionTimedOutError
 from frazil.model.outputs import OUTPUT_TAG, Marker, OutputRecord, OutputSpec, SentTable, ShardPlace, record_in
 from frazil.model.snapshot import TableView
 from frazil.outputs.checks import enough_partitions
@@ -19,6 +20,8 @@ from frazil.outputs.records import RecordEncoder, registered_encoder, shape_of
 from frazil.outputs.transactions import ShardSending, send_epoch, send_marker
 from frazil.outputs.unsent import Epoch, check_marker, check_parent, head_epoch, unsent_epochs
 from frazil.ports import Lake
+
+LOG = logging.getLogger(__name__)
 
 RENEW_EVERY = timedelta(hours=12)
 """How often the markers of an idle table are committed again: Kafka forgets committed offsets of a group without
@@ -68,11 +71,20 @@ class FollowedOutput:
     def send(self, clients: OutputClients, lake: Lake, view: TableView, *, now: datetime) -> int:
         """Send what the topic lacks, and return the number of records.
 
-        Raises OutputHaltedError if the output cannot be continued, OutputSchemaError, FencedError if another process
-        sends, and BrokerError and RegistryError.
+        After a transaction that timed out, what is lacking then is sent once more; that a second one times out is
+        raised. Raises OutputHaltedError if the output cannot be continued, OutputSchemaError, FencedError if another
+        process sends, and BrokerError and RegistryError.
         """
         if self._is_done(view, now):
             return 0
+        try:
+            return self._sent_now(clients, lake, view, now=now)
+        except TransactionTimedOutError as aborted:
+            named = {"table": view.identifier, "output": self.output.name, "topic": self.output.topic}
+            LOG.warning("output_sent_again", extra=named | {"problem": aborted.what, "hint": aborted.hint})
+            return self._sent_now(clients, lake, lake.load(view.identifier) or view, now=now)
+
+    def _sent_now(self, clients: OutputClients, lake: Lake, view: TableView, *, now: datetime) -> int:
         record = self._record(view)
         places = self._places(view)
         try:

@@ -38,7 +38,8 @@ class ShardProducer(Protocol):
     """Sends the records of one shard in transactions, as the only process that does.
 
     After an error, it cannot be used again. Each method raises FencedError if another process has taken the shard over
-    since, and BrokerError if the cluster does not answer, or refuses.
+    since, TransactionTimedOutError if the cluster aborted the transaction because of its age, and BrokerError if it
+    does not answer, or refuses.
     """
 
     def marker(self) -> Marker | None:

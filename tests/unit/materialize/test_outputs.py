@@ -12,7 +12,13 @@ from output_worlds import TOPIC, OutputWorld
 from frazil.materialize.clients import STEPS, Step
 from frazil.materialize.outcome import Published
 from frazil.materialize.scheduling.schedule import Stopping, run_once
-from frazil.model.errors import FencedError, OutputHaltedError, OutputSchemaError, TopicMissingError
+from frazil.model.errors import (
+    FencedError,
+    OutputHaltedError,
+    OutputSchemaError,
+    TopicMissingError,
+    TransactionTimedOutError,
+)
 from frazil.model.outputs import Marker, OutputSpec, Part, record_in
 from frazil.outputs.follow import RENEW_EVERY
 from tests.fakes.output_topics_in_memory import MOMENTS
@@ -131,6 +137,42 @@ def test_a_second_driver_fences_the_first_one(world: OutputWorld) -> None:
 
     assert isinstance(first.output_failure, FencedError)
     assert world.numbers() == list(range(6))
+
+
+@pytest.mark.parametrize("moment", MOMENTS[2:])
+def test_a_transaction_that_times_out_is_sent_again_at_once(world: OutputWorld, moment: str) -> None:
+    world.produce(4)
+    world.cluster.reach = time_out_at(moment, times=1)
+
+    run = world.drain()
+
+    assert run.output_failure is None
+    assert world.numbers() == list(range(4))
+
+
+def test_transactions_that_time_out_again_and_again_stop_neither_the_table_nor_the_process(world: OutputWorld) -> None:
+    world.produce(3)
+    world.cluster.reach = time_out_at("commit", times=2)
+    run = world.run()
+
+    (report,) = run_once([run], Stopping())
+    world.drain(world.refreshed(run))
+
+    assert type(report.failure) is TransactionTimedOutError
+    assert report.batches == 1
+    assert world.numbers() == list(range(3))
+
+
+def time_out_at(wanted: str, *, times: int) -> Callable[[str], None]:
+    left = times
+
+    def reach(moment: str) -> None:
+        nonlocal left
+        if moment == wanted and left:
+            left -= 1
+            raise TransactionTimedOutError("the transaction took longer than 600 s", hint="its records are sent again")
+
+    return reach
 
 
 def test_an_output_begins_with_the_next_epoch_of_a_table_that_has_rows(world: OutputWorld) -> None:

@@ -8,11 +8,15 @@ What Kafka promises here (KIP-98, KIP-447):
   `isolation.level=read_committed`.
 - A committed offset is read with `require_stable`, which librdkafka asks for if `isolation.level` is `read_committed`:
   the coordinator does not answer while a transaction with an offset of this partition is open.
+- The coordinator aborts a transaction that takes longer than `transaction.timeout.ms`, and raises the epoch of its
+  producer. Whatever this producer asks for afterwards is refused with the error of one that was fenced: the error that
+  would tell both apart (KIP-588) is in no release.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -23,7 +27,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from frazil.adapters.kafka.errors import Heard, ear, said
 from frazil.adapters.kafka.output_permissions import TO_GROUPS, TO_TOPICS, WHO, check_permissions
 from frazil.adapters.kafka.topics import IS_IT_UP, librdkafka
-from frazil.model.errors import BrokerError, FencedError, TopicMissingError
+from frazil.model.errors import BrokerError, FencedError, TopicMissingError, TransactionTimedOutError
 from frazil.model.outputs import OUTPUT_GROUP, Marker, OutputSpec, Part, ShardPlace
 from frazil.model.secret import SettingValue
 from frazil.outputs.ports import Encoded, ShardProducer
@@ -96,7 +100,8 @@ class TransactionalProducer:
         self._consumer = consumer
         self._place = place
         self._heard = heard
-        self._is_open = False
+        self._began: tuple[float, ...] | None = None
+        self._ours: list[tuple[Marker | None, datetime | None]] = []
 
     @classmethod
     def started(cls, settings: Mapping[str, SettingValue], place: ShardPlace) -> TransactionalProducer:
@@ -120,11 +125,13 @@ class TransactionalProducer:
         return made
 
     def marker(self) -> Marker | None:
-        return _committed(self._consumer, self._heard, [self._place])[0]
+        found = self._committed()
+        self._ours = [_exact(found)]
+        return found
 
     def begin(self) -> None:
         self._ask(self._producer.begin_transaction, "begin a transaction")
-        self._is_open = True
+        self._began = _clocks()
 
     def add(self, records: Encoded) -> None:
         values = records.values.to_pylist()
@@ -140,15 +147,16 @@ class TransactionalProducer:
         self._producer.poll(0)
 
     def commit(self, marker: Marker) -> None:
+        self._ours.append(_exact(marker))
         self._ask(lambda: self._send_marker(marker), f"add the marker of {marker}")
         self._ask(lambda: self._producer.commit_transaction(COMMIT_SECONDS), f"commit the records of {marker}")
-        self._is_open = False
+        self._began = None
 
     def abort(self) -> None:
-        if self._is_open:
+        if self._began is not None:
             with suppress(KafkaException):
                 self._producer.abort_transaction(ANSWER_SECONDS)
-            self._is_open = False
+            self._began = None
 
     def close(self) -> None:
         with suppress(KafkaException, RuntimeError):
@@ -177,11 +185,52 @@ class TransactionalProducer:
         group = self._consumer.consumer_group_metadata()
         self._producer.send_offsets_to_transaction([offset], group, ANSWER_SECONDS)
 
+    def _committed(self) -> Marker | None:
+        return _committed(self._consumer, self._heard, [self._place])[0]
+
     def _ask(self, request: Callable[[], Answer], what: str) -> Answer:
-        return _asked(request, self._heard, f"{what} of {self._place.transactional_id}", self._place.topic)
+        self._heard.clear()
+        try:
+            return request()
+        except KafkaException as refused:
+            raise self._failed(what, refused.args[0]) from refused
 
     def _failed(self, what: str, error: KafkaError) -> Exception:
-        return _failure(f"{what} of {self._place.transactional_id}", error, self._heard, self._place.topic)
+        named = f"{what} of {self._place.transactional_id}"
+        failure = _failure(named, self._reason(error), self._heard, self._place.topic)
+        if not isinstance(failure, FencedError) or not self._has_timed_out():
+            return failure
+        try:
+            committed = _exact(self._committed())
+        except BrokerError as unknown:
+            return unknown
+        return _timed_out(named, self._place.topic) if committed in self._ours else failure
+
+    def _reason(self, error: KafkaError) -> KafkaError:
+        """Return the error that ended the producer. `produce` only says that there was one."""
+        if error.code() != KafkaError._FATAL:
+            return error
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as refused:
+            return cast("KafkaError", refused.args[0])
+        return error
+
+    def _has_timed_out(self) -> bool:
+        """Return whether the broker may have aborted the transaction because of its age."""
+        if self._began is None:
+            return False
+        return max(now - then for now, then in zip(_clocks(), self._began, strict=True)) * 1000 >= TRANSACTION_MS
+
+
+def _clocks() -> tuple[float, ...]:
+    """Return seconds of the wall clock, which counts those of a suspended machine, and of one that is never set back."""
+    return time.time(), time.monotonic()
+
+
+def _exact(marker: Marker | None) -> tuple[Marker | None, datetime | None]:
+    """Return a marker so that it equals only those that were committed at the same time."""
+    return marker, None if marker is None else marker.at
 
 
 def _client(settings: Mapping[str, SettingValue], heard: Heard) -> dict[str, object]:
@@ -229,6 +278,15 @@ def _failure(what: str, error: KafkaError, heard: Heard, topic: str) -> Exceptio
             hint="let one process run the table; this one stops",
         )
     return BrokerError(f"Kafka could not {what}: {error.str()}{said(heard)}", hint=_hint(error.code(), topic))
+
+
+def _timed_out(what: str, topic: str) -> TransactionTimedOutError:
+    return TransactionTimedOutError(
+        f"Kafka could not {what}: the transaction in the output topic {topic} took longer than"
+        f" {TRANSACTION_MS // 1000} s, so Kafka has aborted it, and no other process has sent anything since",
+        hint="its records are sent again; if this happens often, the machine is suspended or the cluster too slow:"
+        " docs/outputs.md, a transaction that timed out",
+    )
 
 
 _FORBIDDEN = {
