@@ -8,6 +8,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,8 +44,8 @@ def sending(services: LocalServices, tmp_path: Path) -> World:
     return with_output(with_trigger(new_world(services, jdbc_catalog(tmp_path / "warehouse")), rows=6))
 
 
-def read_committed(world: World) -> list[tuple[int, bytes, int | None]]:
-    """Partition, key and number of each record up to the end of the topic, which no open transaction holds back.
+def read_committed(world: World, *, partitions: int = PARTITIONS) -> list[tuple[int, bytes, int | None]]:
+    """Partition, key and number of each record up to the first one of an open transaction, or to the topic's end.
 
     The number of a tombstone is None.
     """
@@ -53,7 +54,7 @@ def read_committed(world: World) -> list[tuple[int, bytes, int | None]]:
     settings |= {"enable.auto.commit": False, "enable.partition.eof": False, "auto.offset.reset": "earliest"}
     consumer = Consumer({**world.setting.kafka, **settings})  # type: ignore[dict-item]
     try:
-        return [each for n in range(PARTITIONS) for each in _of_partition(consumer, output.topic, n)]
+        return [each for n in range(partitions) for each in _of_partition(consumer, output.topic, n)]
     finally:
         consumer.close()
 
@@ -111,6 +112,41 @@ def test_killed_at_each_moment_each_row_is_sent_once(sending: World, tmp_path: P
         assert start.run("nobody") == "done"
 
     assert_each_row_is_sent_once(sending)
+
+
+def test_killed_at_each_moment_each_of_two_shards_has_whole_epochs_once(
+    services: LocalServices, tmp_path: Path
+) -> None:
+    """With as many partitions as shards, each partition has the records of one shard."""
+    world = with_trigger(new_world(services, jdbc_catalog(tmp_path / "warehouse")), rows=6)
+    world = with_output(world, partitions=2, shards=2)
+    epochs, seen = [], {}
+    with drivers(world, tmp_path) as start:
+        for moment in MOMENTS[1:]:
+            before = {*world.rows.values()}
+            world.produce(6)
+            epochs.append({*world.rows.values()} - before)
+            assert start.run("driver", moment) == "killed", moment
+            seen[moment] = numbers_of_shards(world)
+        assert start.run("nobody") == "done"
+
+    shards = numbers_of_shards(world)
+    assert sorted(shards[0] + shards[1]) == sorted(world.rows.values())
+    for visible in seen.values():
+        for epoch, shard in product(epochs, (0, 1)):
+            assert epoch.intersection(visible[shard]) in (set(), epoch.intersection(shards[shard]))
+    first, second = (len(epochs_in(epochs, numbers)) for numbers in seen["sent"])
+    assert (first, second) == (1, 0), "killed between the commits of an epoch in two shards"
+
+
+def numbers_of_shards(world: World) -> tuple[list[int], list[int]]:
+    found = read_committed(world, partitions=2)
+    one, other = ([n for place, _, n in found if place == shard and n is not None] for shard in (0, 1))
+    return one, other
+
+
+def epochs_in(epochs: list[set[int]], numbers: list[int]) -> list[set[int]]:
+    return [epoch for epoch in epochs if epoch.intersection(numbers)]
 
 
 def test_killed_inside_a_send_the_topic_has_the_rows_of_a_table_that_follows_keys(

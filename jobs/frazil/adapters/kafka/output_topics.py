@@ -224,7 +224,7 @@ class TransactionalProducer:
 
 
 def _clocks() -> tuple[float, ...]:
-    """Return seconds of the wall clock, which counts those of a suspended machine, and of one that is never set back."""
+    """Return seconds of the wall clock, which counts a suspended machine's, and of one that is never set back."""
     return time.time(), time.monotonic()
 
 
