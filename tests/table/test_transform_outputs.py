@@ -49,9 +49,11 @@ class Sent:
     schemas: SchemasInMemory = field(default_factory=SchemasInMemory)
 
     def transformation(self, spec: TransformSpec = STATELESS) -> Transformation:
-        made = self.orders.transformation(spec)
+        return self.sending(self.orders.transformation(spec))
+
+    def sending(self, made: Transformation) -> Transformation:
         clients = OutputClients(self.topics, self.schemas, SnapshotRows())
-        made.sending = TransformSending(spec, lambda: clients, lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        made.sending = TransformSending(made.spec, lambda: clients, lambda: datetime(2026, 1, 1, tzinfo=UTC))
         return made
 
     def run(self, spec: TransformSpec = STATELESS) -> Report:
@@ -60,7 +62,10 @@ class Sent:
 
     @property
     def records(self) -> list[tuple[Any, Any]]:
-        found = self.topics.committed.get(TOPIC, [])
+        return self.records_of(TOPIC)
+
+    def records_of(self, topic: str) -> list[tuple[Any, Any]]:
+        found = self.topics.committed.get(topic, [])
         return [(self.decoded(key), self.decoded(value)) for key, value in found]
 
     def decoded(self, payload: bytes | None) -> Any:

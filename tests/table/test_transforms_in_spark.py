@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal as Number
@@ -24,9 +26,10 @@ from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.changes import WidenType
 from frazil.model.columns import Column, Decimal, Fixed, ListOf, MapOf, Scalar, Struct
 from frazil.model.errors import Misuse, QueryFailedError, SpecError, TransformHaltedError
+from frazil.model.outputs import OutputSpec
 from frazil.model.settings import Settings
 from frazil.model.summary import is_rewrite
-from frazil.model.transforms import Position, transform_state
+from frazil.model.transforms import Position, TransformSpec, transform_state
 from frazil.specs.keys import NoSecrets
 from frazil.specs.load import load_settings
 from frazil.transforms.checks import problems
@@ -43,9 +46,11 @@ from frazil.transforms.upkeep import Upkeep
 from frazil.transforms.verify import Verified, verify
 from frazil.transforms.widened import other_values
 from tests.fakes.in_process import InProcessRunner
+from tests.fakes.output_topics_in_memory import OutputTopicsInMemory
 from tests.query_session import WITHOUT_COMPILER, query_session
 from tests.sampling import LONG, examples, sampled
 from tests.table.process_clients import source_of
+from tests.table.test_transform_outputs import TOPIC, Sent
 from tests.table.transformed_orders import ORDERS, SQL, Orders, by_id, compact, spec_of, written
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -65,7 +70,11 @@ def orders(tmp_path: Path) -> Orders:
 
 
 def in_spark(orders: Orders, session: SqlSession, sql: str = SQL, **more: object) -> Transformation:
-    return orders.transformation(spec_of(sql, **more), lambda: SparkQueries(session, orders.lake))
+    return in_spark_as(orders, session, spec_of(sql, **more))
+
+
+def in_spark_as(orders: Orders, session: SqlSession, spec: TransformSpec) -> Transformation:
+    return orders.transformation(spec, lambda: SparkQueries(session, orders.lake))
 
 
 def test_batches_are_the_query_over_the_rows_that_were_added(orders: Orders, session: SqlSession) -> None:
@@ -727,6 +736,9 @@ def test_a_preview_shows_what_a_batch_reads_and_why_none_can_run(orders: Orders,
         "    mean__count  long  kept for an average",
     ]
     assert "  reads of orders: n, symbol" in shown
+    steps = [line.lstrip(" :+-") for line in shown[shown.index("  plan:") + 1 :]]
+    assert steps[0].startswith("Aggregate [symbol")
+    assert steps[1] == "Project [symbol, n]"
     made.batch()
     assert "  next batch: nothing new" in preview_lines(preview(made))
     orders.add(4)
@@ -797,6 +809,67 @@ def settings_of_the_checkout() -> Settings:
     return load_settings(root / "frazil.yaml", {}, NoSecrets(), local=lambda name: "http://127.0.0.1:1")
 
 
+def test_the_shipped_totals_are_records_of_their_topic(orders: Orders, session: SqlSession, tmp_path: Path) -> None:
+    """Each batch sends the newest total of each group that it met, as a plain sum over all trades so far says."""
+    spec = shipped_totals_with_output(tmp_path / "checkout")
+    sent = Sent(orders, OutputTopicsInMemory({"stock_total_trades": 2}))
+    orders.make("lake.stock_trades", TRADES)
+    made = sent.sending(in_spark_as(orders, session, spec))
+    trades = [[trade(2**30, 1000), trade(5, 2), trade(7, 3, "other")], [trade(1, 1), trade(0, 9, "third")]]
+    expected, totals = [], dict[str, tuple[int, int]]()
+    for batch in trades:
+        orders.put(batch, "lake.stock_trades")
+        made.batch()
+        assert made.send() is None
+        for each in batch:
+            total, count = totals.get(str(each["userid"]), (0, 0))
+            totals[str(each["userid"])] = total + int(str(each["price"])) * int(str(each["quantity"])), count + 1
+        expected += [(user, *totals[user]) for user in {str(each["userid"]) for each in batch}]
+
+    found = sent.records_of("stock_total_trades")
+    about = {"traded_at": AT, "side": "BUY", "symbol": "ZVZZT"}
+    assert in_order([{**key, **value} for key, value in found]) == in_order(
+        [{**about, "userid": user, "total": Number(total), "trades": count} for user, total, count in expected]
+    )
+    assert [key for key, _ in found] == [{**about, "userid": value["userid"]} for _, value in found]
+    assert types_of(sent, "stock_total_trades-key") == TYPES_OF_KEYS
+    assert types_of(sent, "stock_total_trades-value") == TYPES_OF_KEYS | {
+        "total": {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 4},
+        "trades": "long",
+    }
+
+
+TYPES_OF_KEYS = {
+    "traded_at": {"type": "long", "logicalType": "timestamp-micros"},
+    "userid": "string",
+    "side": "string",
+    "symbol": "string",
+}
+
+
+def types_of(sent: Sent, subject: str) -> dict[str, object]:
+    """The types of a registered schema's fields, each of which may be null and is null by default."""
+    (text,) = [text for known, text in sent.schemas.texts if known == subject]
+    fields = json.loads(text)["fields"]
+    assert all(field["type"][0] == "null" and field["default"] is None for field in fields)
+    return {field["name"]: field["type"][1] for field in fields}
+
+
+def shipped_totals_with_output(folder: Path) -> TransformSpec:
+    """The shipped spec, with the output that it has as a comment."""
+    root = Path(__file__).parents[2]
+    for name in ("tables", "transforms"):
+        shutil.copytree(root / name, folder / name)
+    shutil.copy(root / "frazil.yaml", folder)
+    file = folder / "transforms/stock_total_trades.yaml"
+    kept, commented = file.read_text().split("# outputs:")
+    file.write_text(f"{kept}outputs:{commented.replace(chr(10) + '#', chr(10))}")
+    settings = load_settings(folder / "frazil.yaml", {}, NoSecrets(), local=lambda name: "http://127.0.0.1:1")
+    (spec,) = [each for each in settings.transforms if each.name == "stock_total_trades"]
+    assert [output.topic for output in spec.outputs] == ["stock_total_trades"]
+    return spec
+
+
 def test_files_without_a_group_of_the_batch_are_not_read(orders: Orders, session: SqlSession) -> None:
     sql = "SELECT id AS number, count(*) AS orders, max(n) AS n FROM (SELECT * FROM orders) GROUP BY id"
     made = in_spark(orders, session, sql)
@@ -812,6 +885,35 @@ def test_files_without_a_group_of_the_batch_are_not_read(orders: Orders, session
     tmp.rename(tmp.with_suffix(""))
 
     assert in_order(orders.rows_of()) == in_order(grouped_at_once(orders, session, sql))
+
+
+def test_groups_without_aggregates_are_each_row_once(orders: Orders, session: SqlSession) -> None:
+    sql = "SELECT upper(symbol) AS symbol, n FROM orders GROUP BY upper(symbol), n"
+    sent = Sent(orders)
+    made = sent.sending(in_spark_as(orders, session, spec_of(sql, outputs=(OutputSpec(TOPIC, TOPIC),))))
+    for numbers in ((1, 31, 2, 77), (1, 3, 77, 154)):
+        orders.add(*numbers)
+        made.batch()
+        assert made.send() is None
+
+    assert in_order(orders.rows_of()) == in_order(grouped_at_once(orders, session, sql))
+    assert len(orders.rows_of()) == 4
+    assert verify(made).clean
+    assert {tuple(key.values()) for key, _ in sent.records} == {tuple(row.values()) for row in orders.rows_of()}
+
+
+def test_groups_without_aggregates_go_with_their_last_row(orders: Orders, session: SqlSession) -> None:
+    made = in_spark(orders, session, "SELECT symbol, n FROM orders GROUP BY symbol, n", **CHANGES)
+    orders.change(1, 6, 2, 11)
+    made.batch()
+    orders.change(3, without=(1, 2))
+    made.batch()
+
+    found = [{name: row[name] for name in ("symbol", "n")} for row in orders.rows_of()]
+    assert in_order(found) == in_order(
+        [dict(pair) for pair in {(("symbol", r["symbol"]), ("n", r["n"])) for r in orders.rows}]
+    )
+    assert verify(made).clean
 
 
 def test_groups_meet_their_stored_rows_whatever_their_keys_are(orders: Orders, session: SqlSession) -> None:

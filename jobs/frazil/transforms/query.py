@@ -24,8 +24,8 @@ ONE_ROW_FOR_ONE = {"Project", "Filter", "SubqueryAlias", "UnresolvedHint", "Reso
 
 _REASONS = {
     "Aggregate": "groups rows before its last step: only a GROUP BY that is the last step is kept from batch to batch",
-    "Distinct": "drops duplicates, which may be in different batches",
-    "Deduplicate": "drops duplicates, which may be in different batches",
+    "Distinct": "drops duplicates, which may be in different batches: write GROUP BY with all columns instead",
+    "Deduplicate": "drops duplicates, which may be in different batches: write GROUP BY with all columns instead",
     "Window": "has a window function, which would see the rows of one batch only",
     "Sort": "sorts its rows, and a table has no order: write `sort_by` instead of ORDER BY",
     "GlobalLimit": "has a LIMIT, which would apply to each batch",

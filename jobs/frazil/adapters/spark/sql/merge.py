@@ -34,6 +34,8 @@ def grouped(session: SqlSession, frame: Any, keyed: Keyed) -> Any:
         if each.states:
             inner = column_of(jvm, expressions[each.place].child().aggregateFunction().children().apply(0))
             states += [_state(name, inner, kept=each).alias(name) for name in each.states]
+    if not keyed.kept and not states:  # `agg` takes no empty list
+        return child.select(*keys).distinct()
     return child.groupBy(*keys).agg(*values, *states)
 
 
