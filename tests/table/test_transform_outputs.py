@@ -16,7 +16,7 @@ import pytest
 from frazil.adapters.iceberg.rebuild_lake import RebuildLake
 from frazil.adapters.iceberg.snapshot_rows import SnapshotRows
 from frazil.materialize.scheduling.schedule import Stopping
-from frazil.model.errors import FencedError, FrazilError, OutputHaltedError, SpecError
+from frazil.model.errors import FencedError, FrazilError, OutputHaltedError, SpecError, TransactionTimedOutError
 from frazil.model.outputs import OutputSpec
 from frazil.model.settings import CatalogSettings
 from frazil.model.transforms import Identified, TransformSpec
@@ -179,6 +179,25 @@ def test_batches_continue_while_an_output_fails(sent: Sent) -> None:
     sent.topics.partitions_of[TOPIC] = 3
     sent.run()
     assert len(sent.records) == 2
+
+
+def test_transactions_that_time_out_stop_no_process(sent: Sent) -> None:
+    times = iter((True, True, False))
+
+    def reach(moment: str) -> None:
+        if moment == "commit" and next(times, False):
+            raise TransactionTimedOutError("the transaction took longer than 600 s", hint="its records are sent again")
+
+    sent.topics.reach = reach
+    sent.orders.add(1)
+
+    reports = [sent.run() for _ in range(2)]
+
+    assert [(each.failure, type(each.unsent)) for each in reports] == [
+        (None, TransactionTimedOutError),
+        (None, type(None)),
+    ]
+    assert [value["id"] for _, value in sent.records] == [1]
 
 
 def test_a_second_process_fences_the_first(sent: Sent) -> None:
