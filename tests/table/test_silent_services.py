@@ -106,7 +106,7 @@ def test_a_number_of_attempts_for_glue_that_is_none_is_a_wrong_setting(value: st
 
 
 def test_a_new_cluster_is_asked_again_while_it_has_no_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.adapters.kafka.topics.COORDINATOR_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("frazil.adapters.kafka.coordinator.PAUSE_SECONDS", 0.0)
     answers = [
         KafkaError.NOT_COORDINATOR,
         KafkaError.COORDINATOR_NOT_AVAILABLE,

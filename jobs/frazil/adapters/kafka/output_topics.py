@@ -24,6 +24,7 @@ from typing import Any, TypeVar, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from frazil.adapters.kafka.coordinator import asked_of_coordinator
 from frazil.adapters.kafka.errors import Heard, ear, said
 from frazil.adapters.kafka.output_permissions import TO_GROUPS, TO_TOPICS, WHO, check_permissions
 from frazil.adapters.kafka.topics import IS_IT_UP, librdkafka
@@ -245,7 +246,8 @@ def _consumer(settings: Mapping[str, SettingValue], group: str, heard: Heard) ->
 def _committed(consumer: Consumer, heard: Heard, places: Sequence[ShardPlace]) -> list[Marker | None]:
     wanted = [TopicPartition(place.topic, place.shard) for place in places]
     what = f"read the markers of the group {places[0].group}"
-    found = _asked(lambda: consumer.committed(wanted, ANSWER_SECONDS), heard, what, places[0].topic)
+    committed = lambda: asked_of_coordinator(lambda: consumer.committed(wanted, ANSWER_SECONDS))  # noqa: E731
+    found = _asked(committed, heard, what, places[0].topic)
     for each in found:
         if each.error is not None:
             raise _failure(what, each.error, heard, places[0].topic)

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
 from confluent_kafka.admin._topic import TopicDescription
 
+from frazil.adapters.kafka.coordinator import asked_of_coordinator
 from frazil.adapters.kafka.errors import ear, hint_of, said
 from frazil.adapters.kafka.msk_iam import for_this_process
 from frazil.model.errors import BrokerError, LocalServicesError, SettingError
@@ -54,14 +55,6 @@ _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 _NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """The zero UUID: what a broker without topic ids (before KIP-516) answers."""
-
-_NO_COORDINATOR = (
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-)
-"""Answers of a new cluster to the first question about a group, while it makes the topic of its coordinators."""
-COORDINATOR_ATTEMPTS, COORDINATOR_PAUSE_SECONDS = 6, 0.5
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -152,16 +145,10 @@ class KafkaTopics:
         """Ask about the group that readers name, which takes the right that they need. Raises BrokerError."""
         what = f"describe the group {READER_GROUP}"
         asked = lambda: self._admin.describe_consumer_groups([READER_GROUP], request_timeout=ANSWER_SECONDS)  # noqa: E731
-        for left in reversed(range(COORDINATOR_ATTEMPTS)):
-            futures = self._ask(what, "", asked)
-            try:
-                self._answer(futures[READER_GROUP])
-            except (KafkaException, TimeoutError) as problem:
-                if not left or not _is_without_coordinator(problem):
-                    raise self._failed(what, problem, "") from problem
-                time.sleep(COORDINATOR_PAUSE_SECONDS)
-            else:
-                break
+        try:
+            asked_of_coordinator(lambda: self._answer(self._ask(what, "", asked)[READER_GROUP]))
+        except (KafkaException, TimeoutError) as problem:
+            raise self._failed(what, problem, "") from problem
         return f"readers may name the group {READER_GROUP}"
 
     def first_offsets(self, facts: TopicFacts, start: Start) -> Mapping[int, int]:
@@ -318,7 +305,3 @@ def _has_no_leader_yet(problem: Exception) -> bool:
 def _epoch(info: ListOffsetsResultInfo) -> int | None:
     epoch = info.leader_epoch
     return None if epoch is None or epoch < 0 else int(epoch)
-
-
-def _is_without_coordinator(problem: Exception) -> bool:
-    return isinstance(problem, KafkaException) and problem.args[0].code() in _NO_COORDINATOR
