@@ -23,7 +23,7 @@ from frazil.materialize.preview.explain import explain, lines
 from frazil.model.errors import IncompatibleSchemaError, SettingError, SpecChangeError, SpecError
 from frazil.model.masked import MASKED_PROPERTY
 from frazil.model.policed import policed
-from frazil.model.policies import NO_POLICIES
+from frazil.model.policies import NO_POLICIES, Policy
 from frazil.model.secret import NamedKey, Secret
 from frazil.model.settings import CatalogSettings
 from frazil.model.spec import MetadataColumns, TableSpec
@@ -371,3 +371,36 @@ def test_a_letter_that_was_moved_to_another_offset_does_not_open(world: World) -
 
     with pytest.raises(SettingError, match="orders-0@9 cannot be decrypted"):
         decrypted_letter(replace(letter, offset=9), LETTER_KEY)
+
+
+@pytest.mark.parametrize(
+    ("columns", "tags", "found"),
+    [
+        (
+            {"email": REDACT},
+            {},
+            "email: is a part of the identity, and has the mask redact: different keys become equal",
+        ),
+        (
+            {"email": truncate(2)},
+            {},
+            "email: is a part of the identity, and has the mask truncate to 2: different keys",
+        ),
+        ({}, {"PII": REDACT}, "email: is a part of the identity, and has the mask redact: different keys become equal"),
+        ({"email": DROP}, {}, "email is a column that the table does not have"),
+    ],
+    ids=["redact", "truncate", "redact by tag", "drop"],
+)
+def test_a_policy_that_makes_keys_equal_is_refused(
+    tmp_path: Path, columns: dict[str, Policy], tags: dict[str, Policy], found: str
+) -> None:
+    world = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path))))
+    world.registry.register("orders-value", PERSON)
+    world.values.append(framed(1, PERSON, ANNA))
+    wanted = masked(columns, tags, write="deduplicate", identity=("email",), on_tombstone="dead_letter")
+
+    with pytest.raises(SpecError) as refused:
+        world.table(wanted).batch()
+
+    assert found in refused.value.what
+    assert world.lake.load(wanted.identifier) is None

@@ -133,3 +133,30 @@ def test_masked_records_with_a_guid_in_a_header_are_replayed_once_their_schema_i
     assert is_proven(world, wanted)
     table = world.lake.catalog.load_table(wanted.identifier).scan().to_arrow()
     assert set(table.column("mail").to_pylist()) == {"[redacted]"}
+
+
+MESSAGES = 'syntax = "proto3"; message A { int64 n = 1; } message B { int64 n = 1; }'
+OBJECT = '{"type": "object", "properties": {"n": {"type": "integer"}}}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "content", "index", "expected"),
+    [
+        ("PROTOBUF", MESSAGES, b"\x08\x07", b"\0", ([7], {})),
+        ("PROTOBUF", MESSAGES, b"\x08\x07", b"\2\2", ([], {"wrong_message": 1})),
+        ("JSON", OBJECT, b'{"n": 7}', b"", ([7], {})),
+    ],
+    ids=["first message", "second message", "object"],
+)
+def test_a_guid_in_a_header_names_schemas_of_other_formats(
+    world: WorldWithHeaders, kind: Any, text: str, content: bytes, index: bytes, expected: object
+) -> None:
+    """In Protobuf, the index of the message follows the GUID in the header."""
+    world.registry.schemas[cast(Any, KNOWN)] = RegisteredSchema(KNOWN, kind, text)
+    world.values.append(content)
+    world.headers = {0: [("__value_schema_id", b"\1" + KNOWN.bytes + index)]}
+    value: Any = "protobuf" if kind == "PROTOBUF" else "json_schema"
+    wanted = spec(wire_format="confluent_headers", bad_record_limit=NO_LIMIT, value=value)
+
+    assert read(world, wanted) == expected
+    assert is_proven(world, wanted)
