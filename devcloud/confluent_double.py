@@ -112,7 +112,8 @@ class ConfluentDouble:
     def _make(self, asked: Asked) -> Answer:
         try:
             spec = json.loads(asked.content)["spec"]
-            owner, resource = spec["owner"]["id"], (spec.get("resource") or {"id": "CLOUD"})["id"]
+            owner, opens = spec["owner"]["id"], spec.get("resource") or {"id": "CLOUD"}
+            resource = ".".join(filter(None, (opens.get("environment"), opens["id"])))
         except (ValueError, KeyError, TypeError):
             return failure(HTTPStatus.BAD_REQUEST, "spec.owner.id is required")
         if not re.match(r"(sa|u)-.", owner):
@@ -148,7 +149,7 @@ class ConfluentDouble:
         return Answer(HTTPStatus.OK, page)
 
     def _of_what_keys_open(self, asked: Asked) -> Answer:
-        """Clusters, registries and Tableflow, as far as they show whether a key works."""
+        """Clusters, registries, Tableflow and Flink, as far as they show whether a key works."""
         key, secret = asked.who
         kept = self._kept.get(key)
         wanted = _resource_of(asked.path)
@@ -175,6 +176,9 @@ def missing() -> Answer:
 def _resource_of(path: str) -> re.Pattern[str] | None:
     """Return the pattern of the resource id that a key must have to read this path, or None."""
     topics = re.fullmatch(r"/kafka/v3/clusters/([^/]+)/topics", path)
+    statements = re.fullmatch(r"/sql/v1/organizations/[^/]+/environments/([^/]+)/statements", path)
+    if statements:
+        return re.compile(rf"{re.escape(statements[1])}\.aws\..+", re.IGNORECASE)
     wanted = topics[1] if topics else {"subjects": "lsrc-.+", "regions": "tableflow"}.get(path.rsplit("/", 1)[-1])
     return None if wanted is None else re.compile(wanted, re.IGNORECASE)
 

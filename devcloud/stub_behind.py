@@ -1,7 +1,7 @@
 """The backend of a provider stub: none, or a double that must know the resources that Terraform creates.
 
 Of Snowflake it is the login: service users with their public keys, what roles may do to users, and external tables
-with who owns them, since their owner refreshes them. Of Confluent it is the key for Tableflow.
+with who owns them, since their owner refreshes them. Of Confluent it is the keys for Tableflow and for Flink.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ EXTERNAL, OWNERSHIP = "snowflake_external_table", "snowflake_grant_ownership"
 KEYS = ("rsa_public_key", "rsa_public_key_2")
 OF_TABLEFLOW = frozenset({"confluent_tableflow_topic", "confluent_catalog_integration"})
 TABLEFLOW_KEY = ("TABLEFLOW_API_KEY", "TABLEFLOW_API_SECRET")
+STATEMENT = "confluent_flink_statement"
+FLINK = (
+    *("FLINK_API_KEY", "FLINK_API_SECRET", "FLINK_REST_ENDPOINT", "CONFLUENT_ORGANIZATION_ID"),
+    *("CONFLUENT_ENVIRONMENT_ID", "FLINK_COMPUTE_POOL_ID", "FLINK_PRINCIPAL_ID"),
+)
 SECONDS = 30
 
 
@@ -101,10 +106,14 @@ class SnowflakeLogin:
 
 
 @dataclass(frozen=True, slots=True)
-class TableflowKey:
-    """As with the real provider, its resources cannot be read, created or deleted without the key for Tableflow."""
+class ConfluentKeys:
+    """The variables that are set.
 
-    is_given: bool
+    As with the real provider, nothing of Tableflow and no statement of Flink can be read, created or deleted without
+    its key, and statements need where they run too: seven variables, of which all are set or none.
+    """
+
+    given: frozenset[str]
 
     def found(self, kind: str, value: Value) -> Value | None:
         self._check(kind)
@@ -119,14 +128,18 @@ class TableflowKey:
         self._check(kind)
 
     def _check(self, kind: str) -> None:
-        if kind in OF_TABLEFLOW and not self.is_given:
+        if kind in OF_TABLEFLOW and not self.given.issuperset(TABLEFLOW_KEY):
             raise OSError(f"{kind}: {' and '.join(TABLEFLOW_KEY)} must be set")
+        if 0 < len(self.given.intersection(FLINK)) < len(FLINK):
+            raise OSError(f"All {len(FLINK)} {', '.join(FLINK)} must be set or not set")
+        if kind == STATEMENT and not self.given.issuperset(FLINK):
+            raise OSError(f"{kind}: {' and '.join(FLINK[:2])} must be set")
 
 
 def behind(provider: str, environment: Mapping[str, str]) -> Behind:
     """Return the double behind a provider, as the environment variables say."""
     if provider == "confluent":
-        return TableflowKey(is_given=all(environment.get(name) for name in TABLEFLOW_KEY))
+        return ConfluentKeys(frozenset(name for name in (*TABLEFLOW_KEY, *FLINK) if environment.get(name)))
     address = environment.get(SNOWFLAKE_URL) if provider == "snowflake" else None
     return SnowflakeLogin(address) if address else Nothing()
 

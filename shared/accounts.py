@@ -11,7 +11,7 @@ from typing import Literal
 
 from shared.naming import Account, resource_name
 
-Part = Literal["kafka", "registry", "tableflow"]
+Part = Literal["kafka", "registry", "tableflow", "flink"]
 """What a key opens: each has keys of its own."""
 
 PARTS: Mapping[Account, tuple[Part, ...]] = {
@@ -22,6 +22,7 @@ PARTS: Mapping[Account, tuple[Part, ...]] = {
     "materializer": ("kafka", "registry"),
     "connector": (),
     "tableflow": ("tableflow",),
+    "flink": ("flink",),
 }
 """What each account has keys for. The connector acts as its account without a key."""
 
@@ -33,6 +34,7 @@ PURPOSES: Mapping[Account, str] = {
     "connector": "makes stock trades, as the connector's own account",
     "materializer": "reads records and schemas for the tables",
     "tableflow": "switches Tableflow on",
+    "flink": "runs the statements of Flink",
 }
 
 

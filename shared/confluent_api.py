@@ -69,12 +69,23 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key to be made: `resource` is the id of what it opens, `name` what people see."""
+    """A key to be made: `resource` is the id of what it opens, `name` what people see.
+
+    `environment`: where the resource is a region of Flink, whose keys are for one environment; otherwise empty.
+    """
 
     name: str
     description: str
     owner: str
     resource: str
+    environment: str = ""
+
+    @property
+    def opens(self) -> dict[str, str]:
+        """The resource as Confluent's API takes it."""
+        if not self.environment:
+            return {"id": self.resource}
+        return {"id": self.resource, "environment": self.environment, "kind": "Region", "api_version": "fcpm/v2"}
 
 
 def key_from_environment(environment: Mapping[str, str]) -> KeyPair:
@@ -127,7 +138,7 @@ class ConfluentCloud:
             "display_name": wanted.name,
             "description": wanted.description,
             "owner": {"id": wanted.owner},
-            "resource": {"id": wanted.resource},
+            "resource": wanted.opens,
         }
         made = self._ask("POST", f"{ADDRESS}/iam/v2/api-keys", body={"spec": spec}).json()
         return KeyPair(str(made["id"]), Secret(str(made["spec"]["secret"])))

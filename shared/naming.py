@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-Account = Literal["manager", "producer", "consumer", "registry", "connector", "materializer", "tableflow"]
+Account = Literal["manager", "producer", "consumer", "registry", "connector", "materializer", "tableflow", "flink"]
 
 APPLICATION = "frazil"
 PARTITIONS = (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"))

@@ -11,12 +11,25 @@ from shared.naming import Account
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkRegion:
+    """The region of Flink in an environment, which a key opens; `statements_url` is where it is tested."""
+
+    id: str
+    environment_id: str
+    statements_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeyHolders:
-    """The accounts whose API keys Frazil creates, by their ids, and the endpoints on which it tests keys."""
+    """The accounts whose API keys Frazil creates, by their ids, and the endpoints on which it tests keys.
+
+    `flink`: None if no account has a key for Flink.
+    """
 
     kafka_rest_endpoint: str
     registry_id: str
     owners: Mapping[Account, str]
+    flink: FlinkRegion | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,13 +14,16 @@ from shared.naming import Account, resource_name
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """The resource names of a cluster and of its registry, which prefix those of their resources."""
+    """The resource names of an environment, of a cluster and of its registry, which prefix those of their resources."""
 
+    environment: str
     cluster: str
     cluster_id: str
     registry: str
 
     def of(self, grant: Grant) -> str:
+        if grant.kind == "environment":
+            return self.environment
         if grant.kind == "cluster":
             return self.cluster
         if grant.kind == "subject":

@@ -43,6 +43,7 @@ from infra.deploy.tables.frazil_command import NOT_THERE_YET, Frazil
 from infra.deploy.tables.listed_tables import tables_in_glue, waiting
 from infra.permissions.deployer_limits import limits_of
 from infra.permissions.deployer_policy import policy_documents
+from infra.wanted.topics import TOTALS
 
 EXPORT_CSV = CHECKOUT / "lambdas" / "export_csv"
 
@@ -138,6 +139,8 @@ def destroy_removed(deployment: Deployment, asked: Asked) -> None:
     if any(address.startswith("confluent_tableflow_topic.") for address in removed):
         place = f"the bucket and the Glue database {confluent.get('cluster_id')}, without updates"
         tell(f"Tableflow's tables of these topics stay in {place}; `delete` removes them")
+    if any(address.startswith("confluent_flink_statement.") for address in removed):
+        tell(f"the topic {TOTALS} stays with its schemas, without updates; `delete` removes it with the cluster")
     if deleted := delete_keys_of_removed(deployment, confluent, tell):
         tell(f"keys: {deleted} deleted, because the settings no longer have their accounts")
 

@@ -145,6 +145,57 @@ class Environment(Resource):
             "stream_governance": stream_governance}, **meta)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkComputePool_Environment(Block):
+    id: str
+
+class FlinkComputePool(Resource):
+    TYPE = "confluent_flink_compute_pool"
+    api_version: str; cloud: str; default_pool: str; display_name: str; id: str; kind: str; max_cfu: str; region: str
+    resource_name: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, cloud: Literal["AWS", "AZURE", "GCP"],
+        display_name: str, region: str, environment: FlinkComputePool_Environment, default_pool: Flag | None = None,
+        max_cfu: Number | None = None, **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"cloud": cloud, "default_pool": default_pool,
+            "display_name": display_name, "max_cfu": max_cfu, "region": region, "environment": environment}, **meta)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkStatement_ComputePool(Block):
+    id: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkStatement_Credentials(Block):
+    key: str
+    secret: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkStatement_Environment(Block):
+    id: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkStatement_Organization(Block):
+    id: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkStatement_Principal(Block):
+    id: str
+
+class FlinkStatement(Resource):
+    TYPE = "confluent_flink_statement"
+    id: str; latest_offsets_timestamp: str; rest_endpoint: str; statement: str; statement_name: str; stopped: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, statement: str,
+        properties: Mapping[str, str] | None = None, properties_sensitive: Mapping[str, str] | None = None,
+        rest_endpoint: str | None = None, statement_name: str | None = None, stopped: Flag | None = None,
+        compute_pool: FlinkStatement_ComputePool | None = None, credentials: FlinkStatement_Credentials | None = None,
+        environment: FlinkStatement_Environment | None = None, organization: FlinkStatement_Organization | None = None,
+        principal: FlinkStatement_Principal | None = None, **meta: Unpack[Meta]) -> None:
+        super().__init__(scope, construct_id, {"properties": properties, "properties_sensitive": properties_sensitive,
+            "rest_endpoint": rest_endpoint, "statement": statement, "statement_name": statement_name,
+            "stopped": stopped, "compute_pool": compute_pool, "credentials": credentials, "environment": environment,
+            "organization": organization, "principal": principal}, **meta)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaCluster_Basic(Block):
     max_ecku: Number | None = None
 
@@ -293,6 +344,14 @@ class TableflowTopic(Resource):
             "byob_aws": byob_aws, "credentials": credentials, "environment": environment,
             "error_handling": error_handling, "google_cloud_storage": google_cloud_storage,
             "kafka_cluster": kafka_cluster, "managed_storage": managed_storage}, **meta)
+
+class DataFlinkRegion(Data):
+    TYPE = "confluent_flink_region"
+    api_version: str; cloud: str; id: str; kind: str; private_rest_endpoint: str; region: str; rest_endpoint: str
+
+    def __init__(self, scope: Construct, construct_id: str, /, *, cloud: Literal["AWS", "AZURE", "GCP"], region: str,
+        **meta: Unpack[DataMeta]) -> None:
+        super().__init__(scope, construct_id, {"cloud": cloud, "region": region}, **meta)
 
 class DataOrganization(Data):
     TYPE = "confluent_organization"

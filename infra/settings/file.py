@@ -19,6 +19,8 @@ from frazil.specs.problems import Problem, Problems, suggest
 from frazil.specs.settings_keys import REGISTRY_NAME
 from frazil.specs.shapes import At, Rejected
 from infra.settings import export_keys, keys, policy_keys, snowflake_keys, verify_keys
+from infra.settings.confluent_problems import confluent_problems
+from infra.settings.flink_keys import FLINK
 from infra.settings.model import (
     Availability,
     BrokerLogin,
@@ -47,7 +49,6 @@ from infra.settings.model import (
     Streamed,
     Worker,
 )
-from infra.wanted.topics import TRADES
 from shared.naming import OWN_FOLDERS, OWN_TAGS
 
 FOLDER = Path(__file__).parents[1] / "environments"
@@ -166,7 +167,7 @@ def _catalog_problems(lake: Values) -> Iterator[Problem]:
 def _kafka_problems(values: Values) -> Iterator[Problem]:
     kafka = values[keys.KAFKA]
     if not kafka.is_given(keys.EXTERNAL):
-        yield from _tableflow_problems(kafka[keys.CONFLUENT], values[keys.REGION], values[keys.LAKE])
+        yield from confluent_problems(kafka[keys.CONFLUENT], values[keys.REGION], values[keys.LAKE])
         return
     external = kafka[keys.EXTERNAL]
     if external[keys.CLUSTER_NAME] in OWN_FOLDERS:
@@ -187,19 +188,6 @@ def _kafka_problems(values: Values) -> Iterator[Problem]:
     elif password and not protocol.startswith("sasl_"):
         what = f"no effect of {' and '.join(sorted(password))}, because security.protocol is {protocol}"
         yield Problem(external.place_of(keys.PROTOCOL), what, "set security.protocol: sasl_ssl, or remove them")
-
-
-def _tableflow_problems(confluent: Values, region: str, lake: Values) -> Iterator[Problem]:
-    if not confluent[keys.TABLEFLOW]:
-        return
-    place = confluent.place_of(keys.TABLEFLOW)
-    if TRADES in confluent[keys.TABLEFLOW] and not confluent[keys.DATAGEN]:
-        yield Problem(place, "Tableflow needs the topic stock_trades, but datagen is false", "set datagen: true")
-    if (confluent.get(keys.CONFLUENT_REGION) or region) != region:
-        yield Problem(place, "Tableflow needs the bucket and the cluster in one region", "remove `region`")
-    if lake[keys.LAKE_FORMATION]:
-        what = "Tableflow is not supported with lake_formation: true, because its role gets no Lake Formation grants"
-        yield Problem(place, what, "remove `tableflow`, or set lake: {lake_formation: false}")
 
 
 def _job_problems(values: Values) -> Iterator[Problem]:
@@ -331,6 +319,7 @@ def _confluent(values: Values, region: str) -> ConfluentKafka:
         topics=values[keys.TOPICS],
         subjects=values[keys.SUBJECTS],
         login=IN_PLAINTEXT if values[keys.STAND_IN] else BrokerLogin(),
+        flink=values.get(FLINK),
     )
 
 

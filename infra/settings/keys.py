@@ -7,6 +7,7 @@ from frazil.specs.scalars import COUNT, DURATION, TABLE_NAME, TEXT, TOPIC_NAME, 
 from frazil.specs.settings_keys import REGISTRY_NAME
 from frazil.specs.shapes import Choice, ListOf, MapOf
 from infra.settings.export_keys import EXPORTS
+from infra.settings.flink_keys import FLINK
 from infra.settings.model import PrivateLink, Reader, Topic
 from infra.settings.policy_keys import POLICIES
 from infra.settings.scalars import (
@@ -228,7 +229,9 @@ STAND_IN = Key(
 )
 CONFLUENT = Key(
     "confluent",
-    Section((CONFLUENT_REGION, AVAILABILITY, GOVERNANCE_PACKAGE, DATAGEN, TABLEFLOW, TOPICS, SUBJECTS, STAND_IN)),
+    Section(
+        (CONFLUENT_REGION, AVAILABILITY, GOVERNANCE_PACKAGE, DATAGEN, TABLEFLOW, FLINK, TOPICS, SUBJECTS, STAND_IN)
+    ),
     "Create a Standard cluster in Confluent Cloud.",
     NONE,
 )

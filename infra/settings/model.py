@@ -130,10 +130,18 @@ class BrokerLogin:
 
 
 @dataclass(frozen=True, slots=True)
+class Flink:
+    """A compute pool of Flink. `statements`: whether ours run there, which keep the topic stock_total_trades."""
+
+    max_cfu: int
+    statements: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ConfluentKafka:
     """A cluster that the stacks make in Confluent Cloud.
 
-    `tableflow` are the topics that Confluent's Tableflow keeps too.
+    `tableflow` are the topics that Confluent's Tableflow keeps too. `flink`: None for no compute pool.
     `topics` are made in addition to those of the table specs, or size these; `subjects` are further ones to be read.
     """
 
@@ -145,6 +153,12 @@ class ConfluentKafka:
     topics: Mapping[str, Topic] = field(default_factory=dict)
     subjects: tuple[str, ...] = ()
     login: BrokerLogin = BrokerLogin()
+    flink: Flink | None = None
+
+    @property
+    def has_statements(self) -> bool:
+        """Whether statements of Flink run, which need an account and its key."""
+        return self.flink is not None and self.flink.statements
 
 
 @dataclass(frozen=True, slots=True)

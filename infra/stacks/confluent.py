@@ -1,4 +1,5 @@
-"""Confluent Cloud: an environment with its registry, a Standard cluster, and service accounts with their roles.
+"""Confluent Cloud: an environment with its registry, a Standard cluster, and service accounts with their roles; by
+setting, a compute pool of Flink.
 
 No API key and no topic: a key would be in Terraform's state, and a topic needs one. Separate steps create both.
 """
@@ -11,11 +12,14 @@ from frazil.model.spec import TableSpec
 from frazil.model.transforms import TransformSpec
 from infra.cdk import App, Fn, Output, Stack
 from infra.components.backends import keep_state
+from infra.components.flink_pool import FlinkPool
 from infra.components.kafka import Kafka, KeyHolders
 from infra.components.service_account import Scopes, ServiceAccount
 from infra.resources import confluent
 from infra.settings.model import ConfluentKafka, EnvironmentSettings
+from infra.wanted.flink import refuse_other_writers
 from infra.wanted.grants import grants
+from infra.wanted.topics import output_topics
 from shared import naming
 from shared.accounts import PARTS
 
@@ -42,13 +46,17 @@ class ConfluentStack(Stack):
         enter_confluent(self)
         self._settings = settings
         self._login = kafka.login
+        self.display_name = naming.resource_name(settings.environment, "kafka")
         self._environment = self._make_environment(kafka)
         self._cluster = self._make_cluster(kafka)
         self._registry = self._find_registry()
         self.environment_id = self._environment.id
         self.environment_name = self._environment.resource_name
         self.cluster_id = self._cluster.id
+        if kafka.has_statements:
+            refuse_other_writers(output_topics(tables, transforms))
         self.accounts = self._make_accounts(kafka, tables, transforms)
+        self._pool = self._make_pool(kafka)
         self._outputs()
 
     @property
@@ -69,6 +77,7 @@ class ConfluentStack(Stack):
                 kafka_rest_endpoint=self._cluster.rest_endpoint,
                 registry_id=self._registry.id,
                 owners={account: made.id for account, made in self.accounts.items() if PARTS[account]},
+                flink=self._pool.region if self._pool is not None and "flink" in self.accounts else None,
             ),
         )
 
@@ -81,7 +90,7 @@ class ConfluentStack(Stack):
         return confluent.Environment(
             self,
             "environment",
-            display_name=naming.resource_name(self._settings.environment, "kafka"),
+            display_name=self.display_name,
             stream_governance=confluent.Environment_StreamGovernance(package=kafka.governance_package),
             prevent_destroy=self._settings.production,
         )
@@ -90,7 +99,7 @@ class ConfluentStack(Stack):
         return confluent.KafkaCluster(
             self,
             "cluster",
-            display_name=naming.resource_name(self._settings.environment, "kafka"),
+            display_name=self.display_name,
             availability=kafka.availability,
             cloud="AWS",
             region=kafka.region,
@@ -111,7 +120,9 @@ class ConfluentStack(Stack):
     def _make_accounts(
         self, kafka: ConfluentKafka, tables: Sequence[TableSpec], transforms: Sequence[TransformSpec]
     ) -> dict[naming.Account, ServiceAccount]:
-        scopes = Scopes(self._cluster.rbac_crn, self._cluster.id, self._registry.resource_name)
+        scopes = Scopes(
+            self._environment.resource_name, self._cluster.rbac_crn, self._cluster.id, self._registry.resource_name
+        )
         consumer_groups = naming.resource_name(self._settings.environment, "")
         return {
             account: ServiceAccount(
@@ -119,6 +130,19 @@ class ConfluentStack(Stack):
             )
             for account, granted in grants(kafka, tables, consumer_groups, transforms).items()
         }
+
+    def _make_pool(self, kafka: ConfluentKafka) -> FlinkPool | None:
+        """Create the pool in the region of the cluster: Flink reads no cluster of another region."""
+        if kafka.flink is None:
+            return None
+        return FlinkPool(
+            self,
+            "flink-pool",
+            name=naming.resource_name(self._settings.environment, "flink"),
+            region=kafka.region,
+            environment_id=self._environment.id,
+            max_cfu=kafka.flink.max_cfu,
+        )
 
     def _outputs(self) -> None:
         """Add the outputs, which people and the steps `keys` and `topics` read."""
@@ -132,3 +156,7 @@ class ConfluentStack(Stack):
             "service_accounts": {account: made.id for account, made in self.accounts.items()},
         }.items():
             Output(self, name, value=value)
+        if self._pool is not None:
+            Output(self, "flink_compute_pool_id", value=self._pool.id)
+        if self._pool is not None and "flink" in self.accounts:
+            Output(self, "flink_variables", value=self._pool.variables(self.accounts["flink"].id))

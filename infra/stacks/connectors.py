@@ -1,5 +1,5 @@
 """What needs a topic or a key in Confluent Cloud: the connector that makes stock trades, the rotation of the accounts'
-keys and, by setting, Tableflow beside us."""
+keys and, by setting, Tableflow and statements of Flink beside us."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from infra.artefacts.artefact import PREFIX as ARTEFACTS
 from infra.cdk import App, Output, Resource, Stack
 from infra.components.backends import keep_state
+from infra.components.flink_statements import FlinkStatements
 from infra.components.region import Region, enter_region
 from infra.components.role import Role
 from infra.permissions.iam import Policy, Statement, trust_external
@@ -24,7 +25,11 @@ OTHER_FOLDERS = (ARTEFACTS, QUERY_RESULTS, EXPORTS)
 
 
 class ConnectorsStack(Stack):
-    """The stack of connectors. The provider reads Tableflow's key from TABLEFLOW_API_KEY and TABLEFLOW_API_SECRET."""
+    """The stack of connectors.
+
+    The provider reads Tableflow's key from TABLEFLOW_API_KEY and TABLEFLOW_API_SECRET, and Flink's from FLINK_API_KEY
+    and FLINK_API_SECRET.
+    """
 
     def __init__(
         self,
@@ -46,6 +51,8 @@ class ConnectorsStack(Stack):
         trades = self._make_trades() if kafka.datagen else None
         if kafka.tableflow:
             self._keep_with_tableflow(kafka.tableflow, trades, lake, region)
+        if kafka.has_statements:
+            self._run_statements(trades)
 
     def _name(self, word: str) -> str:
         return naming.resource_name(self._settings.environment, word)
@@ -71,6 +78,18 @@ class ConnectorsStack(Stack):
         )
         Output(self, "connector_id", value=connector.id)
         return connector
+
+    def _run_statements(self, trades: confluent.Connector | None) -> None:
+        """Run the statements after the connector: Flink knows no columns of a topic without a schema."""
+        statements = FlinkStatements(
+            self,
+            "flink",
+            environment=self._settings.environment,
+            catalog=self._confluent.display_name,
+            database=self._confluent.display_name,
+            ready=[*filter(None, [trades])],
+        )
+        Output(self, "flink_statement", value=statements.name)
 
     def _keep_with_tableflow(
         self, topics: Sequence[str], trades: confluent.Connector | None, lake: LakeStack, region: Region

@@ -162,7 +162,15 @@ class SecretsStack(Stack):
         holders = kafka.key_holders
         if holders is None or self._cloud is None:
             return {}
+        flink = {}
+        if holders.flink is not None:
+            flink = {
+                "CONFLUENT_ENVIRONMENT_ID": holders.flink.environment_id,
+                "CONFLUENT_FLINK_REGION_ID": holders.flink.id,
+                "CONFLUENT_FLINK_STATEMENTS_URL": holders.flink.statements_url,
+            }
         return {
+            **flink,
             "CONFLUENT_CLUSTER_ID": kafka.name,
             "CONFLUENT_KAFKA_REST_ENDPOINT": holders.kafka_rest_endpoint,
             "CONFLUENT_REGISTRY_ID": holders.registry_id,

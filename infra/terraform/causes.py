@@ -63,6 +63,12 @@ CAUSES = (
         "set `tableflow` again and run `scripts/deploy.sh create`, which makes a new key",
     ),
     Cause(
+        r"FLINK_API_KEY|flink_api_key",
+        "Terraform needs the Flink key, also to delete statements. It is in the secret "
+        "`frazil/<environment>/flink`: HCP Terraform needs a copy (docs/hcp.md). If the secret is empty or gone, "
+        "set `flink` again and run `scripts/deploy.sh create`, which makes a new key",
+    ),
+    Cause(
         r"401 Unauthorized",
         "Confluent Cloud rejected the Cloud API key: export CONFLUENT_CLOUD_API_KEY and CONFLUENT_CLOUD_API_SECRET of "
         "a valid key (`confluent api-key create --resource cloud` creates one)",

@@ -11,7 +11,7 @@ from frazil.model.spec import TableSpec
 from frazil.model.transforms import TransformSpec
 from frazil.specs.kafka_keys import READER_GROUP
 from infra.settings.model import ConfluentKafka
-from infra.wanted.topics import TRADES, output_topics, own_subjects, wanted_topics
+from infra.wanted.topics import TOTALS, TRADES, output_topics, own_subjects, wanted_topics
 from shared.naming import Account
 
 if TYPE_CHECKING:
@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 PREVIEWS = "data-preview*"
 """The topics to which a source connector writes previews for Confluent's console."""
+TRANSACTIONS = "_confluent-flink_*"
+"""The transactions in which Flink writes records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A role on a resource; a name that ends with * is a prefix, and the cluster has no name."""
+    """A role on a resource; a name that ends with * is a prefix, and cluster and environment have no name."""
 
     role: RoleName
-    kind: Literal["topic", "group", "transactional-id", "subject", "cluster"]
+    kind: Literal["topic", "group", "transactional-id", "subject", "cluster", "environment"]
     name: str = ""
 
     @property
@@ -65,6 +67,8 @@ def grants(
         given["connector"] = _connector()
     if kafka.tableflow:
         given["tableflow"] = _tableflow(kafka.tableflow)
+    if kafka.has_statements:
+        given["flink"] = _flink()
     return {account: tuple(each) for account, each in given.items()}
 
 
@@ -97,3 +101,15 @@ def _tableflow(topics: Sequence[str]) -> Iterator[Grant]:
     """Yield Tableflow's grants. Catalog integrations need a cluster administrator; their stack adds Assigner."""
     yield Grant("CloudClusterAdmin", "cluster")
     yield from _on("subject", "DeveloperRead", (f"{topic}-value" for topic in topics))
+
+
+def _flink() -> Iterator[Grant]:
+    """Yield what Confluent documents for statements that read one table, and create and write another."""
+    yield Grant("FlinkDeveloper", "environment")
+    yield from (Grant(role, "transactional-id", TRANSACTIONS) for role in ("DeveloperRead", "DeveloperWrite"))
+    yield Grant("DeveloperRead", "topic", TRADES)
+    yield Grant("DeveloperRead", "subject", f"{TRADES}-value")
+    yield from (Grant(role, "topic", TOTALS) for role in ("DeveloperManage", "DeveloperWrite"))
+    subjects = tuple(f"{TOTALS}-{part}" for part in ("key", "value"))
+    yield from _on("subject", "DeveloperWrite", subjects)
+    yield from _on("subject", "DeveloperRead", subjects)

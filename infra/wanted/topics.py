@@ -12,15 +12,21 @@ from infra.settings.model import ConfluentKafka, ExternalKafka, Topic
 
 TRADES = "stock_trades"
 """What the Datagen connector writes to."""
+TOTALS = "stock_total_trades"
+"""What the statements of Flink create and write to."""
 
 USUAL = Topic(default_of(PARTITIONS, nowhere()), default_of(RETENTION, nowhere()))
 
 
 def wanted_topics(kafka: ConfluentKafka | ExternalKafka, tables: Sequence[TableSpec]) -> dict[str, Topic]:
-    """Return the topics to create, by name; in an external cluster, only those that the settings name."""
+    """Return the topics to create, by name; in an external cluster, only those that the settings name.
+
+    Flink creates its own: a topic without a schema would be a table without columns to it.
+    """
     if isinstance(kafka, ExternalKafka):
         return dict(kafka.topics)
     names = {topic for table in tables for topic in table.topics} | ({TRADES} if kafka.datagen else set())
+    names -= {TOTALS} if kafka.has_statements else set()
     return dict(sorted((dict.fromkeys(names, USUAL) | dict(kafka.topics)).items()))
 
 

@@ -34,22 +34,47 @@ Pairs = Mapping[Part, KeyPair]
 
 
 @dataclass(frozen=True, slots=True)
+class FlinkRegion:
+    """A region of Flink; empty where no account has a key for it."""
+
+    id: str = ""
+    environment_id: str = ""
+    statements_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
-    """What keys open: a Kafka cluster and its schema registry."""
+    """What keys open: a Kafka cluster, its schema registry and its region of Flink."""
 
     cluster_id: str
     kafka_rest_endpoint: str
     registry_id: str
     registry_url: str
+    flink: FlinkRegion = FlinkRegion()
 
     def resource(self, part: Part) -> str:
-        return {"kafka": self.cluster_id, "registry": self.registry_id, "tableflow": "tableflow"}[part]
+        return {
+            "kafka": self.cluster_id,
+            "registry": self.registry_id,
+            "tableflow": "tableflow",
+            "flink": self.flink.id,
+        }[part]
+
+    def is_opened_by(self, part: Part, resource: str) -> bool:
+        """Return whether a key for this resource opens the part.
+
+        Confluent's API lists a key for Flink with the region, or with environment and region, as
+        env-1.aws.us-east-1.
+        """
+        found, wanted = resource.lower(), self.resource(part).lower()
+        return found == wanted or (part == "flink" and found == f"{self.flink.environment_id}.{wanted}".lower())
 
     def probe_url(self, part: Part) -> str:
         """Return a URL that shows whether a key of this part is valid, with or without permissions."""
         topics = f"{self.kafka_rest_endpoint}/kafka/v3/clusters/{self.cluster_id}/topics"
         regions = f"{ADDRESS}/tableflow/v1/regions"
-        return {"kafka": topics, "registry": f"{self.registry_url}/subjects", "tableflow": regions}[part]
+        subjects = f"{self.registry_url}/subjects"
+        return {"kafka": topics, "registry": subjects, "tableflow": regions, "flink": self.flink.statements_url}[part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +194,7 @@ class ConfluentApiKey:
             description=f"{PURPOSES[self.account]}; rotates by itself",
             owner=self.owner,
             resource=self.cluster.resource(part),
+            environment=self.cluster.flink.environment_id if part == "flink" else "",
         )
         return self.cloud.make_key(wanted)
 
@@ -216,7 +242,7 @@ class ConfluentApiKey:
         return [key for key in named if self._is_of_here(part, key)]
 
     def _is_of_here(self, part: Part, key: ApiKey) -> bool:
-        return key.owner == self.owner and key.resource.lower() == self.cluster.resource(part).lower()
+        return key.owner == self.owner and self.cluster.is_opened_by(part, key.resource)
 
     def _delete(self, keys: list[str]) -> Facts:
         for key in keys:

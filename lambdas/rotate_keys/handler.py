@@ -44,7 +44,7 @@ SPARE_SECONDS = 15.0
 DENIED = frozenset({"AccessDenied", "AccessDeniedException"})
 TRIES, PAUSE_SECONDS = 12, 5.0
 
-IDS = ("kafka_api_key", "registry_api_key", "tableflow_api_key")
+IDS = ("kafka_api_key", "registry_api_key", "tableflow_api_key", "flink_api_key")
 TOLD = ("made", "user", "slot", "fingerprint", "deleted", "left", "not_yet", *IDS)
 """The facts that may be logged."""
 

@@ -9,6 +9,8 @@ either: where a secret is needed to rotate another (the Cloud API key, the rotat
     SNOWFLAKE_ACCOUNT           the account's name, ORGANIZATION-ACCOUNT
     RSA_BITS                    2048 unless said otherwise, or 4096
     CONFLUENT_CLUSTER_ID, CONFLUENT_KAFKA_REST_ENDPOINT, CONFLUENT_REGISTRY_ID, CONFLUENT_REGISTRY_URL
+    CONFLUENT_ENVIRONMENT_ID, CONFLUENT_FLINK_REGION_ID, CONFLUENT_FLINK_STATEMENTS_URL   where an account has a key
+                                for Flink
     CONFLUENT_CLOUD_SECRET      the secret with the Cloud API key: JSON with cloud_api_key and cloud_api_secret
     KEYS_TO_RETAIN              how many API keys of each part stay valid, 2 or more; 2 unless said otherwise
     FRAZIL_SNOWFLAKE_URL, FRAZIL_CONFLUENT_URL   doubles, on loopback only
@@ -23,7 +25,7 @@ from typing import Literal, assert_never, get_args
 
 from frazil.model.loopback import is_loopback
 from frazil.model.secret import Secret
-from lambdas.rotate_keys.confluent_api_key import Cluster, ConfluentApiKey, Waiting, described
+from lambdas.rotate_keys.confluent_api_key import Cluster, ConfluentApiKey, FlinkRegion, Waiting, described
 from lambdas.rotate_keys.errors import DescriptionError
 from lambdas.rotate_keys.rotation import Kind
 from lambdas.rotate_keys.snowflake_rsa import SnowflakeRsa
@@ -89,19 +91,28 @@ class Surroundings:
             raise DescriptionError(
                 f"KEYS_TO_RETAIN: expected a number of at least {FEWEST_KEYS}, found {retained}", hint=APPLY_HINT
             )
+        account = _account(tags)
         return ConfluentApiKey(
             environment=self._setting("FRAZIL_ENVIRONMENT"),
-            account=_account(tags),
+            account=account,
             owner=_tag(tags, OWNER_TAG),
             cluster=Cluster(
                 cluster_id=self._setting("CONFLUENT_CLUSTER_ID"),
                 kafka_rest_endpoint=self._setting("CONFLUENT_KAFKA_REST_ENDPOINT"),
                 registry_id=self._setting("CONFLUENT_REGISTRY_ID"),
                 registry_url=self._setting("CONFLUENT_REGISTRY_URL"),
+                flink=self._flink_region() if "flink" in PARTS[account] else FlinkRegion(),
             ),
             cloud=self._cloud(),
             retained=int(retained),
             waiting=self.waiting,
+        )
+
+    def _flink_region(self) -> FlinkRegion:
+        return FlinkRegion(
+            id=self._setting("CONFLUENT_FLINK_REGION_ID"),
+            environment_id=self._setting("CONFLUENT_ENVIRONMENT_ID"),
+            statements_url=self._setting("CONFLUENT_FLINK_STATEMENTS_URL"),
         )
 
     def _cloud(self) -> ConfluentCloud:

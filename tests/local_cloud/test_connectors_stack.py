@@ -136,5 +136,5 @@ def switched_off(cloud: Cloud, folder: Path, said: list[str], variables: Mapping
 class WithKey(Stacks):
     """The key is in the environment of Terraform already."""
 
-    def _key_of_tableflow(self) -> dict[str, Any]:
+    def _keys_of_connectors(self) -> dict[str, Any]:
         return {}

@@ -104,3 +104,15 @@ def tableflow_variables(vault: Any, environment: str) -> dict[str, Secret]:
     """
     pair = read_keys(vault, secret_name(environment, "tableflow")).get("tableflow")
     return {} if pair is None else {"TABLEFLOW_API_KEY": Secret(pair.key), "TABLEFLOW_API_SECRET": pair.secret}
+
+
+def flink_variables(vault: Any, environment: str, region: Mapping[str, str]) -> dict[str, Secret]:
+    """Return the environment variables that pass the Flink key and its region to the Confluent provider.
+
+    `region`: the variables without the key, {} if no statements run. The provider takes all of them or none.
+    """
+    pair = read_keys(vault, secret_name(environment, "flink")).get("flink")
+    if pair is None or not region:
+        return {}
+    others = {name: Secret(value) for name, value in region.items()}
+    return {**others, "FLINK_API_KEY": Secret(pair.key), "FLINK_API_SECRET": pair.secret}

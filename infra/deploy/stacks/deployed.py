@@ -18,7 +18,7 @@ from infra.app import Purpose, build
 from infra.artefacts.artefact import NOTHING, Artefacts, read_manifest
 from infra.components.key_rotation import Code
 from infra.deploy.deployment import STACKS, Deployment
-from infra.deploy.keys.making import tableflow_variables
+from infra.deploy.keys.making import flink_variables, tableflow_variables
 from infra.deploy.stacks.former_states import FormerState, move_states, refuse_former_states
 from infra.deploy.stacks.unsaved import refuse_unsaved_states
 from infra.reports.costs import read_stacks
@@ -220,16 +220,19 @@ class Stacks:
     def _with_keys(self, name: str) -> Terraform:
         """Return the Terraform of a stack for a command that changes or refreshes resources."""
         ready = self._ready(name)
-        return replace(ready, env={**ready.env, **self._key_of_tableflow()}) if name == "connectors" else ready
+        return replace(ready, env={**ready.env, **self._keys_of_connectors()}) if name == "connectors" else ready
 
-    def _key_of_tableflow(self) -> dict[str, str]:
-        """Return the Tableflow key as variables of this one process: an argument would be in Terraform's state.
+    def _keys_of_connectors(self) -> dict[str, str]:
+        """Return the keys of Tableflow and Flink as variables of this one process: arguments would be in the state.
 
-        The settings do not say whether it is needed: Terraform also needs it to disable Tableflow.
+        The settings do not say whether they are needed: Terraform also needs them to disable Tableflow and to delete
+        statements.
         """
         import boto3  # noqa: PLC0415 - takes half a second, and few steps need it
 
-        return revealed(tableflow_variables(boto3.client("secretsmanager"), self.deployment.environment))
+        vault, environment = boto3.client("secretsmanager"), self.deployment.environment
+        region = self.outputs("confluent").get("flink_variables", {})
+        return revealed(tableflow_variables(vault, environment) | flink_variables(vault, environment, region))
 
     def _present(self, wanted: Sequence[str]) -> list[str]:
         unknown = set(wanted) - set(STACKS)
