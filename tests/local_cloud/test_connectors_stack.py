@@ -21,7 +21,7 @@ from infra.deploy.deployment import Deployment
 from infra.deploy.stacks.deployed import Stacks
 from infra.guards.aspect import synthesize
 from infra.settings.file import load_environment
-from infra.settings.model import ConfluentKafka
+from infra.settings.model import ConfluentKafka, Flink
 from infra.stacks.confluent import ConfluentStack
 from infra.stacks.connectors import ConnectorsStack
 from infra.stacks.lake import LakeStack
@@ -36,6 +36,11 @@ pytestmark = [
 
 ROOT = Path(__file__).parents[2]
 KEY = {"TABLEFLOW_API_KEY": "K", "TABLEFLOW_API_SECRET": "S"}
+FLINK = {
+    **{"FLINK_API_KEY": "K", "FLINK_API_SECRET": "never-written-down", "FLINK_PRINCIPAL_ID": "sa-1"},
+    **{"FLINK_REST_ENDPOINT": "https://flink.us-east-1.aws.confluent.cloud", "FLINK_COMPUTE_POOL_ID": "lfcp-1"},
+    **{"CONFLUENT_ORGANIZATION_ID": "org", "CONFLUENT_ENVIRONMENT_ID": "env-1"},
+}
 DESTROYED = re.compile(r"^(\w+\.\S+): Destroying\.\.\.", re.MULTILINE)
 
 
@@ -46,10 +51,10 @@ class NothingRotates:
         del scope
 
 
-def synthesized(folder: Path, *tableflow: str) -> None:
+def synthesized(folder: Path, *tableflow: str, flink: Flink | None = None) -> None:
     settings = load_environment("dev", {})
     assert isinstance(settings.kafka, ConfluentKafka)
-    kafka = replace(settings.kafka, tableflow=tableflow)
+    kafka = replace(settings.kafka, tableflow=tableflow, flink=flink)
     app = App(outdir=str(folder / "cdktf.out"))
     tables = load_tables(ROOT / "tables", {}, database="lake", catalog_type="glue")
     confluent = ConfluentStack(app, settings, kafka=kafka, tables=tables)
@@ -114,6 +119,35 @@ def test_tableflow_is_switched_off_topic_by_topic_in_order_and_with_its_key(
     assert kinds[4:] == ["aws_iam_role", "confluent_provider_integration"]
     left = terraform(cloud, tmp_path, said, aws_provider)
     assert [each for each in left.resources() if not each.startswith("data.")] == ["confluent_connector.trades"]
+    left.apply()
+    assert left.outputs().keys() == {"connector_id"}
+    assert left.plan() is False
+
+
+def test_statements_of_flink_run_and_are_deleted_with_their_key_which_is_written_nowhere(
+    cloud: Cloud, tmp_path: Path, aws_provider: Mapping[str, str]
+) -> None:
+    with_key = {**aws_provider, **FLINK}
+    said: list[str] = []
+    synthesized(tmp_path, flink=Flink(5, statements=True))
+    others_are_applied(tmp_path)
+    with pytest.raises(TerraformError, match="FLINK_API_KEY and FLINK_API_SECRET must be set"):
+        terraform(cloud, tmp_path, said, aws_provider).apply()
+    with pytest.raises(TerraformError, match=r"All 7 .* must be set or not set"):
+        terraform(cloud, tmp_path, said, {**aws_provider, "FLINK_API_KEY": "K", "FLINK_API_SECRET": "S"}).apply()
+
+    running = terraform(cloud, tmp_path, said, with_key)
+    running.apply()
+
+    assert running.plan() is False
+    assert running.outputs()["flink_statement"] == "frazil-dev-fill-stock-total-trades"
+    for file in filter(Path.is_file, (*(tmp_path / "state").iterdir(), *(tmp_path / "cdktf.out").rglob("*"))):
+        assert FLINK["FLINK_API_SECRET"].encode() not in file.read_bytes(), file
+    gone = switched_off(cloud, tmp_path, said, with_key)
+    assert [address.rpartition("_")[0] for address in gone] == [
+        *("confluent_flink_statement.flink_fill", "confluent_flink_statement.flink_create")
+    ]
+    left = terraform(cloud, tmp_path, said, aws_provider)
     left.apply()
     assert left.outputs().keys() == {"connector_id"}
     assert left.plan() is False

@@ -13,7 +13,7 @@ from infra.app import build
 from infra.reports.costs import Document, read_stacks
 from infra.reports.picture import ACCOUNT, NOTHING_PACKED, WEEKLY
 from infra.settings.file import load_environment
-from infra.settings.model import ConfluentKafka, HcpState
+from infra.settings.model import ConfluentKafka, Flink, HcpState
 from shared.naming import workspace_name
 
 PAGE = ROOT / "docs/hcp.md"
@@ -27,7 +27,7 @@ def stacks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Document]:
     assert isinstance(settings.kafka, ConfluentKafka)
     kept = HcpState("acme", "lake", "app.terraform.io")
     out = tmp_path_factory.mktemp("out")
-    kafka = replace(settings.kafka, tableflow=("stock_trades",))
+    kafka = replace(settings.kafka, tableflow=("stock_trades",), flink=Flink(5, statements=True))
     build(replace(settings, backend=kept, kafka=kafka, snowflake=ACCOUNT, exports=WEEKLY), out, NOTHING_PACKED)
     return read_stacks(out)
 

@@ -17,7 +17,7 @@ from infra.guards.rules import ALLOWED_WILDCARDS, RULES
 from infra.reports.costs import Document, read_stacks
 from infra.reports.picture import NOTHING_PACKED, WEEKLY
 from infra.settings.file import load_environment
-from infra.settings.model import ConfluentKafka, EnvironmentSettings, Reader, Scheduled
+from infra.settings.model import ConfluentKafka, EnvironmentSettings, Flink, Reader, Scheduled
 from infra.wanted.grants import grants
 from shared.accounts import PURPOSES
 
@@ -40,7 +40,12 @@ def _with_everything() -> EnvironmentSettings:
     dev = load_environment("dev", {})
     assert isinstance(dev.kafka, ConfluentKafka)
     lake = replace(dev.lake, readers={"NAME": READER}, catalog_key="arn:aws:kms:us-east-1:111122223333:key/catalog")
-    return replace(dev, kafka=replace(dev.kafka, tableflow=("stock_trades",)), lake=lake, exports=WEEKLY)
+    return replace(
+        dev,
+        kafka=replace(dev.kafka, tableflow=("stock_trades",), flink=Flink(5, statements=True)),
+        lake=lake,
+        exports=WEEKLY,
+    )
 
 
 def _with_a_schedule() -> EnvironmentSettings:

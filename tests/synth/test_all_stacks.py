@@ -20,7 +20,7 @@ from infra import app
 from infra.artefacts.artefact import Artefact, Artefacts, write_manifest
 from infra.guards import rules
 from infra.settings.file import environments, load_environment
-from infra.settings.model import CloudExport, ConfluentKafka, EnvironmentSettings, ExternalKafka, Reader
+from infra.settings.model import CloudExport, ConfluentKafka, EnvironmentSettings, ExternalKafka, Flink, Reader
 from tests.sampling import in_long_runs, sampled
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +37,7 @@ def everything(settings: EnvironmentSettings) -> EnvironmentSettings:
     """With what a setting may leave out."""
     kafka = settings.kafka
     if isinstance(kafka, ConfluentKafka):
-        kafka = replace(kafka, tableflow=("stock_trades",))
+        kafka = replace(kafka, tableflow=("stock_trades",), flink=Flink(5, statements=True))
     weekly = CloudExport("cron(0 7 ? * MON *)", "Europe/Berlin", ("finance@example.com",))
     return replace(settings, kafka=kafka, snowflake=SNOWFLAKE, exports={"stock_trades_weekly": weekly})
 

@@ -13,7 +13,7 @@ from frazil.specs.load import load_tables
 from infra.cdk import App, LocalBackend, Output, Stack
 from infra.guards.aspect import synthesize
 from infra.settings.file import load_environment
-from infra.settings.model import ConfluentKafka, EnvironmentSettings
+from infra.settings.model import ConfluentKafka, EnvironmentSettings, Flink
 from infra.stacks.confluent import ConfluentStack
 from infra.wanted.topics import USUAL
 from shared.naming import secret_name
@@ -176,3 +176,53 @@ def test_other_stacks_get_the_cluster_and_the_jobs_secret_by_name(tmp_path: Path
     assert kafka.credentials == kafka.registry_credentials == secret_name("dev", "materializer")
     assert kafka.key_holders is not None
     assert tuple(kafka.key_holders.owners) == ("manager", "producer", "consumer", "registry", "materializer")
+
+
+@pytest.fixture(scope="module")
+def with_flink(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return written(tmp_path_factory.mktemp("flink"), settings_with(flink=Flink(20, statements=True)))
+
+
+def test_a_pool_of_flink_is_in_the_region_of_the_cluster(with_flink: dict[str, Any]) -> None:
+    assert of(with_flink, "confluent_flink_compute_pool") == [
+        {
+            "display_name": "frazil-dev-flink",
+            "cloud": "AWS",
+            "region": "us-east-1",
+            "max_cfu": 20,
+            "environment": {"id": "${confluent_environment.environment.id}"},
+        }
+    ]
+
+
+def test_the_account_of_statements_may_use_flink_in_this_environment_alone(with_flink: dict[str, Any]) -> None:
+    flink = [each for each in of(with_flink, "confluent_role_binding") if "flink_account" in each["principal"]]
+
+    roles = {(each["role_name"], each["crn_pattern"]) for each in flink}
+
+    assert len(roles) == len(flink) == 11
+    assert ("FlinkDeveloper", "${confluent_environment.environment.resource_name}") in roles
+    totals = TOPIC.replace("stock_trades", "stock_total_trades")
+    assert {role for role, on in roles if on == totals} == {"DeveloperManage", "DeveloperWrite"}
+    assert {role for role, on in roles if on == TOPIC} == {"DeveloperRead"}
+
+
+def test_the_step_that_runs_statements_learns_where_but_no_key(with_flink: dict[str, Any]) -> None:
+    variables = with_flink["output"]["flink_variables"]["value"]
+
+    assert variables == {
+        "CONFLUENT_ORGANIZATION_ID": "${data.confluent_organization.flink-pool_organization_71F7B021.id}",
+        "CONFLUENT_ENVIRONMENT_ID": "${confluent_environment.environment.id}",
+        "FLINK_COMPUTE_POOL_ID": "${confluent_flink_compute_pool.flink-pool_4156F42D.id}",
+        "FLINK_REST_ENDPOINT": "${data.confluent_flink_region.flink-pool_region_B827EBED.rest_endpoint}",
+        "FLINK_PRINCIPAL_ID": "${confluent_service_account.flink_account_F42634EC.id}",
+    }
+    assert with_flink["provider"] == {"confluent": [{}]}
+
+
+def test_a_pool_without_statements_has_no_account_and_no_key(tmp_path: Path) -> None:
+    stack = written(tmp_path, settings_with(flink=Flink(5, statements=False)))
+
+    assert len(of(stack, "confluent_flink_compute_pool")) == 1
+    assert "flink" not in stack["output"]["service_accounts"]["value"]
+    assert "flink_variables" not in stack["output"]

@@ -14,7 +14,7 @@ from infra.cdk import App
 from infra.guards.aspect import synthesize
 from infra.guards.rules import statements
 from infra.settings.file import load_environment
-from infra.settings.model import ConfluentKafka, EnvironmentSettings
+from infra.settings.model import ConfluentKafka, EnvironmentSettings, Flink
 from infra.stacks.confluent import ConfluentStack
 from infra.stacks.connectors import ConnectorsStack
 from infra.stacks.lake import LakeStack
@@ -193,3 +193,28 @@ def test_tableflow_keeps_each_topic_that_the_setting_names(tmp_path: Path) -> No
     tables = stack["resource"]["confluent_tableflow_topic"].values()
     assert sorted(each["display_name"] for each in tables) == ["orders", "stock_trades"]
     assert stack["output"]["tableflow_table_paths"]["value"].keys() == {"orders", "stock_trades"}
+
+
+def test_the_statements_run_after_the_trades_and_write_no_key(tmp_path: Path) -> None:
+    stack = written(tmp_path, settings_with(flink=Flink(5, statements=True)))
+
+    statements = stack["resource"]["confluent_flink_statement"]
+    created, filling = (next(each for name, each in statements.items() if word in name) for word in ("create", "fill"))
+    assert created["statement_name"] == "frazil-dev-create-stock-total-trades"
+    assert {name.partition(".")[0] for name in filling["depends_on"]} == {
+        *("confluent_flink_statement", "confluent_connector")
+    }
+    for each in (created, filling):
+        assert each["properties"] == {
+            "sql.current-catalog": "frazil-dev-kafka",
+            "sql.current-database": "frazil-dev-kafka",
+        }
+        assert not each.keys() & {"credentials", "properties_sensitive", "principal", "compute_pool"}
+    assert stack["provider"]["confluent"] == [{}]
+    assert "rotation-flink" in stack["resource"]["aws_secretsmanager_secret_rotation"]
+
+
+def test_a_pool_alone_runs_no_statement(tmp_path: Path) -> None:
+    stack = written(tmp_path, settings_with(flink=Flink(5, statements=False)))
+
+    assert "confluent_flink_statement" not in stack["resource"]

@@ -431,6 +431,20 @@ def test_an_account_that_the_settings_no_longer_have_loses_its_keys_before_it_go
     assert "keys: 1 deleted, because the settings no longer have their accounts" in said
 
 
+def test_a_removed_statement_of_flink_leaves_its_topic(
+    in_222: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stacks = Removing(confluent={"service_accounts": {}})
+    stacks.gone = ("confluent_flink_statement.flink_fill",)
+    in_222.tables.mkdir()
+    (in_222.tables / "orders.yaml").write_text("topic: orders\n")
+    monkeypatch.setattr("infra.deploy.stacks.synthesis.Synthesis.stacks", lambda *_, **__: stacks)
+
+    STEPS["destroy-removed"](in_222, Asked(("connectors",), keeps_data=False))
+
+    assert "the topic stock_total_trades stays with its schemas, without updates" in capsys.readouterr().err
+
+
 KEY_ARN = "arn:aws:kms:us-east-1:111111111111:key/k"
 
 

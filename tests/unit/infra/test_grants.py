@@ -11,7 +11,7 @@ from frazil.model.outputs import OutputSpec
 from frazil.model.spec import TableSpec
 from frazil.model.transforms import TransformSpec
 from frazil.specs.load import load_tables
-from infra.settings.model import ConfluentKafka, Topic
+from infra.settings.model import ConfluentKafka, Flink, Topic
 from infra.wanted.grants import grants
 from infra.wanted.topics import USUAL
 from shared.accounts import PARTS
@@ -97,6 +97,25 @@ def test_the_connector_and_tableflow_have_accounts_only_where_they_are_wanted(tm
     assert given["tableflow"] == ["CloudClusterAdmin cluster=", "DeveloperRead subject=stock_trades-value"]
 
 
+def test_statements_read_trades_and_write_totals_and_a_pool_alone_has_no_account(tmp_path: Path) -> None:
+    tables = specs(tmp_path, "topic: stock_trades")
+
+    assert "flink" not in told(replace(KAFKA, datagen=True, flink=Flink(5, statements=False)), tables)
+    assert told(replace(KAFKA, datagen=True, flink=Flink(5, statements=True)), tables)["flink"] == [
+        "FlinkDeveloper environment=",
+        "DeveloperRead transactional-id=_confluent-flink_*",
+        "DeveloperWrite transactional-id=_confluent-flink_*",
+        "DeveloperRead topic=stock_trades",
+        "DeveloperRead subject=stock_trades-value",
+        "DeveloperManage topic=stock_total_trades",
+        "DeveloperWrite topic=stock_total_trades",
+        *(
+            f"Developer{can} subject=stock_total_trades-{part}"
+            for can, part in product(("Write", "Read"), ("key", "value"))
+        ),
+    ]
+
+
 def test_the_job_reads_the_topics_of_its_tables_alone_and_all_subjects_that_their_schemas_refer_to(
     tmp_path: Path,
 ) -> None:
@@ -128,7 +147,10 @@ def test_the_group_that_the_job_may_ask_for_is_the_one_that_it_names(tmp_path: P
 def test_nobody_has_a_role_twice_and_every_account_says_which_keys_it_needs(tmp_path: Path) -> None:
     topics = {"orders": Topic(12, USUAL.retention)}
     tables = specs(tmp_path, "topic: orders", "topic: orders\ntable: again", "topics: [a, b]\ntable: both")
-    given = grants(replace(KAFKA, datagen=True, tableflow=("stock_trades",), topics=topics), tables, "frazil-dev-")
+    everything = replace(
+        KAFKA, datagen=True, tableflow=("stock_trades",), topics=topics, flink=Flink(5, statements=True)
+    )
+    given = grants(everything, tables, "frazil-dev-")
 
     assert all(len({grant.id for grant in all_}) == len(all_) for all_ in given.values())
     assert given.keys() == PARTS.keys()

@@ -15,7 +15,7 @@ from moto import mock_aws
 
 from devcloud.confluent_double import ConfluentDouble
 from frazil.model.errors import ServiceError
-from infra.deploy.keys.making import Keys, Waiting, delete_keys, tableflow_variables
+from infra.deploy.keys.making import Keys, Waiting, delete_keys, flink_variables, tableflow_variables
 from infra.deploy.keys.rotation_function import FunctionFailedError, RotationFunction
 from shared.confluent_api import NewKey
 
@@ -77,7 +77,7 @@ def vault(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         monkeypatch.setenv(name, "test")
     with mock_aws():
         client = boto3.client("secretsmanager", region_name="eu-central-1")
-        for word in ("cloud", "tableflow"):
+        for word in ("cloud", "tableflow", "flink"):
             client.create_secret(Name=f"frazil/dev/{word}")
         yield client
 
@@ -208,6 +208,18 @@ def test_tableflow_gets_its_key_by_the_environment_of_terraform_alone(vault: Any
     found = {name: value.reveal() for name, value in tableflow_variables(vault, "dev").items()}
 
     assert found == {"TABLEFLOW_API_KEY": "K", "TABLEFLOW_API_SECRET": "S"}
+
+
+def test_statements_of_flink_get_their_key_with_where_they_run_or_nothing(vault: Any) -> None:
+    region = {"CONFLUENT_ENVIRONMENT_ID": "env-1", "FLINK_COMPUTE_POOL_ID": "lfcp-1"}
+    assert flink_variables(vault, "dev", region) == {}
+    fields = {"flink_api_key": "K", "flink_api_secret": "S"}
+    vault.put_secret_value(SecretId="frazil/dev/flink", SecretString=json.dumps(fields))
+
+    found = {name: value.reveal() for name, value in flink_variables(vault, "dev", region).items()}
+
+    assert found == {**region, "FLINK_API_KEY": "K", "FLINK_API_SECRET": "S"}
+    assert flink_variables(vault, "dev", {}) == {}
 
 
 @pytest.mark.parametrize("text", ["not JSON", "[]", '{"tableflow_api_key": "without its secret"}'])

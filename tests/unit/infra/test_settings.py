@@ -22,6 +22,7 @@ from infra.settings.model import (
     ExistingWarehouse,
     ExternalKafka,
     ExternalRegistry,
+    Flink,
     HcpState,
     LocalState,
     MadeVpc,
@@ -359,6 +360,34 @@ def test_tableflow_needs_what_it_keeps_and_the_region_of_its_bucket(load: Load) 
         "    set datagen: true",
         "test.yaml:2:32: kafka.confluent.tableflow: Tableflow needs the bucket and the cluster in one region",
         "    remove `region`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("{}", None),
+        ("{flink: {}}", Flink(5, statements=True)),
+        ("{flink: {max_cfu: 20, statements: false}, datagen: false}", Flink(20, statements=False)),
+    ],
+)
+def test_flink_is_off_unless_its_section_is_given(load: Load, written: str, expected: Flink | None) -> None:
+    kafka = load(f"region: eu-west-1\nkafka: {{confluent: {written}}}\n").kafka
+
+    assert isinstance(kafka, ConfluentKafka)
+    assert kafka.flink == expected
+
+
+def test_statements_of_flink_need_trades_and_make_their_topic(load: Load) -> None:
+    topics = "topics: {stock_total_trades: {}}"
+    text = f"region: eu-west-1\nkafka: {{confluent: {{flink: {{}}, datagen: false, {topics}}}}}\n"
+
+    assert problems(load, text) == [
+        "test.yaml:2:28: kafka.confluent.flink: Flink's statements need the topic stock_trades, but datagen is false",
+        "    set datagen: true, or flink: {statements: false}",
+        "test.yaml:2:56: kafka.confluent.topics: Flink's statements create the topic stock_total_trades, with its "
+        "schema",
+        "    remove it, or set flink: {statements: false}",
     ]
 
 

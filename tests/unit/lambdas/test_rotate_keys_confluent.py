@@ -18,7 +18,7 @@ from requests.adapters import BaseAdapter
 from devcloud.confluent_double import Asked, ConfluentDouble, failure
 from frazil.model.errors import ServiceError
 from frazil.model.secret import Secret
-from lambdas.rotate_keys.confluent_api_key import Cluster, ConfluentApiKey, Waiting
+from lambdas.rotate_keys.confluent_api_key import Cluster, ConfluentApiKey, FlinkRegion, Waiting
 from lambdas.rotate_keys.errors import NotProvenError, RotationError, WrongStageError
 from lambdas.rotate_keys.rotation import Rotation
 from lambdas.rotate_keys.vault import Vault
@@ -504,3 +504,37 @@ def test_a_first_key_that_dies_anywhere_leaves_no_orphan_behind_the_next() -> No
         assert set(world.keys) == world.keys_of(CURRENT), f"died at call {calls}"
         if not dying.happened:
             return
+
+
+FLINK = FlinkRegion(
+    "aws.us-east-1",
+    "env-1",
+    "https://flink.us-east-1.aws.confluent.cloud/sql/v1/organizations/org/environments/env-1/statements",
+)
+
+
+def test_a_key_of_flink_is_for_a_region_in_an_environment() -> None:
+    world = new_world()
+    world.kind = replace(world.kind, account="flink", cluster=replace(CLUSTER, flink=FLINK))
+
+    first, again = world.rotation.first_key(), world.rotation.first_key()
+
+    (key,) = world.cloud.keys_of(OWNER)
+    assert (key.resource, key.name.startswith("frazil-dev-flink-flink-")) == ("env-1.aws.us-east-1", True)
+    assert (first["made"], first["flink_api_key"]) == ("yes", key.id)
+    assert (again["made"], again["flink_api_key"]) == ("no", key.id)
+    assert world.rotation.prove_current()["flink_api_key"] == key.id
+
+
+@pytest.mark.parametrize(
+    ("resource", "opens"),
+    [
+        ("aws.us-east-1", True),
+        ("env-1.aws.us-east-1", True),
+        ("env-1.AWS.us-east-1", True),
+        ("env-2.aws.us-east-1", False),
+        ("env-1.aws.eu-west-1", False),
+    ],
+)
+def test_both_names_of_a_region_of_flink_are_known(resource: str, opens: bool) -> None:
+    assert replace(CLUSTER, flink=FLINK).is_opened_by("flink", resource) is opens
