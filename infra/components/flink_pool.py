@@ -40,9 +40,9 @@ class FlinkPool(Construct):
         )
 
     def variables(self, principal_id: str) -> Mapping[str, str]:
-        """Return the variables that Confluent's provider needs for statements, besides the two of the key.
+        """Return the variables that Confluent's provider needs for statements, without the two of the key.
 
-        It takes all seven or none.
+        The provider takes all seven or none.
         """
         return {
             "CONFLUENT_ORGANIZATION_ID": self._organization.id,

@@ -157,7 +157,7 @@ class ConfluentKafka:
 
     @property
     def has_statements(self) -> bool:
-        """Whether statements of Flink run, which need an account and its key."""
+        """Return whether statements of Flink run, which need an account and its key."""
         return self.flink is not None and self.flink.statements
 
 
