@@ -6,7 +6,9 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import boto3
 import pytest
@@ -15,8 +17,11 @@ from moto import mock_aws
 
 from devcloud.confluent_double import ConfluentDouble
 from frazil.model.errors import ServiceError
+from infra.deploy.deployment import Deployment
 from infra.deploy.keys.making import Keys, Waiting, delete_keys, flink_variables, tableflow_variables
 from infra.deploy.keys.rotation_function import FunctionFailedError, RotationFunction
+from infra.deploy.stacks.deployed import Stacks
+from infra.terraform.runner import Terraform
 from shared.confluent_api import NewKey
 
 SECRETS = {"manager": "frazil/dev/manager", "producer": "frazil/dev/producer"}
@@ -227,3 +232,21 @@ def test_what_is_no_key_of_ours_is_none(vault: Any, text: str) -> None:
     vault.put_secret_value(SecretId="frazil/dev/tableflow", SecretString=text)
 
     assert tableflow_variables(vault, "dev") == {}
+
+
+def test_only_the_stack_of_connectors_gets_the_keys_of_tableflow_and_flink(
+    vault: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for word in ("tableflow", "flink"):
+        fields = {f"{word}_api_key": word, f"{word}_api_secret": "S"}
+        vault.put_secret_value(SecretId=f"frazil/dev/{word}", SecretString=json.dumps(fields))
+    monkeypatch.setattr("boto3.client", lambda _: vault)
+    known = {name: Terraform(name, tmp_path, {}, tmp_path / "log", print) for name in ("confluent", "connectors")}
+    stacks = Stacks(cast(Deployment, SimpleNamespace(environment="dev")), tuple(known), print, known)
+    stacks._states.outputs["confluent"] = {"flink_variables": {"FLINK_COMPUTE_POOL_ID": "lfcp-1"}}
+
+    given = {name: set(stacks._with_keys(name).env) for name in known}
+
+    tableflow = {"TABLEFLOW_API_KEY", "TABLEFLOW_API_SECRET"}
+    flink = {"FLINK_API_KEY", "FLINK_API_SECRET", "FLINK_COMPUTE_POOL_ID"}
+    assert given == {"confluent": set(), "connectors": tableflow | flink}
