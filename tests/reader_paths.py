@@ -28,9 +28,15 @@ def on_both_readers(test: Test) -> Test:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    readers = readers_of(metafunc)
+    if len(readers) > 1:
+        metafunc.parametrize("kafka_reader", readers, indirect=True)
+
+
+def readers_of(metafunc: pytest.Metafunc) -> list[str]:
+    """Return the readers to run a test with."""
     both = metafunc.function in _on_both or (LONG and metafunc.definition.path.parent.name == "faults")
-    if both and why_not_native() is None:
-        metafunc.parametrize("kafka_reader", ["native", "python"], indirect=True)
+    return ["native", "python"] if both and why_not_native() is None else ["native"]
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from confluent_kafka import Message
 
@@ -14,13 +14,19 @@ from tests.faults.world import SCHEMA, WAIT_SECONDS, World, framed, plain_produc
 
 MORE = {**SCHEMA, "fields": [*SCHEMA["fields"], {"name": "note", "type": ["null", "string"], "default": None}]}
 
+Noted = Callable[[object, Message], None]
+
 
 def request(id: str = "r1", **chosen: object) -> ReplayRequest:  # noqa: A002 - the name of the field
     return ReplayRequest(id, by="tester", at="2026-11-23T12:00:00Z", **chosen)  # type: ignore[arg-type]
 
 
 def with_excluded(world: World) -> int:
-    """Make the table, register another schema, and exclude it; return its id."""
+    """Make the table, register another schema, and exclude it; return its id.
+
+    No record deletes a key, because a letter that may be older than a delete stays.
+    """
+    world.with_tombstones = False
     world.run().create()
     schema_id = register(world.setting.services, f"{world.topic}-value", MORE)
     excluded = excluded_schemas_property(ExcludedSchemas(frozenset({schema_id})))
@@ -33,20 +39,27 @@ def include(world: World) -> None:
 
 
 def produce_excluded(world: World, schema_id: int, count: int = 4, *, partitions: Sequence[int] = (0, 1)) -> None:
-    """Records with the excluded schema, each with a note."""
+    """Records with the excluded schema, each with a note.
+
+    In a table that follows keys, every second one has the key of a row before it.
+    """
     producer = plain_producer(world.setting.services)
     for index in range(count):
+        place = partitions[index % len(partitions)]
+        if world.spec.write != "append" and index % 2:
+            key = f"shared-{world.next_number}"
+            world.send(producer, place, key=key)
+        else:
+            key = f"key-{world.next_number}"
         number, world.next_number = world.next_number, world.next_number + 1
+        noted = world.noting(world.bad, number, key)
 
-        def delivered(error: object, message: Message, number: int = number) -> None:
-            assert error is None, error
-            place = int(message.partition() or 0), int(message.offset() or 0)
-            world.bad[place] = number
-            world.excluded.add(place)
+        def delivered(error: object, message: Message, noted: Noted = noted) -> None:
+            noted(error, message)
+            world.excluded.add((int(message.partition() or 0), int(message.offset() or 0)))
 
         value = framed(schema_id, number) + struct.pack(">b", 2) + struct.pack(">b", 8) + b"note"
-        place = partitions[index % len(partitions)]
-        producer.produce(world.topic, value, f"key-{number}".encode(), partition=place, on_delivery=delivered)
+        producer.produce(world.topic, value, key.encode(), partition=place, on_delivery=delivered)
     assert producer.flush(WAIT_SECONDS) == 0
 
 

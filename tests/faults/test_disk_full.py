@@ -14,14 +14,10 @@ import pytest
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import CatalogError
 from tests.faults.moments import Moment, at
-from tests.faults.world import MODES, World, assert_exactly_once, with_mode
+from tests.faults.world import World, assert_exactly_once
+from tests.faults.write_modes import in_every_mode
 
 ROOM_BYTES = 200
-
-
-@pytest.fixture(params=MODES)
-def local_world(local_world: World, request: pytest.FixtureRequest) -> World:
-    return with_mode(local_world, request.param)
 
 
 @pytest.fixture
@@ -67,6 +63,7 @@ def test_a_run_that_cannot_write_manifests_waits_for_room_and_goes_on(local_worl
     assert_exactly_once(local_world)
 
 
+@in_every_mode
 @pytest.mark.parametrize("moment", [("before", "publish"), ("before", "reveal")], ids=" ".join)
 @pytest.mark.usefixtures("limited")
 def test_a_run_that_cannot_write_the_metadata_of_a_commit_says_so_and_the_next_one_goes_on(

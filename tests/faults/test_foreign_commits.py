@@ -18,6 +18,7 @@ from frazil.model.errors import FencedError, StateLostError
 from tests.faults.moments import BOUNDARIES, EVERY_MOMENT, MOMENTS, Moment, at
 from tests.faults.stepped import Stepped
 from tests.faults.world import World, assert_exactly_once, one_row, with_trigger
+from tests.faults.write_modes import in_every_mode
 from tests.sampling import CATALOGS, examples, sampled
 
 DEAD_LETTERS_ON_A_BRANCH: list[Moment] = [("after", "prepare"), ("before", "publish"), ("before", "reveal")]
@@ -118,6 +119,7 @@ def test_a_user_inserts_into_a_table_that_has_no_batch_yet_and_snapshots_expire(
     assert_exactly_once(world)
 
 
+@in_every_mode
 @pytest.mark.parametrize("seed", range(examples(2, 12)))
 def test_any_mixture_of_changes_by_others(local_world: World, seed: int) -> None:
     draw = random.Random(seed)

@@ -23,11 +23,12 @@ from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import BrokerError, FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
 from frazil.model.plan import OffsetRange
+from frazil.model.spec import WriteMode
 from frazil.ports import SchemaRegistry
 from frazil.records import OptionalFields, Records
+from tests.fakes.in_process import InProcessRunner
 from tests.faults.moments import Act, Moment, at
 from tests.faults.world import (
-    MODES,
     SCHEMA,
     World,
     assert_exactly_once,
@@ -39,6 +40,7 @@ from tests.faults.world import (
     with_mode,
     with_trigger,
 )
+from tests.faults.write_modes import in_every_mode
 
 FEW, MANY = 6, 300
 WAIT_SECONDS = 180
@@ -99,10 +101,10 @@ def reading_little_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "CHUNK", 5)
 
 
-@pytest.fixture(params=MODES)
-def world(request: pytest.FixtureRequest, own: Own, tmp_path: Path) -> World:
+@pytest.fixture
+def world(own: Own, tmp_path: Path, write: WriteMode) -> World:
     made = new_world(own.services, jdbc_catalog(tmp_path / "warehouse"))
-    return with_mode(with_trigger(made, rows=FEW), request.param)
+    return with_mode(with_trigger(made, rows=FEW), write)
 
 
 @dataclass(slots=True)
@@ -166,16 +168,13 @@ class DisturbedReader:
                 self.disturb()
 
 
-@dataclass(slots=True)
-class DisturbedRunner:
+@dataclass(kw_only=True)
+class DisturbedRunner(InProcessRunner):
     """Tasks in this process, whose reading is disturbed (`ports.TaskRunner`)."""
 
     registry: SchemaRegistry
     disturb: Act
-    parallelism: int = 2
     failures: list[FrazilError] = field(default_factory=list)
-
-    def start(self) -> None: ...
 
     def run(self, tasks: Sequence[IngestTask], *, name: str) -> list[TaskResult]:
         del name
@@ -190,12 +189,13 @@ class DisturbedRunner:
         return ingest(task, reader=reader, registry=self.registry)
 
 
+@in_every_mode
 @pytest.mark.usefixtures("reading_little_ahead")
 def test_the_broker_restarts_while_a_range_is_read(own: Own, world: World) -> None:
     world = with_trigger(world, rows=2 * MANY)
     world.produce(MANY)
     before = own.pid("broker")
-    runner = DisturbedRunner(registry_of(own.services), once(lambda: own.restart("broker")))
+    runner = DisturbedRunner(registry=registry_of(own.services), disturb=once(lambda: own.restart("broker")))
 
     materialize(world, Stopping(), runner=runner)
 
@@ -211,7 +211,9 @@ def test_the_broker_is_killed_while_a_range_is_read_and_comes_back_when_the_run_
     monkeypatch.setattr(reader, "STALLED_SECONDS", 1.0)
     world = with_trigger(world, rows=2 * MANY)
     world.produce(MANY)
-    runner = DisturbedRunner(registry_of(own.services), once(lambda: own.end("broker", signal.SIGKILL)))
+    runner = DisturbedRunner(
+        registry=registry_of(own.services), disturb=once(lambda: own.end("broker", signal.SIGKILL))
+    )
     stopping = StoppingWhileDown(lambda: own.start("broker"))
 
     materialize(world, stopping, runner=runner)

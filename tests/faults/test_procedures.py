@@ -17,7 +17,6 @@ from tests.faults.moments import BOUNDARIES, Moment, at
 from tests.faults.procedures import Procedures, procedures
 from tests.faults.rest import rest_catalog
 from tests.faults.world import (
-    MODES,
     World,
     assert_exactly_once,
     glue_catalog,
@@ -26,6 +25,7 @@ from tests.faults.world import (
     with_mode,
     with_trigger,
 )
+from tests.faults.write_modes import MODES
 from tests.sampling import LONG, sampled
 
 NAMES = (CATALOG_NAME, "on_glue", *(("on_rest",) if LONG else ()))
@@ -37,9 +37,12 @@ MAINTAINED_AT = {
     "on_rest": BOUNDARIES,
 }
 ROLLED_BACK = sampled(
-    product(NAMES, [("after", "ingest"), ("before", "publish"), ("before", "reveal")]),
-    keep=lambda case: case[0] == CATALOG_NAME or case[1] == ("before", "publish"),
+    product(NAMES, [("after", "ingest"), ("before", "publish"), ("before", "reveal")], MODES),
+    keep=lambda case: (
+        case[1:] == (("before", "publish"), "append") or (case[0] == CATALOG_NAME and case[2] == "append")
+    ),
 )
+MAINTAINED = sampled(product(NAMES, MODES), keep=lambda case: case[1] == "append" or case[0] == CATALOG_NAME)
 WITH_PREPARED = [("before", "stage"), ("before", "publish"), ("before", "reveal"), ("before", "announce")]
 
 
@@ -82,7 +85,7 @@ def maintained(
     return Maintained(services, spark, request.param, catalogs[request.param])
 
 
-@pytest.mark.parametrize("write", MODES)
+@pytest.mark.parametrize(("maintained", "write"), MAINTAINED, indirect=["maintained"])
 def test_compaction_and_expiry_with_the_youngest_cutoff_between_any_two_steps(
     maintained: Maintained, write: WriteMode
 ) -> None:
@@ -91,7 +94,7 @@ def test_compaction_and_expiry_with_the_youngest_cutoff_between_any_two_steps(
     world.produce(4)
     world.catch_up()
 
-    for moment in MAINTAINED_AT[maintained.name]:
+    for moment in MAINTAINED_AT[maintained.name] if LONG or write == "append" else [("before", "publish")]:
         world.produce(4)
         tables = [spec.identifier, *([spec.dead_letters_identifier] if moment in WITH_PREPARED else [])]
         run = world.run(at(moment, lambda tables=tuple(tables): maintained.compact_and_expire(*tables)))
@@ -101,8 +104,7 @@ def test_compaction_and_expiry_with_the_youngest_cutoff_between_any_two_steps(
     assert_exactly_once(world)
 
 
-@pytest.mark.parametrize("write", MODES)
-@pytest.mark.parametrize(("maintained", "moment"), ROLLED_BACK, indirect=["maintained"])
+@pytest.mark.parametrize(("maintained", "moment", "write"), ROLLED_BACK, indirect=["maintained"])
 def test_rollback_to_snapshot_takes_the_offsets_with_it(
     maintained: Maintained, moment: Moment, write: WriteMode
 ) -> None:

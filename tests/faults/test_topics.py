@@ -15,7 +15,7 @@ from frazil.local.supervisor import LocalServices
 from frazil.materialize.outcome import Again, Published
 from frazil.model.errors import BrokerError, RecordsLostError, SourceChangedError
 from frazil.model.plan import NothingToDo, PartitionFacts, TopicFacts
-from frazil.model.spec import Start
+from frazil.model.spec import Start, WriteMode
 from tests.faults.moments import Moment, at
 from tests.faults.world import (
     WAIT_SECONDS,
@@ -27,8 +27,10 @@ from tests.faults.world import (
     producer_of,
     topics_of,
     until_caught_up,
+    with_mode,
     with_trigger,
 )
+from tests.faults.write_modes import in_every_mode
 from tests.made_topics import make_topic
 from tests.reader_paths import on_both_readers
 
@@ -86,17 +88,18 @@ def test_a_topic_that_was_made_again_under_its_name_is_not_read(local_world: Wor
     local_world.produce(6)
     local_world.catch_up()
     recreate(local_world)
-    before = dict(local_world.rows), dict(local_world.bad)
+    before = local_world.known()
     local_world.produce(12)
 
     with pytest.raises(SourceChangedError, match="re-created"):
         local_world.run().batch()
 
-    local_world.rows, local_world.bad = before
-    assert_exactly_once(local_world)
+    local_world.know(before)
+    assert_exactly_once(local_world, against_kafka=False)
 
 
 def test_a_topic_that_was_made_again_between_plan_and_read_is_not_read(local_world: World) -> None:
+    nothing = local_world.known()
     local_world.produce(6)
 
     def make_again() -> None:
@@ -107,8 +110,8 @@ def test_a_topic_that_was_made_again_between_plan_and_read_is_not_read(local_wor
 
     with pytest.raises(SourceChangedError, match="re-created"):
         local_world.run().batch()
-    local_world.rows, local_world.bad = {}, {}
-    assert_exactly_once(local_world)
+    local_world.know(nothing)
+    assert_exactly_once(local_world, against_kafka=False)
 
 
 def recreate(world: World) -> None:
@@ -122,7 +125,7 @@ def recreate(world: World) -> None:
 def test_retention_that_overtakes_the_reader_halts_the_table(local_world: World) -> None:
     local_world.produce(6)
     local_world.catch_up()
-    before = dict(local_world.rows), dict(local_world.bad)
+    before = local_world.known()
     local_world.produce(6)
     delete_records(local_world, 5)
 
@@ -130,7 +133,7 @@ def test_retention_that_overtakes_the_reader_halts_the_table(local_world: World)
         with pytest.raises(RecordsLostError, match="2 offsets are gone"):
             local_world.run().batch()
 
-    local_world.rows, local_world.bad = before
+    local_world.know(before)
     assert_exactly_once(local_world)
 
 
@@ -139,13 +142,13 @@ def test_retention_that_overtakes_the_reader_halts_the_table(local_world: World)
 def test_retention_that_overtakes_the_reader_on_its_way_halts_the_table(local_world: World, moment: Moment) -> None:
     local_world.produce(6)
     local_world.catch_up()
-    before = dict(local_world.rows), dict(local_world.bad)
+    before = local_world.known()
     local_world.produce(6)
 
     with pytest.raises(RecordsLostError):
         local_world.run(at(moment, lambda: delete_records(local_world, 5))).batch()
 
-    local_world.rows, local_world.bad = before
+    local_world.know(before)
     assert_exactly_once(local_world)
 
 
@@ -157,12 +160,13 @@ def test_retention_before_the_first_batch_only_moves_the_beginning(local_world: 
     local_world.catch_up(local_world.run(at(moment, lambda: delete_records(local_world, 2))))
 
     for place in [(p, o) for p in (0, 1) for o in (0, 1)]:
-        local_world.rows.pop(place, None)
-        local_world.bad.pop(place, None)
+        for known in (local_world.rows, local_world.tombstones, local_world.bad):
+            known.pop(place, None)
     assert_exactly_once(local_world)
     assert {p.origin for p in local_world.standing().state.sources[0].partitions.values()} == {2}
 
 
+@in_every_mode
 def test_retention_of_what_was_read_takes_nothing_from_the_table(local_world: World) -> None:
     local_world.produce(6)
     local_world.catch_up()
@@ -192,6 +196,7 @@ def test_new_partitions_are_read_from_their_first_record(local_world: World, mom
     assert_exactly_once(local_world)
 
 
+@in_every_mode
 @on_both_readers
 def test_aborted_records_never_appear_and_open_ones_wait_for_their_end(world: World) -> None:
     writer, other = transactional(world), transactional(world)
@@ -233,7 +238,7 @@ def test_a_batch_of_aborted_records_only_moves_the_offsets(local_world: World) -
 @on_both_readers
 @pytest.mark.parametrize("moment", [("before", "create"), ("after", "plan")], ids=" ".join)
 def test_offsets_that_compaction_took_are_gaps_and_not_losses(
-    quick_cleaner: LocalServices, tmp_path_factory: pytest.TempPathFactory, moment: Moment
+    quick_cleaner: LocalServices, tmp_path_factory: pytest.TempPathFactory, moment: Moment, write: WriteMode
 ) -> None:
     config = {
         "cleanup.policy": "compact",
@@ -244,11 +249,11 @@ def test_offsets_that_compaction_took_are_gaps_and_not_losses(
     }
     catalog = jdbc_catalog(tmp_path_factory.mktemp("compacted"))
     fresh = new_world(quick_cleaner, catalog, partitions=1, **{name.replace(".", "_"): v for name, v in config.items()})
-    world = with_trigger(fresh, rows=1000)
+    world = with_mode(with_trigger(fresh, rows=1000), write)
     for _ in range(4):
         world.produce(6, partitions=(0,), keys=3)
         time.sleep(0.1)
-    produced = len(world.rows) + len(world.bad)
+    produced = len(world.rows) + len(world.tombstones) + len(world.bad)
 
     run = world.run(at(moment, lambda: wait_until(lambda: keep_what_is_there(world) < produced)))
     world.catch_up(run)
@@ -287,6 +292,7 @@ def keep_what_is_there(world: World) -> int:
 def keep_only(world: World, offsets: set[int]) -> None:
     world.rows = {place: n for place, n in world.rows.items() if place[1] in offsets}
     world.bad = {place: n for place, n in world.bad.items() if place[1] in offsets}
+    world.tombstones = {place: n for place, n in world.tombstones.items() if place[1] in offsets}
 
 
 def offsets_of(world: World) -> set[int]:

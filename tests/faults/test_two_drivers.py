@@ -16,6 +16,7 @@ from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.faults.moments import BOUNDARIES, EVERY_MOMENT, MOMENTS, Moment
 from tests.faults.stepped import Stepped
 from tests.faults.world import World, assert_exactly_once
+from tests.faults.write_modes import in_every_mode
 from tests.sampling import CATALOGS, sampled
 
 BEFORE_PUBLISH = MOMENTS[: MOMENTS.index(("after", "publish"))]
@@ -98,6 +99,7 @@ def test_a_zombie_that_published_leaves_alone_what_its_successor_has_prepared(wo
     assert_exactly_once(world)
 
 
+@in_every_mode
 @pytest.mark.parametrize("at", [("before", "publish"), ("after", "publish")], ids=" ".join)
 def test_two_drivers_that_staged_the_same_batch_publish_it_once(world: World, at: Moment) -> None:
     world.produce(6)

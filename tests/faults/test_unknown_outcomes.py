@@ -18,7 +18,8 @@ from frazil.model.ingested import Deletion, WrittenFile
 from frazil.model.snapshot import TableView
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.faults.test_killed import BATCH, CREATING, add_column
-from tests.faults.world import MODES, World, assert_exactly_once, with_mode
+from tests.faults.world import World, assert_exactly_once
+from tests.faults.write_modes import in_every_mode
 from tests.sampling import CATALOGS, combined, sampled
 
 FATES = ["landed", "never lands", "lands before the next commit", "lands after the run"]
@@ -33,16 +34,6 @@ UNANSWERED_AT_FIRST = sampled(
     product(CATALOGS, CREATING, ["landed", "never lands"]),
     keep=lambda case: case[0] == "jdbc" or case[1:] == ("rows create", "landed"),
 )
-
-
-@pytest.fixture(params=MODES)
-def world(world: World, request: pytest.FixtureRequest) -> World:
-    return with_mode(world, request.param)
-
-
-@pytest.fixture(params=MODES)
-def local_world(local_world: World, request: pytest.FixtureRequest) -> World:
-    return with_mode(local_world, request.param)
 
 
 @dataclass(slots=True)
@@ -95,6 +86,7 @@ def test_a_commit_without_an_answer_is_decided_by_the_table(world: World, commit
     assert_exactly_once(world)
 
 
+@in_every_mode
 def test_a_commit_that_landed_and_whose_repeat_was_refused_is_decided_by_the_table(local_world: World) -> None:
     """As Glue's client does: no answer to a request that landed, the same request again, and a conflict."""
     local_world.produce(6)

@@ -9,10 +9,11 @@ import struct
 import urllib.request
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pyarrow as pa
@@ -52,19 +53,20 @@ from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.ranges import with_chain
 from frazil.verify.table import verify_table
 from tests.fakes.in_process import InProcessRunner
+from tests.faults.write_modes import WITH_DELETES, Place, Row, Sent, rows_of
 from tests.made_topics import make_topic
-from tests.sampling import sampled
 
 WAIT_SECONDS = 120.0
 _QUIET = {"log_level": "0"}
 SCHEMA = {"type": "record", "name": "Numbered", "fields": [{"name": "n", "type": "long"}]}
 AWS_REGION = "us-east-1"
-MODES: list[WriteMode] = sampled(("append", "upsert"), keep="append".__eq__)
+COLUMNS = ("n", "kafka_partition", "kafka_offset")
+INTERVAL = ("valid_from", "valid_to", "is_current")
 BATCHES = 60
 """More than any world needs: a run that does not come to an end is a failure, not a wait."""
 
-Place = tuple[int, int]
-"""Partition and offset."""
+OWN_KEY, TOMBSTONE = 7, 5
+"""In a table that follows keys, every so many records one has a key of its own, and one deletes its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +122,24 @@ class Setting:
 
 @dataclass(slots=True)
 class World:
-    """A topic and a table. `rows` and `bad` map the position of each produced record to its number."""
+    """A topic and a table.
+
+    `rows`, `tombstones` and `bad` map the position of each produced record to its number; `keys` and `millis` have its
+    key and its timestamp.
+    """
 
     setting: Setting
     schema_id: int
     rows: dict[Place, int] = field(default_factory=dict)
+    tombstones: dict[Place, int] = field(default_factory=dict)
     bad: dict[Place, int] = field(default_factory=dict)
+    keys: dict[Place, str] = field(default_factory=dict)
+    millis: dict[Place, int] = field(default_factory=dict)
+    with_tombstones: bool = True
+    """Whether records delete keys, if the table's mode has deletes."""
+
     excluded: set[Place] = field(default_factory=set)
+    replays: set[Place] = field(default_factory=set)
     inserted: list[int] = field(default_factory=list)
     deleted: set[int] = field(default_factory=set)
     next_number: int = 0
@@ -160,29 +173,72 @@ class World:
         producer = producer or plain_producer(self.setting.services)
         for index in range(count):
             key = None if keys is None else f"key-{index % keys}"
-            self.send(producer, partitions[index % len(partitions)], bad=index % 3 == 1, key=key)
+            bad, partition = index % 3 == 1, partitions[index % len(partitions)]
+            self.send(producer, partition, bad=bad, key=key, tombstone=not bad and self._deletes())
         assert producer.flush(WAIT_SECONDS) == 0
 
     def send(
-        self, producer: Producer, partition: int, *, bad: bool = False, counts: bool = True, key: str | None = None
+        self,
+        producer: Producer,
+        partition: int,
+        *,
+        bad: bool = False,
+        counts: bool = True,
+        key: str | None = None,
+        tombstone: bool = False,
     ) -> None:
         """One record. `counts` is false for a record that must never become visible (its transaction is aborted)."""
         number, self.next_number = self.next_number, self.next_number + 1
-        value = b"not framed" if bad else framed(self.schema_id, number)
-        known = (self.bad if bad else self.rows) if counts else {}
+        value = b"not framed" if bad else None if tombstone else framed(self.schema_id, number)
+        known = self.bad if bad else self.tombstones if tombstone else self.rows
+        key = key or self._key(number, partition)
+        noted = self.noting(known if counts else {}, number, key)
+        producer.produce(self.topic, value, key.encode(), partition=partition, on_delivery=noted)
+
+    def noting(self, known: dict[Place, int], number: int, key: str) -> Callable[[object, Message], None]:
+        """Return what notes the place of a record that was delivered."""
 
         def delivered(error: object, message: Message) -> None:
             assert error is None, error
-            known[partition, int(message.offset() or 0)] = number
+            place = int(message.partition() or 0), int(message.offset() or 0)
+            known[place] = number
+            self.keys[place], self.millis[place] = key, int(message.timestamp()[1])
 
-        key = key or f"key-{number}"
-        producer.produce(self.topic, value, key.encode(), partition=partition, on_delivery=delivered)
+        return delivered
+
+    def _key(self, number: int, partition: int) -> str:
+        """Return the key of a record: of a table that follows keys, one of two in its partition, or one of its own."""
+        if self.spec.write == "append" or number % OWN_KEY == 0:
+            return f"key-{number}"
+        return f"key-of-{partition}-{number // 3 % 2}"
+
+    def _deletes(self) -> bool:
+        return self.with_tombstones and self.spec.write in WITH_DELETES and self.next_number % TOMBSTONE == 3
+
+    @property
+    def sent(self) -> list[Sent]:
+        """The records that are no dead letters."""
+        return [
+            Sent(place, self.keys[place], number, self.millis[place], replayed=place in self.replays)
+            for known in (self.rows, dict.fromkeys(self.tombstones))
+            for place, number in known.items()
+        ]
+
+    def known(self) -> dict[str, dict[Place, Any]]:
+        """Return what is known of the topic's records now."""
+        return {name: dict(getattr(self, name)) for name in ("rows", "tombstones", "bad", "keys", "millis")}
+
+    def know(self, known: Mapping[str, dict[Place, Any]]) -> None:
+        """Forget what was produced since."""
+        for name, places in known.items():
+            setattr(self, name, places)
 
     def replayed(self, *places: Place) -> None:
-        """These dead letters are rows now; without any, all with a number that a row can have."""
+        """These dead letters are no more; without any, all with a number that a row can have."""
         for place in places or tuple(self.excluded):
             if place in self.bad:
                 self.rows[place] = self.bad.pop(place)
+                self.replays.add(place)
 
     def catch_up(self, run: TableRun | None = None) -> TableRun:
         """Run batch after batch until nothing is left."""
@@ -200,10 +256,15 @@ class World:
     def delete(self) -> None:
         """A user's DELETE of one row that is there."""
         table = self.table()
-        there = [n for n in table.scan(selected_fields=("n",)).to_arrow()["n"].to_pylist() if n not in self.inserted]
+        found = table.scan(selected_fields=("n",)).to_arrow()["n"].to_pylist()
+        there = [n for n in found if n not in self.inserted and self._stays_deleted(n)]
         if there:
             table.delete(EqualTo("n", there[0]))
             self.deleted.add(there[0])
+
+    def _stays_deleted(self, number: int) -> bool:
+        """Return whether no other record becomes a row because this row is gone."""
+        return self.spec.write != "deduplicate" or number % OWN_KEY == 0
 
     def set_property(self) -> None:
         """A user's ALTER TABLE … SET TBLPROPERTIES."""
@@ -249,15 +310,21 @@ def until_caught_up(run: TableRun) -> list[Outcome]:
     raise AssertionError(f"not caught up after {BATCHES} batches: {outcomes[-1]}")
 
 
-def assert_exactly_once(world: World, kafka: KafkaSide | None = None) -> None:
-    """Check that each produced record is exactly one row or one dead letter, and that the state agrees."""
-    spec = world.spec
-    rows = world.scanned(spec.identifier, "n", "kafka_partition", "kafka_offset")
-    dead = unmarked(world)
+def assert_exactly_once(world: World, kafka: KafkaSide | None = None, *, against_kafka: bool = True) -> None:
+    """Check that the table has what its mode makes of each record, each bad one is a dead letter, and the state agrees.
 
-    assert _surplus(rows, _expected_rows(world)) == ([], []), "rows (missing, unexpected)"
+    A table that follows keys is compared with the topic, unless the topic is another one now.
+    """
+    spec = world.spec
+    found = world.scanned(spec.identifier, *COLUMNS, *(INTERVAL if spec.write == "history" else ()))
+    dead = unmarked(world)
+    rows, duplicates = rows_of(spec.write, world.sent)
+
+    assert _surplus(found, _expected_rows(world, rows)) == ([], []), "rows (missing, unexpected)"
     assert _surplus(dead, list(world.bad)) == ([], []), "dead letters (missing, unexpected)"
-    _assert_counts_agree(world)
+    _assert_counts_agree(world, rows, duplicates)
+    if spec.write != "append" and against_kafka:
+        kafka = kafka or kafka_side(world)
     proof = with_chain(world.lake, spec, verify_table(world.lake, spec, kafka=kafka))
     assert proof.clean, [str(finding) for finding in proof.findings]
     more = proof.foreign.rows_added - proof.foreign.rows_removed
@@ -280,9 +347,23 @@ def kafka_side(world: World) -> KafkaSide:
     return KafkaSide(topics_of(services), KafkaReader(world.setting.kafka), registry_of(services))
 
 
-def _expected_rows(world: World) -> list[tuple[object, ...]]:
-    ours = [(n, partition, offset) for (partition, offset), n in world.rows.items() if n not in world.deleted]
-    return [*ours, *((n, None, None) for n in world.inserted if n not in world.deleted)]
+def _expected_rows(world: World, rows: Sequence[Row]) -> list[tuple[object, ...]]:
+    history = world.spec.write == "history"
+    ours = [
+        (each.sent.number, *each.sent.place, *(_interval(each) if history else ()))
+        for each in rows
+        if each.sent.number not in world.deleted
+    ]
+    nothing = (None,) * (5 if history else 2)
+    return [*ours, *((n, *nothing) for n in world.inserted if n not in world.deleted)]
+
+
+def _interval(row: Row) -> tuple[datetime | None, datetime | None, bool]:
+    return _time(row.begin), _time(row.end), row.end is None
+
+
+def _time(millis: int | None) -> datetime | None:
+    return None if millis is None else datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=millis)
 
 
 def _surplus(found: Sequence[object], expected: Sequence[object]) -> tuple[list[object], list[object]]:
@@ -292,14 +373,17 @@ def _surplus(found: Sequence[object], expected: Sequence[object]) -> tuple[list[
     return sorted((+missing).elements(), key=repr), sorted((+extra).elements(), key=repr)
 
 
-def _assert_counts_agree(world: World) -> None:
+def _assert_counts_agree(world: World, rows: Sequence[Row], duplicates: int) -> None:
     state = world.standing().state
     total = state.total()
     assert total.balanced
-    assert (total.rows, total.dead_letters) == (len(world.rows), len(world.bad))
-    partitions = state.sources[0].partitions
-    for number, progress in partitions.items():
-        offsets = [offset for partition, offset in world.rows if partition == number]
+    assert (total.rows, total.duplicates) == (len(world.rows) - duplicates, duplicates)
+    assert (total.deletes, total.dead_letters) == (len(world.tombstones), len(world.bad))
+    if world.deleted and world.spec.write == "upsert":
+        return  # the sums still have a row that was deleted by others, but not one that was replaced before
+    for number, progress in state.sources[0].partitions.items():
+        offsets = [offset for partition, offset in (row.sent.place for row in rows) if partition == number]
+        assert progress.live_rows == len(offsets)
         assert progress.sums == OffsetSums(sum(offsets) % MODULUS, sum(o * o for o in offsets) % MODULUS)
 
 
@@ -320,8 +404,8 @@ def with_trigger(world: World, *, rows: int) -> World:
 
 
 def with_mode(world: World, write: WriteMode) -> World:
-    """Return the world with a table of this mode. Each record has a key of its own, so each has the same rows."""
-    tombstones: OnTombstone = "row" if write == "append" else "delete"
+    """Return the world with a table of this mode. If it is not `append`, records share keys."""
+    tombstones: OnTombstone = "delete" if write in WITH_DELETES else "row"
     spec = replace(world.spec, write=write, on_tombstone=tombstones)
     return replace(world, setting=replace(world.setting, spec=spec))
 
