@@ -3,7 +3,7 @@
 It is started once a world (imports cost seconds) and forks a driver for each line it reads, in a session of its own
 and with a worker process that carries out the ingest tasks, as Spark's do. A line is `WHO MOMENT`: who is killed
 (`driver` alone, so that its worker lives on, or the whole `group`) and at which moment; `nobody` lets it run to its
-end. The answer is one line: `killed`, `done`, or what went wrong.
+end. Files are rewritten for few deleted rows. The answer is one line: `killed`, `done`, or what went wrong.
 
     python -m tests.faults.driver SETTING
 """
@@ -28,6 +28,7 @@ import boto3
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.adapters.spark import worker
+from frazil.maintain import rewriting
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult, WrittenFile
@@ -181,6 +182,7 @@ def trial(setting: Setting, who: str, moment: str) -> str:
 def main() -> None:
     for module in PRELOADED:
         importlib.import_module(module)
+    rewriting.WORTH_A_SNAPSHOT = 1
     setting = pickle.loads(Path(sys.argv[1]).read_bytes())
     if setting.catalog.type == "glue":
         read_descriptions_of_aws_once()

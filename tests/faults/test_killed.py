@@ -19,7 +19,9 @@ from pathlib import Path
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.pause.by_operator import resume
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY
-from frazil.model.spec import BadRecordLimit, KeepSnapshots
+from frazil.model.spec import BadRecordLimit, KeepSnapshots, WriteMode
+from frazil.model.summary import REWRITTEN_BY
+from frazil.verify.table import verify_table
 from tests.faults.delta_side import assert_delta_is_current, with_delta
 from tests.faults.moments import BOUNDARIES, MOMENTS, Moment
 from tests.faults.rest import rest_catalog
@@ -28,11 +30,14 @@ from tests.faults.world import (
     World,
     assert_exactly_once,
     glue_catalog,
+    jdbc_catalog,
     kafka_side,
     new_world,
     register,
+    with_mode,
     with_trigger,
 )
+from tests.faults.write_modes import in_every_mode
 from tests.reader_paths import on_both_readers
 from tests.sampling import in_long_runs, sampled
 
@@ -49,6 +54,15 @@ BATCH = ["dead letters stage", "rows stage", "rows publish", "dead letters publi
 
 def inside(commits: list[str]) -> list[str]:
     return [f"{moment} {commit}" for commit in commits for moment in ("written", "committed")]
+
+
+OF_MODES: dict[WriteMode, list[str]] = {
+    "append": [],
+    "upsert": ["during search"],
+    "deduplicate": ["during search"],
+    "history": ["during search", "during update"],
+}
+"""Where the driver of a table of each mode can be killed beside the moments of all modes."""
 
 
 class Drivers:
@@ -82,9 +96,9 @@ def test_killed_at_every_moment_each_record_is_there_once(local_world: World, tm
 
 
 def test_killed_at_every_moment_readers_of_delta_see_each_record_once_as_well(
-    local_world: World, tmp_path: Path
+    services: LocalServices, tmp_path: Path
 ) -> None:
-    world = with_delta(local_world)
+    world = with_delta(with_trigger(new_world(services, jdbc_catalog(tmp_path / "warehouse")), rows=6))
 
     kill_at_every_moment(
         world, tmp_path, cycle(["driver"]), moments=ELSEWHERE, more=("before log", "after log", *inside(TAG))
@@ -93,17 +107,19 @@ def test_killed_at_every_moment_readers_of_delta_see_each_record_once_as_well(
     assert_delta_is_current(world)
 
 
-def test_killed_at_every_moment_on_glue_each_record_is_there_once(services: LocalServices, tmp_path: Path) -> None:
-    world = with_trigger(new_world(services, glue_catalog(services)), rows=6)
+def test_killed_at_every_moment_on_glue_each_record_is_there_once(
+    services: LocalServices, tmp_path: Path, write: WriteMode
+) -> None:
+    world = with_mode(with_trigger(new_world(services, glue_catalog(services)), rows=6), write)
 
     kill_at_every_moment(world, tmp_path, cycle(["driver", "group"]), moments=ELSEWHERE)
 
 
 @in_long_runs
 def test_killed_at_every_moment_on_rest_each_record_is_there_once(
-    services: LocalServices, rest_catalog_url: str, tmp_path: Path
+    services: LocalServices, rest_catalog_url: str, tmp_path: Path, write: WriteMode
 ) -> None:
-    world = with_trigger(new_world(services, rest_catalog(rest_catalog_url)), rows=6)
+    world = with_mode(with_trigger(new_world(services, rest_catalog(rest_catalog_url)), rows=6), write)
 
     kill_at_every_moment(world, tmp_path, cycle(["driver", "group"]), moments=ELSEWHERE)
 
@@ -125,6 +141,10 @@ def kill_at_every_moment(
 
         killed_at(*inside(CREATING))
         killed_at(*(f"{when} {step}" for when, step in moments), "during ingest", *inside(BATCH), *more)
+        if OF_MODES[world.spec.write]:
+            world.produce(12)  # the next batch finds rows of its keys
+            assert start.run("nobody") == "done"
+            killed_at(*OF_MODES[world.spec.write])
         for moment in inside(["dead letters drop_branches"]):
             killed_at("after prepare", moment)
         for column, moment in enumerate(inside(["rows change_schema"])):
@@ -167,7 +187,43 @@ def test_killed_while_it_expires_snapshots_it_leaves_orphans_and_nothing_else(wo
             world.produce(4)
         assert start.run("nobody") == "done"
 
-    assert len(world.table().metadata.snapshots) == 1
+    last = world.standing()
+    left = {each.snapshot_id for each in world.table().metadata.snapshots}
+    assert left == {last.view.head, last.carrier.id}, "the head, which may be a rewrite, and the last batch"
+    assert_exactly_once(world, kafka_side(world))
+
+
+@in_every_mode
+def test_killed_in_the_middle_a_table_of_each_mode_has_what_the_topic_says(
+    local_world: World, tmp_path: Path, write: WriteMode
+) -> None:
+    who = cycle(["driver", "group"])
+    local_world.produce(12)
+    with drivers(local_world, tmp_path) as start:
+        assert start.run("nobody") == "done"
+        for moment in ("written rows publish", *OF_MODES[write]):
+            local_world.produce(12)
+            assert start.run(next(who), moment) == "killed", moment
+        assert start.run("nobody") == "done"
+
+    assert_exactly_once(local_world, kafka_side(local_world))
+
+
+def test_killed_during_a_rewrite_a_table_has_its_rows_and_is_rewritten_later(
+    services: LocalServices, tmp_path: Path
+) -> None:
+    world = with_mode(with_trigger(new_world(services, jdbc_catalog(tmp_path / "warehouse")), rows=6), "upsert")
+    moments, who = ("during rewrite", *inside(["rows rewrite"])), cycle(["group", "driver"])
+    with drivers(world, tmp_path) as start:
+        for moment in moments:
+            world.produce(24)
+            assert start.run(next(who), moment) == "killed", moment
+            proof = verify_table(world.lake, world.spec)
+            assert proof.clean, [str(finding) for finding in proof.findings]
+        world.produce(24)
+        assert start.run("nobody") == "done"
+
+    assert any(REWRITTEN_BY in (each.summary or {}) for each in world.table().metadata.snapshots)
     assert_exactly_once(world, kafka_side(world))
 
 
