@@ -28,9 +28,10 @@ from frazil.model.ingested import IngestTask, TaskResult
 KILL_SECONDS = 60
 
 
-def dying(task: IngestTask, *, once: Path) -> TaskResult | FrazilError:
-    """Carry out a task; the first time, kill the executor's JVM, the parent of the daemon that forked this process."""
+def dying(task: IngestTask, *, folder: Path) -> TaskResult | FrazilError:
+    """Carry out a task; each table's first time, kill the executor's JVM, whose daemon has forked this process."""
     result = worker.run(task)
+    once = folder / f"killed in {task.context.spec.table}"
     if not once.exists():
         once.write_text(str(worker.__file__))
         daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
@@ -82,5 +83,5 @@ def no_packages(context: Any, folder: Path) -> Iterator[None]:
 if __name__ == "__main__":
     written = Path(sys.argv.pop(1))
     application.prepare = partial(prepare_after_errors, folder=written)
-    spark_runner.run = partial(dying, once=written / "killed in")  # type: ignore[assignment]
+    spark_runner.run = partial(dying, folder=written)  # type: ignore[assignment]
     main()

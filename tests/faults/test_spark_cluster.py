@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ import yaml
 
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.ingest.distribute import SMALL_BATCH
+from frazil.model.spec import TableSpec, WriteMode
 from tests.faults.spark_cluster import (
     CHECKOUT,
     CORES_OF_A_WORKER,
@@ -35,10 +36,16 @@ from tests.faults.world import (
     kafka_side,
     new_world,
     plain_producer,
+    with_mode,
 )
+from tests.sampling import sampled
 
 RUN_SECONDS = 300
 WORKERS = 2
+KILLED_TOGETHER: list[tuple[WriteMode, ...]] = sampled(
+    [("append", "history"), ("upsert", "deduplicate")], keep=lambda modes: "append" in modes
+)
+"""The modes of the tables of one run. An executor is killed for each of them, and Spark tries no task five times."""
 SECRET = "registry-secret-Qv81Zt"
 PAGE = (CHECKOUT / "docs/spark.md").read_text()
 COMMANDS = [line for line in PAGE.splitlines() if re.match(r"(\w+=\S+ )*\.venv/bin/", line)]
@@ -63,9 +70,8 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Project:
-    """A folder with the configuration of a world's table."""
+    """A folder with the configuration of tables."""
 
-    world: World
     folder: Path
 
     def run(
@@ -95,16 +101,26 @@ class Project:
         )
 
 
-def project_of(world: World, folder: Path) -> Project:
-    services, spec, catalog = world.setting.services, world.spec, world.setting.catalog
+def project_of(folder: Path, *worlds: World) -> Project:
+    """Write the configuration of tables of one database."""
+    services, spec, catalog = worlds[0].setting.services, worlds[0].spec, worlds[0].setting.catalog
     config = {
         "kafka": {"bootstrap.servers": services.bootstrap_servers},
         "schema_registry": {"url": services.schema_registry_url, "basic.auth.user.info": "${env:REGISTRY_LOGIN}"},
         "catalog": {"type": catalog.type, "warehouse": catalog.warehouse, **catalog.properties},
         "database": spec.database,
     }
-    table = {
-        "topic": world.topic,
+    (folder / "tables").mkdir()
+    (folder / "frazil.yaml").write_text(yaml.safe_dump(config))
+    for world in worlds:
+        file = folder / "tables" / f"{world.spec.table}.yaml"
+        file.write_text(yaml.safe_dump(table_of(world.spec)))
+    return Project(folder)
+
+
+def table_of(spec: TableSpec) -> dict[str, object]:
+    return {
+        "topic": spec.topics[0],
         "table": spec.table,
         "key": spec.key,
         "value": spec.value,
@@ -113,10 +129,6 @@ def project_of(world: World, folder: Path) -> Project:
         "partition_by": [],
         "bad_record_limit": "off",
     }
-    (folder / "tables").mkdir()
-    (folder / "frazil.yaml").write_text(yaml.safe_dump(config))
-    (folder / "tables" / f"{spec.table}.yaml").write_text(yaml.safe_dump(table))
-    return Project(world, folder)
 
 
 def test_machines_of_the_cluster_do_not_have_the_project(cluster: SparkCluster) -> None:
@@ -136,7 +148,7 @@ def test_a_batch_has_a_task_for_each_core_of_the_cluster(
     cores = WORKERS * CORES_OF_A_WORKER
     world = new_world(services, glue_catalog(services), partitions=cores + 1)
     records = fill(world, SMALL_BATCH + 1)
-    project = project_of(world, tmp_path)
+    project = project_of(tmp_path, world)
 
     ended = project.run(cluster, packages, f"SPARK_CONF_DIR={cluster.properties.parent} {COMMANDS[0]}")
 
@@ -148,12 +160,15 @@ def test_a_batch_has_a_task_for_each_core_of_the_cluster(
     assert files_with(SECRET, cluster.folder, project.folder) == []
 
 
+@pytest.mark.parametrize("modes", KILLED_TOGETHER, ids=" ".join)
 def test_a_killed_executor_loses_and_doubles_nothing(
-    cluster: SparkCluster, packages: str, services: LocalServices, tmp_path: Path
+    cluster: SparkCluster, packages: str, services: LocalServices, tmp_path: Path, modes: tuple[WriteMode, ...]
 ) -> None:
-    world = new_world(services, jdbc_catalog(tmp_path / "warehouse"))
-    world.produce(12)
-    project = project_of(world, tmp_path)
+    catalog = jdbc_catalog(tmp_path / "warehouse")
+    worlds = [in_database(with_mode(new_world(services, catalog), mode), "killed") for mode in modes]
+    for world in worlds:
+        world.produce(12)
+    project = project_of(tmp_path, *worlds)
     replaced = {
         "jobs/frazil/__main__.py": f"{CHECKOUT / 'tests/faults/cluster_driver.py'} {tmp_path}",
         "spark-submit": f"spark-submit --properties-file {cluster.properties}",
@@ -162,12 +177,20 @@ def test_a_killed_executor_loses_and_doubles_nothing(
     ended = project.run(cluster, packages, COMMANDS[1], **replaced)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert (tmp_path / "killed in").read_text().startswith(str(cluster.folder)), "our sources were not shipped"
-    assert written_files(world) > visible_files(world), "the killed executor has left no file behind"
-    assert_exactly_once(world, kafka_side(world))
+    for world in worlds:
+        killed = tmp_path / f"killed in {world.spec.table}"
+        assert killed.read_text().startswith(str(cluster.folder)), "our sources were not shipped"
+        assert written_files(world) > visible_files(world), "the killed executor has left no file behind"
+        assert_exactly_once(world, kafka_side(world))
     assert "hint: install Python" in (tmp_path / "no python").read_text()
     assert "driver: 2.7" in (tmp_path / "other python").read_text().partition("hint: install Python")[0]
     assert "hint: run `make environment`" in (tmp_path / "no packages").read_text()
+
+
+def in_database(world: World, database: str) -> World:
+    """Return the world with its table in this database, named after its mode."""
+    spec = replace(world.spec, database=database, table=world.spec.write)
+    return replace(world, setting=replace(world.setting, spec=spec))
 
 
 def fill(world: World, count: int) -> int:
