@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 from pyiceberg.expressions import And, EqualTo
 
+from frazil.local.supervisor import LocalServices
 from frazil.materialize.branches import STAGE_PREFIX
 from frazil.materialize.outcome import Again, Published
 from frazil.materialize.run import TableRun
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.errors import FencedError, StateLostError
+from frazil.model.settings import CatalogSettings
 from tests.faults.moments import BOUNDARIES, EVERY_MOMENT, MOMENTS, Moment, at
 from tests.faults.stepped import Stepped
-from tests.faults.world import World, assert_exactly_once, one_row, with_trigger
+from tests.faults.world import World, assert_exactly_once, new_world, one_row, with_trigger
 from tests.faults.write_modes import in_every_mode
 from tests.sampling import CATALOGS, examples, sampled
 
@@ -167,7 +169,11 @@ def test_dead_letters_that_moved_since_theirs_were_prepared_keep_what_others_did
     assert dead == sorted(place for place in world.bad if place != gone)
 
 
-def test_an_adopted_table_survives_expiry_before_its_first_batch(world: World) -> None:
+def test_an_adopted_table_survives_expiry_before_its_first_batch(
+    services: LocalServices, catalog: CatalogSettings
+) -> None:
+    """Of append mode: a row without an identity cannot be in another table."""
+    world = with_trigger(new_world(services, catalog), rows=6)
     world.lake.catalog.create_namespace(world.spec.database)
     world.lake.catalog.create_table(world.spec.identifier, one_row(0).schema)
     world.insert()

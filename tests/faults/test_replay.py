@@ -116,7 +116,7 @@ def test_a_replay_fences_no_driver_in_the_middle_of_a_batch(broken: tuple[World,
     assert_exactly_once(world, kafka_side(world))
 
 
-PUBLISHED = [("after", "publish"), ("before", "reveal"), ("after", "reveal")]
+PUBLISHED = EVERY_MOMENT[EVERY_MOMENT.index(("after", "publish")) :]
 """Moments at which the driver's batch is visible."""
 
 
