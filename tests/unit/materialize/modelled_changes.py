@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from seen_snapshots import Place, Seen
+
 from frazil.model.progress import Counts
 
-Place = tuple[int, int]
-"""A partition and an offset."""
 Order = tuple[int, int, int]
 """What orders a change: a position in the database's log or 0, a partition and an offset."""
 TAKEN = ("notes", "tags")
@@ -69,14 +69,24 @@ class Table:
     counts: Counts = field(default_factory=Counts)
     letters: set[Place] = field(default_factory=set)
 
+    def new(self) -> Table:
+        return Table(self.rules)
+
     def copy(self) -> Table:
         return Table(self.rules, dict(self.rows), dict(self.deletes), self.counts, set(self.letters))
 
-    def apply(self, batch: Mapping[Place, Event], now: datetime, *, forgets: bool = True) -> None:
-        """Take a batch that was planned at this time. One of a rebuild forgets no delete because of its age.
+    def waiting(self) -> set[Place]:
+        return self.letters
+
+    def replay(self, seen: Seen) -> list[Place]:
+        raise AssertionError("no record of these is worth a replay")
+
+    def apply(self, batch: Mapping[Place, Event], seen: Seen, *, forgets: bool = True) -> None:
+        """Take a batch that was planned when it was seen. One of a rebuild forgets no delete because of its age.
 
         One that is too old is out of memory for good with the next delete: a clock that goes back before finds it.
         """
+        now = seen.now
         since = now - self.rules.memory
         known = {k: (o, at) for k, (o, at) in self.deletes.items() if not forgets or at >= since}
         before = {key: self._newest(key, known) for key in {each.key for each in batch.values()}}
