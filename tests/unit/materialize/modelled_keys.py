@@ -145,7 +145,7 @@ class KeyedTable:
                 return sent.key not in self.rows and (self.lacks_rows or self.deleted_in[place[0]] > 0)
             case "history" if not self.rules.by_time:
                 records = self.records.get(str(sent.key), {})
-                last = [row for row in self._of_key([records[each] for each in sorted(records)])][-1:]
+                last = list(self._of_key([records[each] for each in sorted(records)]))[-1:]
                 follows = any(row.valid and row.valid[1] is None and row.place < place for row in last)
                 return self.deleted_in[place[0]] > 0 and not follows
             case _:

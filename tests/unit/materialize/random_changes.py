@@ -52,17 +52,17 @@ class ChangesCampaign(Campaign):
         kind = self.draw.choice((*KINDS, "t") if self.setting.has_truncates else KINDS)
         if kind == "heartbeat" and self.setting.form == "json":
             kind = "m"
-        lsn = None if self.draw.random() < 0.05 else self.draw.randint(1, 30)
+        lsn = None if self.chance(5) else self.draw.randint(1, 30)
         number = str(len(self.events))
-        phone = number if self.evolved and self.draw.random() < 0.7 else None
+        phone = number if self.evolved and self.chance(70) else None
         event = Event(kind, key, lsn)
         if kind in ("c", "r", "u"):
-            lacking = frozenset(name for name in TAKEN if self.draw.random() < 0.3) if kind == "u" else frozenset()
+            lacking = frozenset(name for name in TAKEN if self.chance(30)) if kind == "u" else frozenset()
             event = Event(kind, key, lsn, self.draw.choice("ab") + number, (number,), phone, lacking)
         elif kind == "d":
             event = Event(kind, key, lsn, f"z{number}", phone=phone)
         partition = self.draw.randrange(count) if rules.by_source else key % count
-        later = phone is not None or (self.evolved and self.draw.random() < 0.3)
+        later = phone is not None or (self.evolved and self.chance(30))
         there = self.world.records[partition]
         self.log.append(f"  {partition}@{len(there)} {event}")
         self.events[partition, len(there)] = event

@@ -21,7 +21,6 @@ from frazil.adapters.iceberg.rebuild_lake import RebuildLake
 from frazil.materialize.clients import STEPS
 from frazil.materialize.rebuild.perform import Rebuild
 from frazil.materialize.rebuild.rewind import Target, ToEarliest, ToOffsets
-from frazil.materialize.replay.request import ReplayRequest
 from frazil.materialize.rewrite_files import Rewriting
 from frazil.materialize.run import TableRun
 from frazil.materialize.state import CHECKPOINT_TAG
@@ -41,6 +40,9 @@ class Campaign(FollowedTable):
     """What happens to a table. The numbers of `draw` decide the details."""
 
     draw: random.Random
+
+    def chance(self, percent: int) -> bool:
+        return self.draw.randrange(100) >= 100 - percent
 
     def acts(self) -> Sequence[Act]:
         """Return what may happen between two batches, and during one."""
@@ -121,17 +123,17 @@ class Campaign(FollowedTable):
     def disturbed(self) -> None:
         """One batch or a few, in which something happens at a moment or at a commit."""
         act = self.draw.choice([self.killed, self.killed, self.other_driver, self.rewrite, *self.of_others()])
-        if self.draw.random() < 0.5:
+        if self.chance(50):
             moment = (self.draw.choice(["before", "after"]), self.draw.choice(STEPS))
             self.log.append(f"  {act.__name__} {moment}")
             run = self.driver(observe=once(moment, act))
         else:
-            number, before = self.draw.randint(1, 6), self.draw.random() < 0.5
+            number, before = self.draw.randint(1, 6), self.chance(50)
             self.log.append(f"  {act.__name__} {'before' if before else 'after'} commit {number}")
             run = self.driver(lake=self._watched(number, act, before=before))
         self.did("disturbed")
         with suppress(KilledError, FencedError):
-            if self.draw.random() < 0.3 and self._view() is not None:
+            if self.chance(30) and self._view() is not None:
                 self._disturbed_rebuild(run)
                 return
             for _ in range(self.draw.randint(1, 3)):

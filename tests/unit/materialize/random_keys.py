@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -26,6 +27,8 @@ from frazil.model.spec import BadRecordLimit, TableSpec, Trigger
 KEYS = "abcde"
 THEIRS = "theirs"
 """The id of rows that another engine inserts."""
+METADATA = ("kafka_key", "kafka_partition", "kafka_offset", "kafka_timestamp")
+VALID = ("valid_from", "valid_to", "is_current")
 ON_TOMBSTONE = {"append": "row", "deduplicate": "dead_letter"}
 
 
@@ -74,10 +77,10 @@ class KeysCampaign(Campaign):
 
     def send(self) -> None:
         draw = self.draw
-        key = draw.choice(KEYS) if draw.random() < 0.93 else None
-        if key is not None and draw.random() < 0.15:
+        key = None if self.chance(7) else draw.choice(KEYS)
+        if key is not None and self.chance(15):
             self._send(key, self.schemas.late_payload({"id": key, "n": draw.randint(1, 9)}), late=self.registered)
-        elif draw.random() < 0.2:
+        elif self.chance(20):
             self._send(key, None)
         else:
             self._send(key, self.schemas.payload({"id": key, "n": draw.randint(1, 9)}))
@@ -117,7 +120,7 @@ class KeysCampaign(Campaign):
         if not self.table.replayable(self.registered):
             self._write_letters()
         expected = self.table.replayable(self.registered)
-        if self.draw.random() < 0.5:
+        if self.chance(50):
             result = self.driver().replay(self._request())
             assert result.replayed == len(expected), (result, expected)
         else:
@@ -143,7 +146,7 @@ class KeysCampaign(Campaign):
         self.register()
 
     def _request(self) -> ReplayRequest:
-        return ReplayRequest(f"r{self.draw.randint(0, 2**60)}", by="tester", at="2026-03-01T12:00:00Z")
+        return ReplayRequest(uuid.uuid4().hex[:8], by="tester", at="2026-03-01T12:00:00Z")
 
     # --- rows
 
@@ -161,30 +164,21 @@ class KeysCampaign(Campaign):
 
     def rows(self) -> list[Any]:
         view = self._view()
-        found = [] if view is None else [row for part in self._read() for row in part.to_pylist()]
+        if view is None:
+            return []
+        names = [each.name for each in view.columns if each.name in ("id", "n") or each.name.startswith("more_")]
+        columns = [*METADATA, *(VALID if self.rules.write == "history" else ()), *names]
+        found = [row for part in self.world.lake.read(view, columns=columns, equal={}) for row in part.to_pylist()]
         own = [row for row in found if row["id"] != THEIRS]
         assert len(found) - len(own) == self.inserted, "rows of others"
-        return sorted((self._of(row) for row in own), key=lambda row: row[0])
+        return sorted((self._of(row, names) for row in own), key=lambda row: row[0])
 
-    def _read(self) -> Any:
-        view = self._view()
-        assert view is not None
-        metadata = ("kafka_key", "kafka_partition", "kafka_offset", "kafka_timestamp")
-        valid = ("valid_from", "valid_to", "is_current") if self.rules.write == "history" else ()
-        return self.world.lake.read(view, columns=[*metadata, *valid, *self._names()], equal={})
-
-    def _names(self) -> list[str]:
-        """Return the columns of values that the table has."""
-        view = self._view()
-        columns = () if view is None else view.columns
-        return [each.name for each in columns if each.name in ("id", "n") or each.name.startswith("more_")]
-
-    def _of(self, row: dict[str, Any]) -> tuple[object, ...]:
+    def _of(self, row: dict[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
         place = (row["kafka_partition"], row["kafka_offset"])
-        values = tuple(sorted((name, row[name]) for name in self._names() if row[name] is not None))
+        values = tuple(sorted((name, row[name]) for name in names if row[name] is not None))
         valid = None
         if self.rules.write == "history":
-            valid = tuple(None if row[each] is None else milliseconds(row[each]) for each in ("valid_from", "valid_to"))
+            valid = tuple(None if row[each] is None else milliseconds(row[each]) for each in VALID[:2])
             assert row["is_current"] is (valid[1] is None)
         return place, row["kafka_key"], milliseconds(row["kafka_timestamp"]), values, valid
 
@@ -192,7 +186,7 @@ class KeysCampaign(Campaign):
         rows = self.table.versions() if self.rules.write == "history" else self.table.rows.values()
         return sorted((self._expected(row) for row in rows), key=lambda row: row[0])
 
-    def _expected(self, row: Row) -> tuple[object, ...]:
+    def _expected(self, row: Row) -> tuple[Any, ...]:
         sent = row.sent
         values = tuple(sorted((name, value) for name, value in sent.fields or () if value is not None))
         return row.place, sent.key, sent.stamp, values, row.valid

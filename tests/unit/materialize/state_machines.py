@@ -15,7 +15,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from hypothesis.strategies import integers, randoms, sampled_from
 from random_histories import Act, Campaign
 
-from frazil.materialize.clients import STEPS
 from tests.sampling import LONG, examples
 
 Begin = Callable[[Path, random.Random], Campaign]
@@ -50,7 +49,7 @@ class History(RuleBasedStateMachine):
 
     @invariant()
     def the_table_is_that_of_the_model(self) -> None:
-        self.campaign.check(whole=self.campaign.draw.random() < 0.3)
+        self.campaign.check(whole=self.campaign.chance(30))
 
     def teardown(self) -> None:
         try:

@@ -8,6 +8,7 @@ import struct
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, cast
 
 import fastavro
@@ -40,8 +41,13 @@ LONG = record(a_field("n"))
 
 def framed(schema_id: int, text: str, value: dict[str, Any]) -> bytes:
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(text)), value)
+    fastavro.schemaless_writer(out, _parsed(text), value)
     return struct.pack(">bI", 0, schema_id) + out.getvalue()
+
+
+@cache
+def _parsed(text: str) -> Any:
+    return fastavro.parse_schema(json.loads(text))
 
 
 @dataclass
