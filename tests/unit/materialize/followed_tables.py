@@ -1,4 +1,4 @@
-"""A table and its model in plain Python, which takes each batch that the table shows, whoever published it and how."""
+"""A table and its model in plain Python, which takes each batch that the table shows."""
 
 from __future__ import annotations
 

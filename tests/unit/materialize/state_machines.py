@@ -1,4 +1,4 @@
-"""Histories of tables that Hypothesis makes: what happens in them, and that all of it does."""
+"""Histories of tables that Hypothesis makes, and what each search must have had."""
 
 from __future__ import annotations
 
