@@ -73,12 +73,6 @@ class OrderedChangelog(Changelog):
         assert isinstance(self.world, Partitions)
         return self.world
 
-    def send_late(self, key: str, payload: bytes, stamp: int, partition: int) -> tuple[str, bool, Order]:
-        """Write a record that becomes a dead letter. Returns what it is once that is replayed."""
-        there = self.partitions.records[partition]
-        there.append((key.encode(), payload, stamp))
-        return key, False, (stamp, partition, len(there) - 1)
-
     def send_at(self, *records: Stamped) -> None:
         for key, value, stamp, partition in records:
             there = self.partitions.records[partition]
