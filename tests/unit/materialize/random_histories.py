@@ -24,7 +24,7 @@ from frazil.materialize.rebuild.rewind import Target, ToEarliest, ToOffsets
 from frazil.materialize.rewrite_files import Rewriting
 from frazil.materialize.run import TableRun
 from frazil.materialize.state import CHECKPOINT_TAG
-from frazil.model.errors import FencedError, Misuse, RebuildError
+from frazil.model.errors import CommitUnknownError, FencedError, FrazilError, Misuse, RebuildError
 from frazil.model.plan import NothingToDo
 from tests.fakes.watched_lake import Commit, WatchedLake
 
@@ -46,7 +46,15 @@ class Campaign(FollowedTable):
 
     def acts(self) -> Sequence[Act]:
         """Return what may happen between two batches, and during one."""
-        own = (self.disturbed, self.dies_after_each_step, self.other_driver, self.rewrite, self.roll_back, self.evolve)
+        own = (
+            self.disturbed,
+            self.dies_after_each_step,
+            self.loses_commits,
+            self.other_driver,
+            self.rewrite,
+            self.roll_back,
+            self.evolve,
+        )
         return (*own, self.rebuild, self.rewind, *self.of_others())
 
     def of_others(self) -> Sequence[Act]:
@@ -119,6 +127,19 @@ class Campaign(FollowedTable):
         except KilledError:
             self.did(f"dies after {step}")
         self.check(whole=False)
+
+    def loses_commits(self) -> None:
+        """Let drivers lose a commit, or the answer to one that was done."""
+        for before in (True, False):
+            self.send()
+            run = self.driver(lake=self._watched(self.draw.randint(1, 4), self._is_lost, before=before))
+            with suppress(FrazilError):
+                run.batch()
+            self.check(whole=False)
+        self.did("loses_commits")
+
+    def _is_lost(self) -> None:
+        raise CommitUnknownError("the answer was lost")
 
     def disturbed(self) -> None:
         """One batch or a few, in which something happens at a moment or at a commit."""

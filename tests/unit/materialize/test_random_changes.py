@@ -37,4 +37,4 @@ SHORT = ("truncates", "positions", "JSON, soft deletes")
 def test_whatever_happens_the_table_is_that_of_the_model(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(rewriting, "WORTH_A_SNAPSHOT", 1)  # rewrite files between batches, however small
     begin = partial(ChangesCampaign.of, SETTINGS[name])
-    look_for_a_difference(begin, short=4, long=50, steps=examples(17, 25))
+    look_for_a_difference(begin, short=4, long=50, steps=examples(18, 25))
