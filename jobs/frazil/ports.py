@@ -154,7 +154,7 @@ class Lake(RebuiltTables, Protocol):
         """Put an empty, tagged snapshot that carries both on `main`, if its head is still the view's."""
         ...
 
-    def stage(
+    def stage(  # noqa: PLR0913 - one for each part of the snapshot
         self,
         view: TableView,
         *,
@@ -165,13 +165,13 @@ class Lake(RebuiltTables, Protocol):
         document: bytes = b"",
         without: str | None = None,
         deletes: Sequence[Deletion] = (),
+        statistics: PuffinFile | None = None,
     ) -> int:
         """Append files on a new branch that begins at the snapshot `base`; the new snapshot's id.
 
-        The snapshot keeps `summary` in the table's metadata, and `document` in the header of its manifest list.
-        `without` is a condition in Iceberg's filter language: rows that meet it are taken out first. `deletes` are rows
-        of files of `base` or of `files`, or whole files of `base`, that the new snapshot does not have. Raises
-        CommitRejectedError if one of these files is no longer in the table.
+        It has the `statistics`, `summary` in the table's metadata, and `document` in the header of its manifest list.
+        `without` is a condition in Iceberg's filter language: rows that meet it go first. `deletes` are rows of files
+        of `base` or of `files`, or whole files of `base`, that it lacks. Raises CommitRejectedError if one is gone.
         """
         ...
 

@@ -15,6 +15,7 @@ from frazil.materialize.outcome import Published
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import ContendedError, CountMismatchError, PausedError
 from frazil.model.ingested import Deletion, WrittenFile
+from frazil.model.remembered import PuffinFile
 from frazil.model.snapshot import TableView
 from tests.fakes.watched_lake import Commit, WatchedLake
 from tests.faults.test_killed import BATCH, CREATING, add_column
@@ -181,6 +182,7 @@ class ForgetfulLake(IcebergLake):
         document: bytes = b"",
         without: str | None = None,
         deletes: Sequence[Deletion] = (),
+        statistics: PuffinFile | None = None,
     ) -> int:
         if branch.startswith(STAGE_PREFIX):
             copies = [replace(files[-1], path=f"{files[-1].path}{'?' * n}") for n in range(self._copies)]
@@ -194,6 +196,7 @@ class ForgetfulLake(IcebergLake):
             document=document,
             without=without,
             deletes=deletes,
+            statistics=statistics,
         )
 
 

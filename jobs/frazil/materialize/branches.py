@@ -28,9 +28,9 @@ class BaseExpiredError(Exception):
 class Staged:
     """A staged snapshot. `base` is the snapshot that its branch began at.
 
-    `figures` must be in the snapshot's summary before it becomes visible; dead letters have none. The snapshot gets the
-    `statistics` when it does. `read_by` says by which spec its records were read; it is None of a batch that another
-    process has decided.
+    `figures` must be in the snapshot's summary before it becomes visible; dead letters have none. The snapshot has the
+    `statistics`, and gets them again when it does. `read_by` says by which spec its records were read; it is None of a
+    batch that another process has decided.
     """
 
     branch: str
@@ -54,7 +54,7 @@ def branch_names(prefix: str, writer: str) -> Iterator[str]:
         yield f"{prefix}{writer}_{attempt}"
 
 
-def stage_on_branch(
+def stage_on_branch(  # noqa: PLR0913 - one for each part of the snapshot
     lake: Lake,
     view: TableView,
     *,
@@ -64,6 +64,7 @@ def stage_on_branch(
     summary: Mapping[str, str],
     document: bytes = b"",
     without: str | None = None,
+    statistics: PuffinFile | None = None,
 ) -> Staged:
     """Stage a change on top of `base`, `without` the rows that meet that condition.
 
@@ -83,8 +84,9 @@ def stage_on_branch(
                 document=document,
                 without=without,
                 deletes=change.deletes,
+                statistics=statistics,
             )
-            return Staged(branch, head, base, change.figures)
+            return Staged(branch, head, base, change.figures, statistics)
         except CommitError as failed:
             reason: Exception = failed
         except CatalogError:
@@ -95,7 +97,7 @@ def stage_on_branch(
         if fresh is not None:
             view = fresh
         if branch in view.branches:
-            return Staged(branch, view.branches[branch], base, change.figures)
+            return Staged(branch, view.branches[branch], base, change.figures, statistics)
     raise given_up(view.identifier, "stage", reason) from reason
 
 
@@ -110,15 +112,21 @@ def stage_with_state(
 ) -> Staged:
     """Stage a batch on the head of `main`: a change, the state after it, and its receipt. Raises as `stage_on_branch`.
 
-    The file of the deletes that the state remembers becomes visible with the batch.
+    The file of the deletes that the state remembers is the snapshot's from now on: a branch may rest for days.
     """
     assert view.head is not None  # noqa: S101 - a table with a state has a snapshot that carries it
     stored = store(state, receipt)
     staged = stage_on_branch(
-        lake, view, base=view.head, names=names, change=change, summary=stored.summary, document=stored.document
+        lake,
+        view,
+        base=view.head,
+        names=names,
+        change=change,
+        summary=stored.summary,
+        document=stored.document,
+        statistics=None if state.remembered is None else state.remembered.file,
     )
-    statistics = None if state.remembered is None else state.remembered.file
-    return replace(staged, statistics=statistics, read_by=read_by(view))
+    return replace(staged, read_by=read_by(view))
 
 
 def has_expired(lake: Lake, table: str, snapshot_id: int) -> bool:

@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from ordered_changelogs import STAMPED, OrderedChangelog, Stamped
 from pyiceberg.table import Table
 from pyiceberg.table.update import SetStatisticsUpdate
+from test_groups import KilledError, at_moment, kill
 from whole_batches import World, drained, framed
 
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.maintain.background import Background
 from frazil.maintain.expiring import Expiring
+from frazil.materialize.branches import stage_branches
 from frazil.materialize.remember import read_deletes
 from frazil.materialize.state import CHECKPOINT_TAG, standing
 from frazil.model.dead_letter import Reason
@@ -184,6 +186,40 @@ def test_a_rollback_takes_the_deletes_back(changelog: OrderedChangelog) -> None:
     assert remembered(changelog).count == 2
 
 
+def expire_all_but_the_last(changelog: OrderedChangelog) -> None:
+    background = Background()
+    expiring = Expiring(KeepSnapshots(timedelta(0), count=1, daily=0), CHECKPOINT_TAG)
+    later = datetime.now(UTC) + timedelta(hours=1)
+    expiring.between_batches(changelog.world.lake, lambda: DeltaRsLogs({}), changelog.view, background, now=later)
+    background.finish(60)
+
+
+@pytest.mark.parametrize("value", [None, 1], ids=["a new file", "the file of the batch before"])
+def test_an_attempt_that_is_given_up_and_expires_takes_no_file_of_deletes_along(
+    changelog: OrderedChangelog, tmp_path: Path, value: int | None
+) -> None:
+    changelog.send_at(("a", None, 9, 0))
+    changelog.catch_up()
+    changelog.send_at(("b", value, 9, 0))
+    lake = changelog.world.lake
+    dies = replace(changelog.world.table(changelog.spec), writer="dies")
+    dies.clients = replace(dies.clients, observe=at_moment("before", "publish", kill))
+    with pytest.raises(KilledError):
+        dies.batch()
+    given_up = {changelog.view.branches[name] for name in stage_branches(changelog.view)}
+    changelog.catch_up()
+
+    expire_all_but_the_last(changelog)
+
+    assert len(given_up) == 1
+    assert not given_up & set(changelog.view.snapshots)
+    statistics = changelog.view.current.metadata.statistics
+    there = {str(path) for path in tmp_path.rglob("*.puffin")}
+    assert there == {each.statistics_path.removeprefix("file://") for each in statistics}
+    assert len(statistics) == len({each.snapshot_id for each in statistics})
+    assert len(read_deletes(lake, changelog.view, remembered(changelog))) == (2 if value is None else 1)
+
+
 def test_files_of_deletes_leave_with_the_last_snapshot_that_has_them(
     changelog: OrderedChangelog, tmp_path: Path
 ) -> None:
@@ -191,11 +227,7 @@ def test_files_of_deletes_leave_with_the_last_snapshot_that_has_them(
         changelog.send_at((key, None, 9, 0))
         changelog.catch_up()
 
-    background = Background()
-    expiring = Expiring(KeepSnapshots(count=1, daily=0), CHECKPOINT_TAG)
-    later = datetime.now(UTC) + timedelta(hours=1)
-    expiring.between_batches(changelog.world.lake, lambda: DeltaRsLogs({}), changelog.view, background, now=later)
-    background.finish(60)
+    expire_all_but_the_last(changelog)
 
     there = {str(path) for path in tmp_path.rglob("*.puffin")}
     named = {each.statistics_path.removeprefix("file://") for each in changelog.view.current.metadata.statistics}

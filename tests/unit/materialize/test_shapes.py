@@ -17,6 +17,7 @@ from test_groups import KilledError, at_commit, kill
 
 from frazil.maintain import rewriting
 from frazil.materialize import epoch_tags
+from frazil.materialize.branches import stage_branches
 from frazil.materialize.housekeeping import Housekeeping
 from frazil.materialize.maintenance.perform import perform
 from frazil.materialize.maintenance.request import new_request
@@ -26,7 +27,7 @@ from frazil.model.errors import GroupApartError, MaintenanceError, PausedError, 
 from frazil.model.plan import OffsetRange
 from frazil.model.progress import Counts
 from frazil.model.routes import Group, Route
-from frazil.model.summary import BATCH_ID, EPOCH
+from frazil.model.summary import BATCH_ID, EPOCH, state_in
 from frazil.proof.verification import FindingKind
 from frazil.records import Records
 from tests.fakes.watched_lake import Commit, WatchedLake
@@ -180,6 +181,19 @@ def test_remembered_deletes_are_completed_with_their_batch(begun: Shapes) -> Non
         view = begun.stands(table).view
         paths = {each.snapshot_id: each.statistics_path for each in view.current.metadata.statistics}
         assert paths[view.head] == remembered.file.path
+
+
+def test_remembered_deletes_of_a_batch_that_rests_are_files_of_its_snapshots(begun: Shapes) -> None:
+    """Else `remove_orphan_files` of another engine takes them, days after a process died."""
+    killed_before(begun, "now")
+
+    for table in ("now", "history"):
+        view = begun.stands(table).view
+        (branch,) = stage_branches(view)
+        remembered = state_in(view.snapshots[view.branches[branch]]).remembered
+        assert remembered is not None
+        paths = {each.snapshot_id: each.statistics_path for each in view.current.metadata.statistics}
+        assert paths[view.branches[branch]] == remembered.file.path
 
 
 def roll_back(shapes: Shapes, epoch: int) -> None:

@@ -142,7 +142,7 @@ class IcebergLake(RebuiltTables):
             empty = self._new_snapshot(table, (), parent=view.head, summary=summary, document=document)
         self._commit(table, _at_head(table, view), added(empty, MAIN, tag))
 
-    def stage(
+    def stage(  # noqa: PLR0913 - one for each part of the snapshot
         self,
         view: TableView,
         *,
@@ -153,6 +153,7 @@ class IcebergLake(RebuiltTables):
         document: bytes = b"",
         without: str | None = None,
         deletes: Sequence[Deletion] = (),
+        statistics: PuffinFile | None = None,
     ) -> int:
         table, parent = _table(view), base
         updates: tuple[TableUpdate, ...] = (point_to(branch, SnapshotRefType.BRANCH, base),)
@@ -163,12 +164,10 @@ class IcebergLake(RebuiltTables):
             staged = self._new_snapshot(
                 table, files, parent=parent, summary=summary, document=document, deletes=deletes
             )
-        requirements = (
-            AssertTableUUID(uuid=table.metadata.table_uuid),
-            AssertRefSnapshotId(ref=branch, snapshot_id=None),
-        )
+        required = (AssertTableUUID(uuid=table.metadata.table_uuid), AssertRefSnapshotId(ref=branch, snapshot_id=None))
         # The library's own commit_transaction retries, and deletes manifests after a failure that may have landed.
-        self._commit(_table(view), requirements, (*updates, *added(staged, branch)))
+        registered = () if statistics is None else (as_statistics(statistics, staged.snapshot_id),)
+        self._commit(_table(view), required, (*updates, *added(staged, branch), *registered))
         return int(staged.snapshot_id)
 
     def rewrite(
