@@ -43,6 +43,10 @@ def test_a_table_that_others_changed_before_it_was_replaced_halts_the_group(
     with pytest.raises(GroupApartError, match=rf"set its `main` to snapshot {head}") as halted:
         shapes.driver().batch()
     assert "completes the rebuild" in str(halted.value)
+    assert (
+        halted.value.hint
+        == f"set `main` of lake.now to snapshot {head}, and run again; see docs/operate.md, GroupApartError"
+    )
     assert FindingKind.GROUP_APART in {finding.kind for each in shapes.verified() for finding in each.findings}
 
     with loaded.manage_snapshots() as manage:

@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 
+from frazil.materialize.group.rebuilt import head_when_ready
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, generation_of
 from frazil.model.errors import GroupApartError, StateLostError
 from frazil.model.progress import BatchRef
 from frazil.model.snapshot import Snapshot
 from frazil.model.summary import BATCH_ID, EPOCH, carries_state, state_in
 
+SEE = "see docs/operate.md, GroupApartError"
+
 
 def tables_apart(group: str, tables: Sequence[Standing], why: str) -> GroupApartError:
-    """Return the error that names the batch of each table, and the snapshots of the newest batch that all have."""
+    """Return the error that names the batch of each table, of which the ledger is the first, and a way back to one.
+
+    That is what completes a rebuild, or else the snapshots of the newest batch that all have.
+    """
     listed = "; ".join(f"{each.view.identifier} is at epoch {_named(each.state.itself)}" for each in tables)
-    common = _newest_common(tables)
-    if common is None:
-        hint = "no batch is left in all of them: drop the tables of the group, and run `frazil materialize`"
-    else:
+    return GroupApartError(f"the tables of {group} are not at one batch: {listed}; {why}", hint=_way_back(tables))
+
+
+def _way_back(tables: Sequence[Standing]) -> str:
+    ledger, *others = tables
+    heads = {each.view.identifier: head_when_ready(each, ledger.state.batch_id) for each in others}
+    if ways := _ways({name: head for name, head in heads.items() if head is not None}):
+        return f"set `main` of {ways}, and run again; {SEE}"
+    if common := _newest_common(tables):
         batch, snapshots = common
-        ways = ", ".join(f"{each.view.identifier} to snapshot {snapshots[each.view.identifier]}" for each in tables)
-        hint = f"set `main` of each table to epoch {_named(batch)}: {ways}; see docs/operate.md, GroupApartError"
-    return GroupApartError(f"the tables of {group} are not at one batch: {listed}; {why}", hint=hint)
+        return f"set `main` of each table to epoch {_named(batch)}: {_ways(snapshots)}; {SEE}"
+    return (
+        "no batch is left in all of them: drop the tables of the group, and run `frazil materialize`; rows whose"
+        f" records Kafka no longer has are lost then; {SEE}"
+    )
+
+
+def _ways(snapshots: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} to snapshot {at}" for name, at in snapshots.items())
 
 
 def _named(batch: BatchRef) -> str:

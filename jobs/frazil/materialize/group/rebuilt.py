@@ -22,6 +22,13 @@ def is_ready(behind: Standing, batch_id: str) -> bool:
     return ready is not None and ready.summary.get(BATCH_ID) == batch_id
 
 
+def head_when_ready(behind: Standing, batch_id: str) -> int | None:
+    """Return the snapshot on which the table takes its part of the ledger's batch, unless it is the head or gone."""
+    ready = _ready(behind)
+    head = int(ready.summary[REPLACES]) if ready is not None and ready.summary.get(BATCH_ID) == batch_id else None
+    return head if head != behind.view.head and head in behind.view.snapshots else None
+
+
 def changed_since_ready(behind: Standing) -> str:
     """Return that another writer has changed rows of the table since its rebuild was made ready, or nothing.
 
@@ -36,10 +43,10 @@ def changed_since_ready(behind: Standing) -> str:
         before = standing(replace(behind.view, head=head), pipeline=Pipeline.of_state(behind.state))
         if not changed_rows(count_foreign(behind), count_foreign(before)):
             return ""
-    return (
-        f"{behind.view.identifier} was changed by another writer before it had the rebuilt rows of its group: set its"
-        f" `main` to snapshot {head}, and the next run completes the rebuild"
-    )
+    changed = f"{behind.view.identifier} was changed by another writer before it had the rebuilt rows of its group"
+    if head not in behind.view.snapshots:
+        return f"{changed}, and snapshot {head}, which these rows replace, has expired"
+    return f"{changed}: set its `main` to snapshot {head}, and the next run completes the rebuild"
 
 
 def take_rebuilt(lake: Lake, spec: TableSpec, behind: Standing) -> None:
