@@ -169,6 +169,7 @@ EXAMPLES = (
         {"a": {"type": "string", "flink.maxLength": 5}},
     ),
     Example("has a record that was a number", {"a": "int"}, {"a": _record(x="int")}),
+    Example("has a number that was a record", {"a": _record(x="int")}, {"a": "int"}),
     Example(
         "has another type inside a record in an array",
         {"a": _list(_record(x="int"))},
@@ -178,6 +179,7 @@ EXAMPLES = (
     Example("renames a field and gives it another type", {"a": "int"}, {"b": "string"}, {"b": "a"}),
     Example("has a union that was a record", {"a": _record(x="int")}, {"a": ["int", "string"]}),
     Example("has a map that was an array", {"a": _list("int")}, {"a": _map("int")}),
+    Example("has an array that was a map", {"a": _map("int")}, {"a": _list("int")}),
     Example("has a map with wider keys (Protobuf)", "map<int32, string> a = 1;", "map<int64, string> a = 1;"),
     Example("has other symbols in an enum", {"a": _enum("X", "Y")}, {"a": _enum("Y", "Z")}),
     Example("has text that was an enum", {"a": _enum("X", "Y")}, {"a": "string"}),

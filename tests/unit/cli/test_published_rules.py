@@ -127,7 +127,9 @@ CHANGES = {
     "map key type change": ["has a map with wider keys (Protobuf)"],
     "struct to scalar, list to map": [
         "has a record that was a number",
+        "has a number that was a record",
         "has a map that was an array",
+        "has an array that was a map",
         "has a union that was a record",
     ],
     "new union branch": ["has a new type in a union"],

@@ -257,3 +257,30 @@ def test_a_reference_without_a_version_is_misuse(tmp_path: Path, references: obj
         read_schema_file(file, "AVRO")
     with pytest.raises(Misuse, match="could not read the schema"):
         read_schema_file(tmp_path / "nowhere", "AVRO")
+
+
+def test_a_json_schema_says_what_changes_and_what_readers_see(world: World) -> None:
+    wanted = spec(value="json_schema", readers=("snowflake",))
+    fields = {"n": {"type": "integer"}, "at": {"type": "string", "format": "date-time"}}
+    world.registry.register("orders-value", json.dumps({"properties": fields}), schema_format="JSON")
+    world.values.clear()
+    world.table(wanted).create()
+
+    def planned_with(**more: object) -> SchemaPlan:
+        text = json.dumps({"properties": {**fields, **more}})
+        return plan_schema(
+            world.lake, world.registry, wanted, RegisteredSchema(UNREGISTERED, "JSON", text), of_key=False
+        )
+
+    accepted = planned_with(to={"type": "object", "properties": {"city": {"type": "string"}}})
+    refused = planned_with(n={"type": "number"}, at={"type": "string"})
+
+    assert list(lines(accepted)) == [
+        "lake.orders",
+        "  add column to: struct<city: string>",
+        "  snowflake: to as struct<city: string>, null in existing rows",
+    ]
+    assert list(map(str, refused.findings)) == [
+        "n: is double in the writer's schema, the table has long",
+        "at: is string in the writer's schema, the table has timestamptz",
+    ]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from changelogs import SENT, Changelog, Sent
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.maintain.rewriting import NEVER
+from frazil.materialize.pause.by_operator import resume
 from frazil.model import probe
 from frazil.model.dead_letter import Reason
-from frazil.model.errors import IncompatibleSchemaError, SpecChangeError, SpecError
-from frazil.model.ingested import DeletedRows
+from frazil.model.errors import CountMismatchError, IncompatibleSchemaError, SpecChangeError, SpecError
+from frazil.model.ingested import DeletedRows, Deletion
 from frazil.model.probe import MERGED_FROM
+from frazil.model.snapshot import TableView
 from frazil.modes.identity import FIRST
 from tests.fakes.clients_in_memory import a_field, record
 from tests.sampling import combined, examples
@@ -202,3 +207,28 @@ def test_a_dropped_identity_pauses_the_table(changelog: Changelog) -> None:
 
     with pytest.raises(IncompatibleSchemaError, match=f"{FIRST}.*was dropped by another tool"):
         changelog.catch_up()
+
+
+class DeletesOtherRows(IcebergLake):
+    """Stages a batch without its last deletes, and says nothing."""
+
+    def stage(self, view: TableView, *, deletes: Sequence[Deletion] = (), **more: Any) -> int:
+        return super().stage(view, deletes=deletes[:-1], **more)
+
+
+def test_a_delete_that_is_lost_between_the_tasks_and_the_snapshot_is_never_visible(changelog: Changelog) -> None:
+    """Otherwise the key would have two rows."""
+    changelog.send(("a", 1), ("b", 1))
+    changelog.catch_up()
+    before = changelog.rows()
+    changelog.send(("a", 2))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(changelog.world.lake, "__class__", DeletesOtherRows)
+        with pytest.raises(CountMismatchError, match=r"0 added-position-deletes.*expected .*1 added-position-deletes"):
+            changelog.catch_up()
+
+    assert changelog.rows() == before
+    resume(changelog.world.lake, changelog.spec)
+    changelog.catch_up()
+    changelog.check()
