@@ -16,12 +16,12 @@ import psutil
 import pytest
 
 SHARES = {
-    "local_cloud": 420,
+    "local_cloud": 350,
     "faults": 350,
     "services": 240,
-    "synth": 90,
-    "table": 130,
-    "unit": 430,
+    "synth": 50,
+    "table": 200,
+    "unit": 470,
     "repo": 40,
     "shell": 20,
     "browser": 10,

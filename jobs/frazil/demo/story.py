@@ -122,6 +122,8 @@ def _demo(services: LocalServices) -> None:
     _frazil("query", TOTALS_QUESTION)
     _say("the same question to all trades, answered by DuckDB:")
     _frazil("query", QUESTION)
+    _say("do all totals agree with the trades?")
+    _frazil("transform", "verify", "stock_total_trades")
 
 
 def _write_configuration(services: LocalServices) -> None:
