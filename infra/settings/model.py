@@ -131,7 +131,7 @@ class BrokerLogin:
 
 @dataclass(frozen=True, slots=True)
 class Flink:
-    """A compute pool of Flink. `statements`: whether ours run there, which keep the topic stock_total_trades."""
+    """A compute pool of Flink. `statements`: whether statements run there that keep the topic stock_total_trades."""
 
     max_cfu: int
     statements: bool

@@ -37,6 +37,23 @@ def go(name: str, commit: Commit) -> object:
     return commit()
 
 
+def at_commit(number: int, act: Callable[[], object], *, before: bool) -> Around:
+    """Act once, before or after the commit with this number."""
+    done = 0
+
+    def around(name: str, commit: Commit) -> object:
+        nonlocal done
+        done += 1
+        if before and done == number:
+            act()
+        answer = commit()
+        if not before and done == number:
+            act()
+        return answer
+
+    return around
+
+
 def nothing(name: str) -> None:
     del name
 

@@ -127,7 +127,7 @@ def drive(setting: Setting, who: str, moment: str) -> None:
     """Catch up, unless killed on the way."""
 
     def reach(here: str) -> None:
-        if here == moment and who != "nobody":
+        if here == moment and who != "none":
             die(who)
 
     def around(name: str, commit: Commit) -> object:

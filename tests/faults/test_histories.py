@@ -53,6 +53,6 @@ def test_killed_at_any_moment_each_key_has_its_versions(
         for moment in MOMENTS:
             history.change()
             assert start.run(next(who), moment) == "killed", moment
-        assert start.run("nobody") == "done"
+        assert start.run("none") == "done"
 
     history.check()

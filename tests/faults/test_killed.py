@@ -143,7 +143,7 @@ def kill_at_every_moment(
         killed_at(*(f"{when} {step}" for when, step in moments), "during ingest", *inside(BATCH), *more)
         if OF_MODES[world.spec.write]:
             world.produce(12)  # the next batch finds rows of its keys
-            assert start.run("nobody") == "done"
+            assert start.run("none") == "done"
             killed_at(*OF_MODES[world.spec.write])
         for moment in inside(["dead letters drop_branches"]):
             killed_at("after prepare", moment)
@@ -153,7 +153,7 @@ def kill_at_every_moment(
         if more:
             add_column(world, 2)
             killed_at("inside log")
-        assert start.run("nobody") == "done"
+        assert start.run("none") == "done"
 
     assert_exactly_once(world, kafka_side(world))
 
@@ -168,11 +168,11 @@ def test_killed_while_it_pauses_the_table_it_pauses_it_once_more_or_stays_paused
         assert not paused(world)
         assert start.run("driver", "committed rows set_property_at") == "killed"
         assert paused(world)
-        assert "PausedError" in start.run("nobody")
+        assert "PausedError" in start.run("none")
         assert world.standing().state.epoch == 0
 
         resume(world.lake, world.spec)
-        assert start.run("nobody") == "done"
+        assert start.run("none") == "done"
 
     assert_exactly_once(world, kafka_side(world))
 
@@ -185,7 +185,7 @@ def test_killed_while_it_expires_snapshots_it_leaves_orphans_and_nothing_else(wo
         for moment in (*inside(["rows expire"]), *inside(["dead letters expire"])):
             assert start.run("driver", moment) == "killed", moment
             world.produce(4)
-        assert start.run("nobody") == "done"
+        assert start.run("none") == "done"
 
     last = world.standing()
     left = {each.snapshot_id for each in world.table().metadata.snapshots}
@@ -200,11 +200,11 @@ def test_killed_in_the_middle_a_table_of_each_mode_has_what_the_topic_says(
     who = cycle(["driver", "group"])
     local_world.produce(12)
     with drivers(local_world, tmp_path) as start:
-        assert start.run("nobody") == "done"
+        assert start.run("none") == "done"
         for moment in ("written rows publish", *OF_MODES[write]):
             local_world.produce(12)
             assert start.run(next(who), moment) == "killed", moment
-        assert start.run("nobody") == "done"
+        assert start.run("none") == "done"
 
     assert_exactly_once(local_world, kafka_side(local_world))
 
@@ -221,7 +221,7 @@ def test_killed_during_a_rewrite_a_table_has_its_rows_and_is_rewritten_later(
             proof = verify_table(world.lake, world.spec)
             assert proof.clean, [str(finding) for finding in proof.findings]
         world.produce(24)
-        assert start.run("nobody") == "done"
+        assert start.run("none") == "done"
 
     assert any(REWRITTEN_BY in (each.summary or {}) for each in world.table().metadata.snapshots)
     assert_exactly_once(world, kafka_side(world))

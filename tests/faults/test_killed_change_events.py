@@ -116,11 +116,11 @@ def test_killed_at_every_moment_each_key_has_the_row_of_its_greatest_position(ch
     who = cycle(["group", "driver"])
     changes.change()
     with drivers(changes.world, tmp_path) as start:
-        assert start.run("nobody") == "done"
+        assert start.run("none") == "done"
         for moment in MOMENTS:
             changes.change()
             assert start.run(next(who), moment) == "killed", moment
-        assert start.run("nobody") == "done"
+        assert start.run("none") == "done"
 
     changes.check()
     remembered = changes.world.standing().state.remembered

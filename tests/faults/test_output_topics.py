@@ -109,7 +109,7 @@ def test_killed_at_each_moment_each_row_is_sent_once(sending: World, tmp_path: P
         for moment in ("before send", *MOMENTS, "after send"):
             sending.produce(6)
             assert start.run("driver", moment) == "killed", moment
-        assert start.run("nobody") == "done"
+        assert start.run("none") == "done"
 
     assert_each_row_is_sent_once(sending)
 
@@ -128,7 +128,7 @@ def test_killed_at_each_moment_each_of_two_shards_has_whole_epochs_once(
             epochs.append({*world.rows.values()} - before)
             assert start.run("driver", moment) == "killed", moment
             seen[moment] = numbers_of_shards(world)
-        assert start.run("nobody") == "done"
+        assert start.run("none") == "done"
 
     shards = numbers_of_shards(world)
     assert sorted(shards[0] + shards[1]) == sorted(world.rows.values())
@@ -157,7 +157,7 @@ def test_killed_inside_a_send_the_topic_has_the_rows_of_a_table_that_follows_key
         for moment in ("in transaction", "sent"):
             changelog.change()
             assert start.run("driver", moment) == "killed", moment
-        assert start.run("nobody") == "done"
+        assert start.run("none") == "done"
 
     found = read_committed(sending)
     last = {key.decode(): number for _, key, number in found}
@@ -172,7 +172,7 @@ def test_an_open_transaction_of_a_killed_driver_is_ended_by_the_next_one(sending
         sending.produce(6)
         assert start.run("driver", "in transaction") == "killed"
         began = time.monotonic()
-        assert start.run("nobody") == "done"
+        assert start.run("none") == "done"
 
     assert time.monotonic() - began < 60, "the broker would end it after 10 minutes only"
     assert_each_row_is_sent_once(sending)

@@ -63,7 +63,7 @@ def test_killed_on_the_way_each_event_is_there_once_without_personal_data(
     with drivers(world, tmp_path) as start:
         for moment in ("before publish", "in transaction"):
             assert start.run("group", moment) == "killed", moment
-        assert start.run("nobody") == "done"
+        assert start.run("none") == "done"
 
     expected, sent = clean_events(known), list(sent_to(example))
     rows = world.table().scan(selected_fields=COLUMNS).to_arrow().to_pylist()

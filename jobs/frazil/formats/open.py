@@ -56,19 +56,16 @@ def map_schema(schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETT
     They are the columns after the policies of the settings. Raises IncompatibleSchemaError with every problem if the
     text is not a schema, or refers to one that is missing. `is_known(schema)` must be true.
     """
-    if schema.missing:
-        raise _lacking(schema)
     return _after_policies(_format_of(schema, settings).map_schema(schema, settings), settings)
 
 
-def _lacking(schema: RegisteredSchema) -> IncompatibleSchemaError:
-    return IncompatibleSchemaError(
-        f"it refers to {', '.join(schema.missing)}, which the schema registry does not have",
-        hint="register the referenced schema again, or restore it if it was deleted",
-    )
-
-
 def _format_of(schema: RegisteredSchema, settings: FormatSettings) -> Format:
+    """Return the format that reads a schema. Raises IncompatibleSchemaError if the schema refers to a missing one."""
+    if schema.missing:
+        raise IncompatibleSchemaError(
+            f"it refers to {', '.join(schema.missing)}, which the schema registry does not have",
+            hint="register the referenced schema again, or restore it if it was deleted",
+        )
     if settings.change_events is not None:
         return CHANGE_EVENTS[schema.format]
     return (KEYS_OF_CHANGE_EVENTS if settings.of_change_events else FORMATS)[schema.format]
@@ -126,8 +123,6 @@ def _opened(
 
     Keys of hashes are not: settings are equal if the ids of their keys are.
     """
-    if schema.missing:
-        raise _lacking(schema)
     known = _format_of(schema, settings)
     decoder = _after_index(known.open_decoder(schema, settings), schema, wire_format)
     return decoder, _masks(known.map_schema(schema, settings), settings) if settings.policies else None

@@ -125,6 +125,8 @@ def _judge_ends(tables: Sequence[ComparedTable], result: Comparison, proof: Tabl
     """Judge the rows of a history that do not end at the next record of their key: deletes may be gone from Kafka."""
     late = sum(len(found.ending_late) for found in result.compared.values())
     otherwise = sum(len(found.ending_early) + len(found.ending_later) for found in result.compared.values())
+    if not late + otherwise:
+        return
     gone, removed = deletes_gone(tables, result.compared, ledger), sum(proof.lost.values())
     decoded, beyond = decoded_now(result.compared, ledger), max(otherwise - gone - removed, 0)
     is_explained = late + beyond <= decoded

@@ -26,7 +26,7 @@ from frazil.materialize.run import TableRun
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.errors import CommitUnknownError, FencedError, FrazilError, Misuse, RebuildError
 from frazil.model.plan import NothingToDo
-from tests.fakes.watched_lake import Commit, WatchedLake
+from tests.fakes.watched_lake import WatchedLake, at_commit
 
 Act = Callable[[], None]
 
@@ -199,19 +199,7 @@ class Campaign(FollowedTable):
         replace(act, drop_foreign=True, target=target).perform()
 
     def _watched(self, number: int, act: Act, *, before: bool) -> WatchedLake:
-        done = 0
-
-        def around(name: str, commit: Commit) -> object:
-            nonlocal done
-            done += 1
-            if before and done == number:
-                act()
-            answer = commit()
-            if not before and done == number:
-                act()
-            return answer
-
-        return WatchedLake(self.world.lake._settings, around=around)
+        return WatchedLake(self.world.lake._settings, around=at_commit(number, act, before=before))
 
     def killed(self) -> None:
         raise KilledError

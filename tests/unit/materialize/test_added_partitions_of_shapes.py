@@ -15,7 +15,7 @@ from ordered_changelogs import STAMPED, Stamped
 from shaped_tables import TABLES, Shapes, specs
 from test_added_partitions import BEFORE, GrowingChangelog
 from test_added_partitions_of_histories import GrowingHistory
-from test_groups import KilledError, at_commit, kill
+from test_groups import KilledError, kill
 from test_shapes import roll_back
 
 from frazil.materialize.added_partitions import note_on_order, offsets_first
@@ -23,7 +23,7 @@ from frazil.materialize.preview.explain import explain
 from frazil.model.errors import SourceChangedError
 from frazil.model.plan import BatchPlan
 from frazil.model.summary import EPOCH
-from tests.fakes.watched_lake import Around, Commit, WatchedLake
+from tests.fakes.watched_lake import Around, Commit, WatchedLake, at_commit
 from tests.sampling import examples, sampled
 
 FOLLOW_KEYS = ("now", "history")

@@ -32,7 +32,7 @@ from frazil.model.routes import Route
 from frazil.model.snapshot import TableView
 from frazil.model.spec import BadRecordLimit
 from tests.fakes.clients_in_memory import a_field, record
-from tests.fakes.watched_lake import Commit, WatchedLake
+from tests.fakes.watched_lake import Commit, WatchedLake, at_commit
 from tests.sampling import sampled
 
 SENT = ("order", "refund", "other", "order", "refund", "order")
@@ -73,23 +73,6 @@ def begun(first_batch: SavedGroup) -> GroupWorld:
 
 def watched(world: GroupWorld, around: Callable[[str, Commit], object]) -> WatchedLake:
     return WatchedLake(world.lake._settings, around=around)
-
-
-def at_commit(number: int, act: Callable[[], object], *, before: bool) -> Callable[[str, Commit], object]:
-    """Act once, before or after the commit with this number."""
-    done = 0
-
-    def around(name: str, commit: Commit) -> object:
-        nonlocal done
-        done += 1
-        if before and done == number:
-            act()
-        answer = commit()
-        if not before and done == number:
-            act()
-        return answer
-
-    return around
 
 
 def kill() -> None:

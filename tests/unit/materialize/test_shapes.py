@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shaped_tables import TABLES, Sent, Shapes
-from test_groups import KilledError, at_commit, kill
+from test_groups import KilledError, kill
 
 from frazil.maintain import rewriting
 from frazil.materialize import epoch_tags
@@ -30,7 +30,7 @@ from frazil.model.routes import Group, Route
 from frazil.model.summary import BATCH_ID, EPOCH, state_in
 from frazil.proof.verification import FindingKind
 from frazil.records import Records
-from tests.fakes.watched_lake import Commit, WatchedLake
+from tests.fakes.watched_lake import Commit, WatchedLake, at_commit
 from tests.sampling import examples, sampled
 
 SOME: tuple[Sent, ...] = (

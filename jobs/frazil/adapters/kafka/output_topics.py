@@ -65,7 +65,11 @@ class KafkaOutputTopics:
     def partitions(self, topic: str) -> int:
         heard = ear()
         producer = Producer(_client(self._settings, heard))
-        found = _asked(lambda: producer.list_topics(topic, timeout=ANSWER_SECONDS), heard, f"describe {topic}", topic)
+
+        def failed(error: KafkaError) -> Exception:
+            return _failure(f"describe {topic}", error, heard, topic)
+
+        found = _asked(lambda: producer.list_topics(topic, timeout=ANSWER_SECONDS), heard, failed)
         described = found.topics.get(topic)
         if described is None or described.error is not None or not described.partitions:
             code = None if described is None or described.error is None else described.error.code()
@@ -190,11 +194,7 @@ class TransactionalProducer:
         return _committed(self._consumer, self._heard, [self._place])[0]
 
     def _ask(self, request: Callable[[], Answer], what: str) -> Answer:
-        self._heard.clear()
-        try:
-            return request()
-        except KafkaException as refused:
-            raise self._failed(what, refused.args[0]) from refused
+        return _asked(request, self._heard, lambda error: self._failed(what, error))
 
     def _failed(self, what: str, error: KafkaError) -> Exception:
         named = f"{what} of {self._place.transactional_id}"
@@ -247,10 +247,14 @@ def _committed(consumer: Consumer, heard: Heard, places: Sequence[ShardPlace]) -
     wanted = [TopicPartition(place.topic, place.shard) for place in places]
     what = f"read the markers of the group {places[0].group}"
     committed = lambda: asked_of_coordinator(lambda: consumer.committed(wanted, ANSWER_SECONDS))  # noqa: E731
-    found = _asked(committed, heard, what, places[0].topic)
+
+    def failed(error: KafkaError) -> Exception:
+        return _failure(what, error, heard, places[0].topic)
+
+    found = _asked(committed, heard, failed)
     for each in found:
         if each.error is not None:
-            raise _failure(what, each.error, heard, places[0].topic)
+            raise failed(each.error)
     return [None if each.offset < 0 else _marker(each) for each in found]
 
 
@@ -265,12 +269,13 @@ def _marker(committed: TopicPartition) -> Marker:
         return Marker(committed.offset, NO_SNAPSHOT)
 
 
-def _asked(request: Callable[[], Answer], heard: Heard, what: str, topic: str) -> Answer:
+def _asked(request: Callable[[], Answer], heard: Heard, failed: Callable[[KafkaError], Exception]) -> Answer:
+    """Return the answer. Raises the exception that `failed` returns for Kafka's error."""
     heard.clear()
     try:
         return request()
     except KafkaException as refused:
-        raise _failure(what, refused.args[0], heard, topic) from refused
+        raise failed(refused.args[0]) from refused
 
 
 def _failure(what: str, error: KafkaError, heard: Heard, topic: str) -> Exception:

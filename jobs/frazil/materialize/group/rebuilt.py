@@ -24,8 +24,7 @@ def is_ready(behind: Standing, batch_id: str) -> bool:
 
 def head_when_ready(behind: Standing, batch_id: str) -> int | None:
     """Return the snapshot on which the table takes its part of the ledger's batch, unless it is the head or gone."""
-    ready = _ready(behind)
-    head = int(ready.summary[REPLACES]) if ready is not None and ready.summary.get(BATCH_ID) == batch_id else None
+    head = _head_when_ready(behind) if is_ready(behind, batch_id) else None
     return head if head != behind.view.head and head in behind.view.snapshots else None
 
 
@@ -34,9 +33,7 @@ def changed_since_ready(behind: Standing) -> str:
 
     Files that were rewritten have the same rows.
     """
-    ready = _ready(behind)
-    assert ready is not None  # noqa: S101 - `is_ready` found it
-    head = int(ready.summary[REPLACES])
+    head = _head_when_ready(behind)
     if head == behind.view.head:
         return ""
     with suppress(FrazilError):
@@ -57,6 +54,12 @@ def take_rebuilt(lake: Lake, spec: TableSpec, behind: Standing) -> None:
     tags = [CHECKPOINT_TAG, *([epoch_tag(state.epoch)] if has_epoch_tags(spec) else [])]
     statistics = None if state.remembered is None else state.remembered.file
     lake.take_rebuilt(behind.view, tags=tags, statistics=statistics)
+
+
+def _head_when_ready(behind: Standing) -> int:
+    ready = _ready(behind)
+    assert ready is not None  # noqa: S101 - `is_ready` found it
+    return int(ready.summary[REPLACES])
 
 
 def _ready(at: Standing) -> Snapshot | None:
