@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from frazil.model.settings import CatalogSettings
 pytest.register_assert_rewrite("tests.faults.world", "tests.faults.stepped", "tests.faults.delta_side")
 
 from frazil.model.spec import WriteMode  # noqa: E402
+from tests.faults.own_groups import OwnGroups  # noqa: E402
 from tests.faults.rest import rest_catalog  # noqa: E402
 from tests.faults.world import World, glue_catalog, jdbc_catalog, new_world, with_mode, with_trigger  # noqa: E402
 from tests.faults.write_modes import modes_of  # noqa: E402
@@ -58,3 +60,10 @@ def world(services: LocalServices, catalog: CatalogSettings, write: WriteMode) -
 def local_world(services: LocalServices, tmp_path: Path, write: WriteMode) -> World:
     """As `world`, on the embedded catalog only."""
     return with_mode(with_trigger(new_world(services, jdbc_catalog(tmp_path / "warehouse")), rows=6), write)
+
+
+@pytest.fixture
+def own_groups(tmp_path: Path) -> Iterator[OwnGroups]:
+    groups = OwnGroups(tmp_path / "driver.log")
+    yield groups
+    groups.kill()

@@ -5,23 +5,16 @@ The last driver, of which only a worker dies, has a table that follows keys besi
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
-import pytest
-
 from frazil.local.supervisor import LocalServices
+from tests.faults.own_groups import OwnGroups
 from tests.faults.spark_driver import IN_A_TASK
 from tests.faults.test_histories import History
 from tests.faults.world import World, assert_exactly_once, kafka_side, new_world, with_trigger
 from tests.sampling import sampled
 
-TRIAL_SECONDS = 300
 KILLED, DONE = -signal.SIGKILL, 0
 TRIALS = sampled(
     [
@@ -36,46 +29,23 @@ TRIALS = sampled(
 """Who is killed, when, and how the driver ends."""
 
 
-@pytest.fixture
-def groups() -> Iterator[list[int]]:
-    """The process groups that were started. What a killed driver leaves of them may run until the test ends."""
-    started: list[int] = []
-    yield started
-    for group in started:
-        with suppress(ProcessLookupError):
-            os.killpg(group, signal.SIGKILL)
-
-
 def test_killed_under_spark_each_record_is_there_once(
-    local_world: World, services: LocalServices, tmp_path: Path, groups: list[int]
+    local_world: World, services: LocalServices, tmp_path: Path, own_groups: OwnGroups
 ) -> None:
     history = History.of(with_trigger(new_world(services, local_world.setting.catalog), rows=6))
     history.change(18)
     for who, moment, end in TRIALS:
         local_world.produce(12)
         worlds = [local_world] if end == KILLED else [local_world, history.world]
-        assert run_driver(worlds, tmp_path, who, moment, groups) == end, (tmp_path / "driver.log").read_text()
+        paths = ",".join(str(world.setting.save(tmp_path / world.topic)) for world in worlds)
+        ended = own_groups.run("tests.faults.spark_driver", paths, tmp_path, who, moment)
+        assert ended == end, own_groups.log.read_text()
 
     assert set((tmp_path / "tasks").read_text().split()) == {"run", "find", "update", "rewrite"}
     history.check()
     assert (tmp_path / "worker died").exists()
     assert written_files(local_world) > visible_files(local_world), "no task has left files behind"
     assert_exactly_once(local_world, kafka_side(local_world))
-
-
-def run_driver(worlds: Sequence[World], folder: Path, who: str, moment: str, groups: list[int]) -> int:
-    """How it ended."""
-    paths = ",".join(str(world.setting.save(folder / world.topic)) for world in worlds)
-    command = [sys.executable, "-m", "tests.faults.spark_driver", paths, str(folder), who, moment]
-    with (
-        (folder / "driver.log").open("wb") as log,
-        subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True) as driver,
-    ):
-        groups.append(driver.pid)
-        try:
-            return driver.wait(TRIAL_SECONDS)
-        finally:
-            driver.kill()
 
 
 def written_files(world: World) -> int:
