@@ -2,8 +2,9 @@
 
 It is started once a world (imports cost seconds) and forks a driver for each line it reads, in a session of its own
 and with a worker process that carries out the ingest tasks, as Spark's do. A line is `WHO MOMENT`: who is killed
-(`driver` alone, so that its worker lives on, or the whole `group`) and at which moment; `nobody` lets it run to its
-end. Files are rewritten for few deleted rows. The answer is one line: `killed`, `done`, or what went wrong.
+(`driver` alone, so that its worker lives on, or the whole `group`) and at which moment, with a number if it comes
+several times; `none` lets it run to its end. Files are rewritten for few deleted rows. The answer is one line:
+`killed`, `done`, or what went wrong.
 
     python -m tests.faults.driver SETTING
 """
@@ -17,6 +18,7 @@ import pickle
 import signal
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
@@ -124,10 +126,13 @@ def _forked_worker() -> Connection:
 
 
 def drive(setting: Setting, who: str, moment: str) -> None:
-    """Catch up, unless killed on the way."""
+    """Catch up or rebuild, unless killed on the way."""
+
+    seen = Counter[str]()
 
     def reach(here: str) -> None:
-        if here == moment and who != "none":
+        seen[here] += 1
+        if moment in (here, f"{here} {seen[here]}") and who != "none":
             die(who)
 
     def around(name: str, commit: Commit) -> object:
@@ -145,6 +150,9 @@ def drive(setting: Setting, who: str, moment: str) -> None:
         delta_logs=WatchedLogs(setting.catalog.properties, reach),
         outputs=lambda: watched_outputs(setting.kafka, setting.registry, reach),
     )
+    if setting.rebuilds:
+        setting.rebuild(clients).perform()
+        return
     for report in run_once([setting.run(clients)], Stopping()):
         if report.failure is not None:
             raise report.failure

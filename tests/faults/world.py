@@ -6,6 +6,7 @@ import functools
 import json
 import pickle
 import struct
+import time
 import urllib.request
 import uuid
 from collections import Counter
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import boto3
 import pyarrow as pa
@@ -24,6 +25,7 @@ from pyiceberg.table import Table
 
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.iceberg.rebuild_lake import RebuildLake
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
@@ -31,6 +33,8 @@ from frazil.cli.clients import outputs_of
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.clients import Clients, Observer
 from frazil.materialize.outcome import Outcome
+from frazil.materialize.rebuild.perform import Rebuild
+from frazil.materialize.rebuild.rewind import Target
 from frazil.materialize.run import TableRun
 from frazil.materialize.state import Standing, standing
 from frazil.model.plan import NothingToDo
@@ -71,11 +75,17 @@ OWN_KEY, TOMBSTONE = 7, 5
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """All that a process needs to run the world's pipeline. It travels between processes."""
+    """All that a process needs to run the world's pipeline, or to rebuild. It travels between processes.
+
+    `others` are the tables that are read together with that of `spec`.
+    """
 
     services: LocalServices
     catalog: CatalogSettings
     spec: TableSpec
+    others: tuple[TableSpec, ...] = ()
+    rebuilds: bool = False
+    target: Target | None = None
 
     @property
     def kafka(self) -> dict[str, str]:
@@ -113,7 +123,14 @@ class Setting:
 
     def run(self, clients: Clients | None = None) -> TableRun:
         """Return a run with a new writer id, as a new process has."""
-        return TableRun(self.spec, clients or self.clients(), writer=_new_id())
+        return TableRun(self.spec, clients or self.clients(), writer=_new_id(), others=self.others)
+
+    def rebuild(self, clients: Clients) -> Rebuild:
+        """Return a rebuild, or a rewind to the target, as a new process has."""
+        tables = (self.spec.dead_letters_identifier, *(each.identifier for each in (self.spec, *self.others)))
+        built = RebuildLake(cast(IcebergLake, clients.lake), tables)
+        quietly: dict[str, Any] = {"wait": time.sleep, "clock": time.monotonic, "report": lambda progress: None}
+        return Rebuild(self.spec, clients, built, _new_id(), target=self.target, others=self.others, **quietly)
 
     def save(self, path: Path) -> Path:
         path.write_bytes(pickle.dumps(self))
