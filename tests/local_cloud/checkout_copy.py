@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from deployed import COLD, Deployed
+from sales import CLEAN, EXAMPLE, KEYS_IN_ENVIRONMENT, SALES, WEEKLY
 
 CHECKOUT = Path(__file__).parents[2]
 ARTEFACTS = ".frazil/artefacts"
@@ -38,6 +39,10 @@ def of_trades(trades):
 """A function that workers call: they must get its code, because they have no such module."""
 
 COLD_SCHEDULE = f"  tables: {{{COLD}: rate(1 hour)}}\n"
+TOTALS = "stock_total_trades"
+TOPICS = "kafka:\n  confluent: {stand_in: true, datagen: true"
+OUTPUT_TOPICS = f", topics: {{{TOTALS}: {{partitions: 2}}, {CLEAN}: {{partitions: 2}}}}"
+WEEKLY_SALES = f'  {WEEKLY}: {{schedule: "cron(0 7 ? * MON *)", mail: [you@example.com]}}\n'
 
 
 def copy_of_checkout(folder: Path) -> Deployed:
@@ -93,11 +98,21 @@ def _hasten(checkout: Path) -> None:
     assert "every: 60s" in spec.read_text()
     spec.write_text(spec.read_text().replace("every: 60s", EVERY_SECONDS))
     (checkout / "tables" / f"{COLD}.yaml").write_text(COLD_SPEC)
+    totals = checkout / "transforms" / f"{TOTALS}.yaml"
+    text, commented, topic = totals.read_text().partition("\n# outputs:")
+    assert commented and f"#   - topic: {TOTALS}" in topic
+    totals.write_text(f"{text}\noutputs:\n  - topic: {TOTALS}\n")
+    for kind in ("tables", "transforms", "exports"):
+        shutil.copytree(checkout / EXAMPLE / kind, checkout / kind, dirs_exist_ok=True)
+    with (checkout / "tables" / f"{SALES}.yaml").open("a") as sales:
+        sales.write(f"\ntrigger: {{{EVERY_SECONDS}}}\n")
     (checkout / "transforms" / "stock_trades_with_totals.yaml").unlink()
     (checkout / "transforms" / f"{SIDES}.yaml").write_text(SIDES_SPEC)
     (checkout / "transforms" / "sides.py").write_text(SIDES_MODULE)
     environment = checkout / "infra/environments/local.yaml"
     settings, section, _ = environment.read_text().partition("\nsnowflake:")
     assert section, "the account is to come from the command line"
-    assert "\njobs:\n" in settings
-    environment.write_text(settings.replace("\njobs:\n", f"\njobs:\n{COLD_SCHEDULE}"))
+    for place, more in ((TOPICS, OUTPUT_TOPICS), ("\njobs:\n", COLD_SCHEDULE)):
+        assert place in settings
+        settings = settings.replace(place, f"{place}{more}")
+    environment.write_text(f"{settings}\n{WEEKLY_SALES}{KEYS_IN_ENVIRONMENT}")

@@ -18,13 +18,14 @@ from typing import Any
 
 import boto3
 import pytest
-from checkout_copy import SIDES, copy_of_checkout, keep_artefacts
+from checkout_copy import SIDES, TOTALS, copy_of_checkout, keep_artefacts
 from deployed import COLD, HOT, KICKSTARTERS, OF_THE_USER, REGION, Deployed, Running
 from deployer_calls import not_allowed
 from keys import Keys, User, ages_told, rotated_secrets
 from life import ROLES, Life, Tables, proven
 from mails import mails, opened, rows_in
 from permission_proof import Granted, refused, unused
+from sales import CLEAN, EVENTS, FLAT, FLAT_ROWS, KEYS, SALES, TRUTH, WEEKLY, by_id, committed, make_keys, send_sales
 from search import files_with, written_files
 from trades import produce_all_the_time, send_bad_records, send_with_a_new_field
 from waiting import eventually
@@ -51,6 +52,7 @@ EXPORTS = "frazil-local-exports"
 """The function, and the group of its schedules."""
 
 EXPORTS_WEEKLY = "frazil-local-export-stock_trades_weekly"
+EXPORTS_SALES = f"frazil-local-export-{WEEKLY}"
 EXPORTED = ("userid", "side", "symbol", "quantity", "price", "account")
 READER, LOADER = "frazil/local/snowflake/reader", "frazil/local/snowflake/loader"
 NAMES = Names(
@@ -62,7 +64,6 @@ NAMES = Names(
 )
 """By which everything of the environment is found, whatever Terraform says."""
 
-TOTALS = "stock_total_trades"
 DIFFERENCES = f"""
     WITH expected AS (SELECT kafka_timestamp, userid, side, symbol, count(*) FROM {HOT} GROUP BY ALL),
         found AS (SELECT traded_at, userid, side, symbol, trades FROM {TOTALS})
@@ -70,6 +71,8 @@ DIFFERENCES = f"""
     UNION ALL SELECT count(*) FROM (FROM found EXCEPT ALL FROM expected)
 """
 """How many totals are missing, and how many are there that should not be."""
+
+TOTAL_KEY = ("traded_at", "userid", "side", "symbol")
 
 KNOWN_DRIFTS: dict[str, str] = {}
 """Resources that Terraform would change although nothing did, by address, and what the double lacks."""
@@ -173,6 +176,8 @@ def test_a_create_that_is_interrupted_leaves_a_state_that_tells_the_truth(life: 
     assert "lake: interrupted" in ended.stderr
     assert not any("terraform apply" in " ".join(process.cmdline()) for process in life.deployed.processes())
     life.deployed.share_provider()
+    make_keys(life.deployed)
+    life.secrets |= {*KEYS.values()}
 
 
 def test_a_create_goes_on_where_the_last_one_stopped_and_keeps_others_out(life: Life) -> None:
@@ -199,6 +204,7 @@ def test_a_create_goes_on_where_the_last_one_stopped_and_keeps_others_out(life: 
 
 @pytest.mark.usefixtures("rotating")
 def test_the_streaming_job_writes_what_is_produced_by_itself(deployed: Deployed, tables: Tables) -> None:
+    send_sales(deployed)
     deployed.frazil("local", "produce", HOT, "--rows", "2000")
 
     tables.until_all_of_it(HOT, rows=2000)
@@ -209,6 +215,38 @@ def test_the_streaming_job_writes_what_is_produced_by_itself(deployed: Deployed,
     tables.until_transformed(TOTALS)
     assert "2000" in deployed.frazil("query", f"SELECT sum(trades) FROM {TOTALS}")
     assert tables.rows(DIFFERENCES) == [(0,), (0,)]
+
+
+def test_the_newest_total_of_each_group_is_in_the_output_topic(deployed: Deployed, tables: Tables) -> None:
+    name = ", ".join(TOTAL_KEY)
+
+    expected = {row[:4]: row[4:] for row in tables.rows(f"SELECT {name}, total, trades FROM {TOTALS}")}
+
+    def newest() -> dict[tuple[object, ...], tuple[object, ...]]:
+        found = committed(deployed, TOTALS)
+        return {tuple(key[each] for each in TOTAL_KEY): (row["total"], row["trades"]) for key, row in found}
+
+    found = eventually(newest, lambda seen: len(seen) == len(expected), explain=deployed.last_words)
+    assert found == expected
+
+
+def test_sales_are_in_their_tables_and_topic_once_and_without_personal_data(deployed: Deployed, tables: Tables) -> None:
+    """The example that docs/sales-channel.md ends with: in the folders of the checkout, its keys in a secret."""
+    tables.until_all_of_it(SALES, rows=len(EVENTS), dead_letters=TRUTH.malformed)
+    tables.until_transformed(FLAT)
+
+    assert by_id(as_dicts(tables, SALES, EVENTS)) == EVENTS
+    assert by_id(as_dicts(tables, FLAT, FLAT_ROWS)) == FLAT_ROWS
+    sent = eventually(lambda: [*committed(deployed, CLEAN)], lambda seen: len(seen) >= len(EVENTS))
+    assert by_id(row for _, row in sent) == EVENTS
+
+
+def as_dicts(tables: Tables, name: str, like: Mapping[str, Mapping[str, object]]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table with the columns of those that are expected."""
+    columns = next(iter(like.values())).keys()
+    quoted = ", ".join(f'"{each}"' for each in columns)
+    for row in tables.rows(f"SELECT {quoted} FROM {name}"):
+        yield dict(zip(columns, row, strict=True))
 
 
 def test_keys_rotate_now_and_a_client_with_the_old_key_goes_on(life: Life, rotating: Rotating) -> None:
@@ -255,7 +293,7 @@ def test_a_table_with_a_schedule_is_written_by_a_batch_run_when_its_time_comes(
     deployed: Deployed, tables: Tables
 ) -> None:
     produce(HOT, 300, services=deployed.services, topic=COLD)
-    (schedule,) = deployed.schedules() - {KEEPS_STREAMING, TELLS_AGES, EXPORTS_WEEKLY}
+    (schedule,) = deployed.schedules() - {KEEPS_STREAMING, TELLS_AGES, EXPORTS_WEEKLY, EXPORTS_SALES}
 
     run = deployed.until_ended(deployed.fire(schedule)["jobRunId"])
 
@@ -305,6 +343,20 @@ def test_the_weekly_export_runs_by_its_schedule_and_the_links_in_its_mail_open_t
     assert opened(place, rows.partition("?")[0]) == (403, b"MissingKey")
 
 
+def test_the_sales_of_a_week_are_a_file_without_a_link(deployed: Deployed, tables: Tables) -> None:
+    """Their page sends no link, since personal data may be among them; the mail says where the file is."""
+    before = len(printed(deployed))
+
+    deployed.fire(EXPORTS_SALES, group=EXPORTS, at="2026-01-12T07:00:00Z")
+
+    eventually(lambda: printed(deployed), lambda seen: len(seen) > before, explain=deployed.last_words)
+    mail = mails(deployed)[-1]
+    expected = tables.rows(
+        f"SELECT event_id FROM {FLAT} WHERE event_time >= '2026-01-05' AND event_time < '2026-01-12'"
+    )
+    assert (mail.subject, mail.links) == (f"{WEEKLY} 2026-W02: {len(expected):,} rows", [])
+
+
 def printed(deployed: Deployed) -> list[dict[str, Any]]:
     """Return what the function that exports printed: one line for each run."""
     events = deployed.client("logs").filter_log_events(logGroupName=f"/aws/lambda/{EXPORTS}")["events"]
@@ -341,7 +393,7 @@ def test_a_create_with_nothing_changed_changes_nothing(life: Life, unchanged: Un
     said = life.deployed.terraform_log[unchanged.log_before :]
     applied = re.findall(r"^Apply complete! Resources: (.*)\.$", said, re.MULTILINE)
     drifts = re.findall(r"^  # (\S+) (?:will|must) be ", said, re.MULTILINE)
-    attached = {f"snowflake_iceberg_table_from_aws_glue.iceberg-{HOT}"}
+    attached = {f"snowflake_iceberg_table_from_aws_glue.iceberg-{each}" for each in (HOT, SALES)}
     assert set(drifts) - attached == set(KNOWN_DRIFTS), said
     assert len(applied) == 8
     assert {*applied[:-1]} == {"0 added, 0 changed, 0 destroyed"}
