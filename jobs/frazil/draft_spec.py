@@ -75,12 +75,13 @@ def draft(
         *_key_entry(registry, facts.topic, sample, _subject_of(facts.topic, "key", wire_format)),
         *_entry(keys.PARTITION_BY, None, default="[day(kafka_timestamp)]"),
         *(line for key in _DEFAULTS for line in _entry(key, None)),
+        *_entry(keys.ON_TOMBSTONE, None, default="row"),
     ]
     return Draft(facts.topic, free, "\n".join(lines).rstrip() + "\n")
 
 
 _DEFAULTS: tuple[Key[object], ...] = (
-    keys.READERS, keys.WRITE, keys.START, keys.TRIGGER, keys.ON_BAD_RECORD, keys.LIMIT, keys.ON_TOMBSTONE,
+    keys.READERS, keys.WRITE, keys.START, keys.TRIGGER, keys.ON_BAD_RECORD, keys.LIMIT,
 )  # fmt: skip
 
 

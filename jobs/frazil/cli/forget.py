@@ -195,7 +195,7 @@ def _unseen(spec: TableSpec) -> Iterator[str]:
 
 def _lines(sought: SoughtValue, found: Sequence[Traces], cannot: Sequence[str]) -> Iterator[str]:
     for each in found:
-        looked = ", ".join(f"{count:,} {kind}" for kind, count in each.looked_through.items()) or "no files"
+        looked = ", ".join(f"{kind}: {count:,}" for kind, count in each.looked_through.items()) or "no files"
         verb = "traces" if each.found else "no trace"
         yield f"{each.table}: {verb} of {sought.column} = {sought.text}; looked through {looked}"
         yield from (f"  {trace}" for trace in each.found)

@@ -230,7 +230,7 @@ def _says(found: DeadLetters, counted: Mapping[TopicPartition, int], *, all_are_
     says = f"{letters}: the counted number in each partition, each once, none also a row"
     expired = sum(each.count for each in found.expired.values())
     if expired:
-        says += f"; {expired:,} of them were deleted after `maintain.keep_dead_letters` or by `frazil forget`"
+        says += f"; `maintain.keep_dead_letters` or `frazil forget` deleted {expired:,} of them"
     replayed = sum(len(found.marked(source)) for source in counted)
     return f"{says}; {told_of_replayed(replayed, all_are_rows=all_are_rows, more='more ')}" if replayed else says
 

@@ -125,7 +125,7 @@ class MissingRecords:
         said = ["removals by other writers"] * self.removed
         said += [f"the {then:,} that the table counted as skipped under other settings"] * (then > 0)
         said += [f"the {causes.elsewhere:,} in tables that are not compared"] * (causes.elsewhere > 0)
-        deleted = f"the {plural(letters, 'dead letter')} that were deleted because of their age or by `frazil forget`"
+        deleted = f"the {plural(letters, 'dead letter')} deleted because of age or by `frazil forget`"
         said += [deleted] * (letters > 0)
         rows = causes.forgotten
         said += [f"the {plural(rows, 'row')} that {TAKEN_OUT_BY} took out"] * (rows > 0)
