@@ -28,7 +28,7 @@ def freshness_plot(history: TableHistory, window: Window, *, now_seconds: float 
     scale = scale_of_seconds(max((value for _, value in points), default=0.0))
     about = f"Freshness: age of records when they became visible, in {scale.unit}"
     if not points:
-        return _without_plot(about, "No batch in this time.")
+        return _without_plot(about, f"No batch {_known(history, window)}.")
     places = [(_x(part), _y(scale.part(value))) for part, value in points]
     line = element("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in places), class_="line")
     dots = (element("circle", cx=round(x, 1), cy=round(y, 1), r=2, class_="dot") for x, y in places)
@@ -42,7 +42,7 @@ def throughput_plot(history: TableHistory, window: Window) -> Markup:
     scale = scale_of(max(rates.values(), default=0.0))
     about = "Throughput: rows per second"
     if not rates:
-        return _without_plot(about, "No rows were added in this time.")
+        return _without_plot(about, f"No rows were added {_known(history, window)}.")
     bars = _bars(rates, scale, "bar", lambda number: f"{_time(window, number)}: {rows[number]:,} rows")
     return _figure(about, _axes(scale.ticks(), window.ticks()), *bars)
 
@@ -52,7 +52,7 @@ def rejects_plot(history: TableHistory, window: Window) -> Markup:
     scale = scale_of(max(counts.values(), default=0), whole=True)
     about = "Rejects: new dead letters"
     if not counts:
-        return _without_plot(about, "None in this time.")
+        return _without_plot(about, f"None {_known(history, window)}.")
     bars = _bars(counts, scale, "bar reject", lambda number: f"{_time(window, number)}: {counts[number]:,}")
     return _figure(about, _axes(scale.ticks(), window.ticks()), *bars)
 
@@ -92,6 +92,14 @@ def _size_class(size: int) -> int:
 def _time(window: Window, number: int) -> str:
     start, end = window.at(number / BINS), window.at((number + 1) / BINS)
     return f"{start:%d %b %H:%M} to {end:%H:%M}"
+
+
+def _known(history: TableHistory, window: Window) -> str:
+    """Return of which part of the window the retained snapshots know."""
+    begins = history.begins
+    if begins is None or begins <= window.start:
+        return "in this time"
+    return f"since {begins:%d %b %H:%M}, when the oldest snapshot that is kept was made"
 
 
 def _in_bins(values: Iterable[tuple[datetime, float]], window: Window) -> Iterator[tuple[float, float]]:

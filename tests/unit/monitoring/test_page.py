@@ -11,7 +11,7 @@ import pytest
 from sample_page import HISTORIES, HOSTILE, KEYS, NOW, TABLES, TRANSFORMS, history, hostile, sample
 
 from frazil.monitoring.axes import Window, scale_of, scale_of_seconds, short, size_words
-from frazil.monitoring.history import TableHistory
+from frazil.monitoring.history import Batch, TableHistory
 from frazil.monitoring.markup import VOID, Markup, element, joined, with_code
 from frazil.monitoring.page import status_page
 from frazil.monitoring.plots import rejects_plot, sizes_plot, throughput_plot
@@ -159,6 +159,16 @@ def test_a_table_without_a_past_has_words_instead_of_plots() -> None:
 
     assert "svg" not in throughput_plot(TableHistory(), window) + sizes_plot(TableHistory())
     assert "None in this time." in rejects_plot(TableHistory(), window)
+
+
+def test_of_the_time_before_the_oldest_snapshot_nothing_is_said() -> None:
+    """An erasure lets all snapshots expire but its own, which adds no rows."""
+    window = Window(NOW - timedelta(hours=1), NOW)
+    erased = TableHistory((Batch(NOW - timedelta(minutes=10), 0, 0.5),))
+
+    begins = f"{NOW - timedelta(minutes=10):%d %b %H:%M}"
+    assert f"No rows were added since {begins}, when the oldest snapshot" in throughput_plot(erased, window)
+    assert f"None since {begins}" in rejects_plot(erased, window)
 
 
 @pytest.mark.parametrize(
