@@ -60,7 +60,7 @@ def _drawn(given: Sequence[tuple[float, float]], xs: Sequence[float], panel: Pan
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"/>' for x, y in points]
     beyond = [
-        text(_x(x, xs, panel.scale), _y(top, top) - 5, f"{y:.2g}", "end", colour=colour) for x, y in given if y > top
+        text(_x(x, xs, panel.scale), _y(top, top) - 5, f"{y:,.3g}", "end", colour=colour) for x, y in given if y > top
     ]
     return [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>', *dots, *beyond]
 

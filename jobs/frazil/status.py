@@ -336,7 +336,7 @@ def _lags(spec: TableSpec, at: Standing, ends: _Ends) -> Iterator[PartitionLag]:
 
 def _last_batch(at: Standing) -> LastBatch | None:
     receipt = receipt_in(at.carrier)
-    if receipt is None:
+    if receipt is None or receipt.forgotten is not None:
         return None
     return LastBatch(
         at=at.carrier.committed_at,

@@ -16,6 +16,7 @@ import pytest
 from frazil.adapters.iceberg.sought_value import sought_in
 from frazil.cli.app import run
 from frazil.forget.perform import WHY_PAUSED, Erased, Erasure
+from frazil.maintain.figures import throughput_of
 from frazil.materialize.foreign import count_foreign
 from frazil.materialize.pause.by_operator import pause
 from frazil.materialize.pause.history import operations
@@ -25,12 +26,14 @@ from frazil.model.errors import ErasureError
 from frazil.model.expired_letters import expired_letters
 from frazil.model.join_history import tag_of
 from frazil.model.spec import TableSpec
+from frazil.monitoring.history import read_history
 from frazil.proof.verification import FindingKind
 from frazil.verify.ranges import BY_FORGET, read_chain
 from frazil.verify.table import verify_table
 from tests.position_deletes import delete_rows
 from tests.sampling import sampled
 from tests.table.small_lake import Read, SmallLake, spec_of, without
+from tests.table.test_status import Broker, status_of
 
 Captured = pytest.CaptureFixture[str]
 PAGE = (Path(__file__).parents[2] / "docs" / "erasure.md").read_text(encoding="utf-8")
@@ -71,6 +74,16 @@ def keys(lake: SmallLake) -> list[str]:
 def forgotten(lake: SmallLake) -> dict[int, int]:
     (source,) = standing(lake.view, pipeline=lake.spec.pipeline).state.sources
     return {number: each.forgotten for number, each in source.partitions.items() if each.forgotten}
+
+
+def test_an_erasure_is_no_batch_in_the_past_of_a_table(lake: SmallLake) -> None:
+    """It writes the other rows of a file anew, long after they came."""
+    erase(lake, "99")
+
+    assert read_history(lake.lake, lake.spec).batches == ()
+    throughput = throughput_of(lake.view, now=datetime.now(UTC))
+    assert throughput is not None and throughput.rows == 0
+    assert status_of(lake, Broker({0: 100})).last_batch is None
 
 
 def test_a_row_is_erased_and_all_others_stay(lake: SmallLake) -> None:

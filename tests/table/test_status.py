@@ -283,7 +283,7 @@ def test_the_past_of_a_table_comes_from_its_snapshots(lake: SmallLake) -> None:
     assert found.batches[-1].delay_seconds == (batches[0].committed_at - NOON).total_seconds()
     assert sum(each.records for each in found.rejects) == 2
     assert sorted(found.file_sizes) == sorted(path.stat().st_size for path in lake.files())
-    assert found.begins == found.batches[0].at
+    assert found.since == found.batches[0].at
 
 
 def test_the_past_of_a_table_that_was_looked_at_is_not_loaded_again(
@@ -305,4 +305,4 @@ def test_a_table_that_does_not_exist_has_no_past(lake: SmallLake) -> None:
     missing = spec_of("orders", table="sales")
 
     assert read_histories(lake.lake, [missing, lake.spec]).keys() == {"lake.sales", "lake.orders"}
-    assert read_history(lake.lake, missing).begins is None
+    assert read_history(lake.lake, missing).since is None

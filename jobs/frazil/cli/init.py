@@ -31,7 +31,7 @@ SAMPLE = 10
 
 
 def register(app: typer.Typer) -> None:
-    app.command("init", epilog=example("frazil init stock_trades", "frazil init --like 'orders.*'"))(init)
+    app.command("init", epilog=example("frazil init stock_trades", "frazil init --like 'shop.*'"))(init)
 
 
 def init(topics: Names = None, like: Like = None, config: Config = DEFAULT_CONFIG) -> None:
@@ -45,7 +45,7 @@ def init(topics: Names = None, like: Like = None, config: Config = DEFAULT_CONFI
     from frazil.adapters.kafka.topics import KafkaTopics  # noqa: PLC0415
 
     if not topics and like is None:
-        raise Misuse("no topic was named", hint="name one, or use --like 'orders.*'; `frazil init --help` says more")
+        raise Misuse("no topic was named", hint="name one, or use --like 'shop.*'; `frazil init --help` says more")
     settings = connections_from(config)
     broker = KafkaTopics(settings.kafka)
     matching = _matching(broker, like)
@@ -64,7 +64,8 @@ def _matching(broker: KafkaTopics, like: str | None) -> Sequence[str]:
     names = [name for name in visible(broker) if fnmatchcase(name, like)]
     if not names:
         raise TopicMissingError(
-            f"no topic of the cluster has a name like {like}", hint="quote the pattern; * matches any characters"
+            f"no topic of the cluster has a name like {like}",
+            hint="* matches any characters, and a dot only a dot: `--like 'orders*'`; quote the pattern",
         )
     return names
 

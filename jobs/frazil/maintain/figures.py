@@ -87,4 +87,9 @@ def throughput_of(view: TableView, *, now: datetime) -> Throughput | None:
 
 def added_rows(snapshot: Snapshot) -> int:
     """Return the rows that a batch of Frazil added; 0 for a rewrite of files and for commits of others."""
-    return snapshot.figure("added-records") if records_batch(snapshot) else 0
+    return snapshot.figure("added-records") if records_batch(snapshot) and not writes_anew(snapshot) else 0
+
+
+def writes_anew(snapshot: Snapshot) -> bool:
+    """Return whether a commit took data files out, as an erasure or a rebuild does: rows that it added were there."""
+    return snapshot.figure("deleted-data-files") > 0

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
-from frazil.maintain.figures import SMALL_PART, added_rows, sizes_of
+from frazil.maintain.figures import SMALL_PART, added_rows, sizes_of, writes_anew
 from frazil.model.errors import CatalogError
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
@@ -41,17 +41,16 @@ class Rejects:
 
 @dataclass(frozen=True, slots=True)
 class TableHistory:
-    """The past of a table, oldest first, and the bytes of its newest data files."""
+    """The past of a table, oldest first, and the bytes of its newest data files.
+
+    `since` is the time of the oldest snapshot that is kept. An erasure is no batch.
+    """
 
     batches: tuple[Batch, ...] = ()
     rejects: tuple[Rejects, ...] = ()
     file_sizes: tuple[int, ...] = ()
     small_bytes: int = 0
-
-    @property
-    def begins(self) -> datetime | None:
-        """The time of the oldest batch that is known."""
-        return self.batches[0].at if self.batches else None
+    since: datetime | None = None
 
 
 def read_histories(
@@ -80,11 +79,13 @@ def read_history(lake: Lake, spec: TableSpec, view: TableView | None = None) -> 
     if view is None:
         return TableHistory()
     head = view.head_snapshot()
+    snapshots = _oldest_first(view)
     return TableHistory(
-        batches=tuple(_batch(each) for each in _oldest_first(view) if carries_state(each)),
+        batches=tuple(_batch(each) for each in snapshots if carries_state(each) and not writes_anew(each)),
         rejects=_rejects(lake.load(spec.dead_letters_identifier)),
         file_sizes=() if head is None else sizes_of(head),
         small_bytes=spec.maintain.target_file_bytes // SMALL_PART,
+        since=snapshots[0].committed_at if snapshots else None,
     )
 
 

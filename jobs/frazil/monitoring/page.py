@@ -69,7 +69,7 @@ def status_page(
     """Return the page. Tables that need attention are first. `histories` are by the names of tables."""
     tables = [Watched(each, histories.get(each.table, TableHistory()), f"t{n}") for n, each in enumerate(found)]
     tables.sort(key=lambda each: ("bad", "warn", "good").index(each.level))
-    begins = min((each.history.begins for each in tables if each.history.begins is not None), default=None)
+    begins = min((each.history.since for each in tables if each.history.since is not None), default=None)
     window = Window.ending(now, begins=begins)
     body = (
         element("h1", title),

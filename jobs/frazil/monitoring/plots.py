@@ -96,10 +96,10 @@ def _time(window: Window, number: int) -> str:
 
 def _known(history: TableHistory, window: Window) -> str:
     """Return of which part of the window the retained snapshots know."""
-    begins = history.begins
-    if begins is None or begins <= window.start:
+    since = history.since
+    if since is None or since <= window.start:
         return "in this time"
-    return f"since {begins:%d %b %H:%M}, when the oldest snapshot that is kept was made"
+    return f"since {since:%d %b %H:%M}, when the oldest snapshot that is kept was made"
 
 
 def _in_bins(values: Iterable[tuple[datetime, float]], window: Window) -> Iterator[tuple[float, float]]:

@@ -50,7 +50,7 @@ def history(*, slow: bool = False, rejected: bool = True) -> TableHistory:
         if rejected and minute % 90 == 10:
             rejects.append(Rejects(at, 3 + minute // 30))
     sizes = tuple(int(2_000_000 * 1.012**n) for n in range(412))
-    return TableHistory(tuple(batches), tuple(rejects), sizes, 64_000_000)
+    return TableHistory(tuple(batches), tuple(rejects), sizes, 64_000_000, batches[0].at)
 
 
 TABLES = (

@@ -11,7 +11,7 @@ import pytest
 from sample_page import HISTORIES, HOSTILE, KEYS, NOW, TABLES, TRANSFORMS, history, hostile, sample
 
 from frazil.monitoring.axes import Window, scale_of, scale_of_seconds, short, size_words
-from frazil.monitoring.history import Batch, TableHistory
+from frazil.monitoring.history import TableHistory
 from frazil.monitoring.markup import VOID, Markup, element, joined, with_code
 from frazil.monitoring.page import status_page
 from frazil.monitoring.plots import rejects_plot, sizes_plot, throughput_plot
@@ -142,7 +142,7 @@ def test_each_plot_has_a_title_with_its_unit_and_numbers_at_both_axes() -> None:
 
 
 def test_bars_add_up_to_all_rows_rejects_and_files() -> None:
-    known, window = history(), Window.ending(NOW, begins=history().begins)
+    known, window = history(), Window.ending(NOW, begins=history().since)
 
     def shown(plot: str, pattern: str) -> int:
         return sum(int(count.replace(",", "")) for count in re.findall(pattern, plot))
@@ -162,9 +162,9 @@ def test_a_table_without_a_past_has_words_instead_of_plots() -> None:
 
 
 def test_of_the_time_before_the_oldest_snapshot_nothing_is_said() -> None:
-    """An erasure lets all snapshots expire but its own, which adds no rows."""
+    """An erasure lets all snapshots expire but its own, which is no batch."""
     window = Window(NOW - timedelta(hours=1), NOW)
-    erased = TableHistory((Batch(NOW - timedelta(minutes=10), 0, 0.5),))
+    erased = TableHistory(since=NOW - timedelta(minutes=10))
 
     begins = f"{NOW - timedelta(minutes=10):%d %b %H:%M}"
     assert f"No rows were added since {begins}, when the oldest snapshot" in throughput_plot(erased, window)
