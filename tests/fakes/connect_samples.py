@@ -1,4 +1,5 @@
-"""Schemas and values of Kafka Connect as its converters write them: JSON with the schema, and Confluent's Avro.
+"""Schemas and values of Kafka Connect as its converters write them: JSON with the schema, Confluent's Avro and JSON
+Schema.
 
 A schema is a dict as in `JsonConverter`'s JSON: `type`, `optional`, `name`, `parameters`, and `field` in a struct.
 Values are Python's, with Decimal and dates for the logical types that Connect itself knows.
@@ -83,6 +84,51 @@ def avro_payload(schema: Schema, value: Any) -> bytes:
     payload = BytesIO()
     fastavro.schemaless_writer(payload, fastavro.parse_schema(json.loads(avro_schema(schema))), value)
     return payload.getvalue()
+
+
+_NUMBERS = {
+    **{each: ("integer", each) for each in ("int8", "int16", "int32", "int64")},
+    **{"float": ("number", "float32"), "double": ("number", "float64")},
+}
+
+
+def json_schema(schema: Schema) -> str:
+    """Return the schema that the JSON Schema converter registers (`JsonSchemaData.rawSchemaFromConnectSchema`)."""
+    return json.dumps(_json_schema(schema, None))
+
+
+def json_schema_payload(schema: Schema, value: Any) -> bytes:
+    """Return the value that the JSON Schema converter writes, without the header."""
+    return json.dumps(json_value(schema, value), separators=(",", ":")).encode()
+
+
+def _json_schema(schema: Schema, index: int | None) -> Json:
+    about = {"title": schema.get("name"), "connect.version": schema.get("version")}
+    about |= {"connect.parameters": schema.get("parameters")}
+    kind = {**_json_type(schema), **{each: given for each, given in about.items() if given is not None}}
+    whole = {"oneOf": [{"type": "null"}, kind]} if schema.get("optional") else kind
+    return whole if index is None else {**whole, "connect.index": index}
+
+
+def _json_type(schema: Schema) -> Json:
+    """Return a type. Properties are in no order, as they are in Java's hash maps: `connect.index` says it."""
+    match schema["type"]:
+        case "struct":
+            parts = [(each["field"], _json_schema(each, index)) for index, each in enumerate(schema["fields"])]
+            return {"type": "object", "properties": dict(sorted(parts, reverse=True))}
+        case "array":
+            return {"type": "array", "items": _json_schema(schema["items"], None)}
+        case "map":
+            values = _json_schema(schema["values"], None)
+            return {"type": "object", "additionalProperties": values, "connect.type": "map"}
+        case "bytes":
+            is_decimal = schema.get("name") == f"{_CONNECT}Decimal"
+            return {"type": "number" if is_decimal else "string", "connect.type": "bytes"}
+        case word if word in _NUMBERS:
+            name, connect_type = _NUMBERS[word]
+            return {"type": name, "connect.type": connect_type}
+        case word:
+            return {"type": word}
 
 
 class _Avro:

@@ -16,7 +16,14 @@ import pyarrow as pa
 from frazil.formats.avro.format import AVRO
 from frazil.formats.connect_json.embedded import embedded_schema, group_by_embedded_schema, is_embedded, remember
 from frazil.formats.debezium.declared import declared_changes, map_declared
-from frazil.formats.debezium.format import AVRO_KEYS, AVRO_VALUES, JSON_KEYS, JSON_VALUES
+from frazil.formats.debezium.format import (
+    AVRO_KEYS,
+    AVRO_VALUES,
+    JSON_KEYS,
+    JSON_SCHEMA_KEYS,
+    JSON_SCHEMA_VALUES,
+    JSON_VALUES,
+)
 from frazil.formats.declared import declared_row
 from frazil.formats.decoder import Decoder
 from frazil.formats.format import Format, PlainFormat
@@ -37,8 +44,12 @@ from frazil.model.schemas import RegisteredSchema, SchemaType
 from frazil.model.spec import CONFLUENT, DEFAULT_SETTINGS, EMBEDDED, FormatSettings, TableSpec, WireFormat
 
 FORMATS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO, PROTOBUF, JSON_SCHEMA)}
-CHANGE_EVENTS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO_VALUES, JSON_VALUES)}
-KEYS_OF_CHANGE_EVENTS: Mapping[SchemaType, Format] = {each.schema_type: each for each in (AVRO_KEYS, JSON_KEYS)}
+CHANGE_EVENTS: Mapping[SchemaType, Format] = {
+    each.schema_type: each for each in (AVRO_VALUES, JSON_VALUES, JSON_SCHEMA_VALUES)
+}
+KEYS_OF_CHANGE_EVENTS: Mapping[SchemaType, Format] = {
+    each.schema_type: each for each in (AVRO_KEYS, JSON_KEYS, JSON_SCHEMA_KEYS)
+}
 
 
 __all__ = ("embedded_schema", "is_embedded", "remember")

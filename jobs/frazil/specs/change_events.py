@@ -11,7 +11,7 @@ from frazil.specs import table_keys as keys
 from frazil.specs.keys import Values
 from frazil.specs.problems import Position, Problem
 
-VALUES = ("avro", EMBEDDED, "json")
+VALUES = ("avro", "json_schema", EMBEDDED, "json")
 """The formats in which Frazil reads change events."""
 _KEPT_FROM = ("source.", "transaction.")
 

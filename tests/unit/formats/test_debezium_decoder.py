@@ -15,17 +15,35 @@ from frazil.formats.avro.schema import parse_schema
 from frazil.formats.connect_json.records import by_schema
 from frazil.formats.connect_json.schema import EmbeddedSchema, read_schema
 from frazil.formats.debezium.decoder import avro_changes, json_changes, map_avro, map_json
+from frazil.formats.debezium.json_schema import json_schema_changes, map_json_schema
 from frazil.formats.decoder import Decoded
+from frazil.formats.json_schema.schema import expand
 from frazil.model.change_events import ChangeEvents
 from frazil.model.dead_letter import Reason
 from frazil.model.schemas import SchemaFinding
 from frazil.records import binary
-from tests.fakes.connect_samples import Schema, avro_payload, avro_schema, json_record, json_value
+from tests.fakes.connect_samples import (
+    BYTES,
+    INT,
+    STRING,
+    Schema,
+    avro_payload,
+    avro_schema,
+    json_record,
+    json_schema,
+    json_schema_payload,
+    json_value,
+    named,
+    optional,
+    struct,
+)
 from tests.fakes.debezium_samples import (
     FLATTENED,
     HEARTBEAT,
     MYSQL,
     POSTGRES,
+    POSTGRES_SOURCE,
+    envelope,
     mysql,
     order,
     postgres,
@@ -92,6 +110,41 @@ def test_json_payloads_are_decoded_the_same(engine: Any) -> None:
     assert places(found) == ([1], [4])
 
 
+def test_payloads_of_a_json_schema_are_decoded_the_same(engine: Any) -> None:
+    decoder = json_schema_changes(expand(json_schema(MYSQL)), ChangeEvents(), engine)
+    payloads = [b"12345" + json_schema_payload(MYSQL, each) for each in GIVEN]
+
+    found = decoder.decode(binary([b"12345{]", *payloads]), skip=5)
+
+    assert [(each.index, each.reason, each.path) for each in found.rejects] == [
+        (0, Reason.BAD_JSON, ""),
+        (2, Reason.OUT_OF_RANGE, "after.alarm"),
+        (3, Reason.UNKNOWN_OPERATION, "op"),
+    ]
+    assert places(found) == ([1], [4])
+
+
+def test_columns_that_a_json_schema_lacks_are_kept(engine: Any) -> None:
+    decoder = json_schema_changes(expand(json_schema(MYSQL)), ChangeEvents(), engine)
+    event = {**mysql("c"), "after": {**ROW, "phone": "1"}, "note": "not of the row"}
+
+    found = decoder.decode(binary([json.dumps(event).encode()]))
+
+    assert (found.rows.column("_extra").to_pylist(), found.undeclared) == (['{"phone":"1"}'], 1)
+
+
+def test_columns_that_no_table_can_have_are_findings_of_a_json_schema() -> None:
+    decimal = named("org.apache.kafka.connect.data.Decimal", BYTES, scale="2", **{"connect.decimal.precision": "39"})
+    row = struct("shop.public.orders.Value", id=INT, _extra=STRING, total=optional(decimal))
+
+    mapped = map_json_schema(expand(json_schema(envelope("shop.public.orders", row, POSTGRES_SOURCE))), ChangeEvents())
+
+    assert mapped.findings == (
+        SchemaFinding("after._extra", "takes the name of the column of undeclared fields, _extra"),
+        SchemaFinding("after.total", "a decimal of 39 digits, 2 of them after the point"),
+    )
+
+
 def test_nothing_is_decoded_from_no_payloads(engine: Any) -> None:
     decoder = avro_changes(parse_schema(avro_schema(POSTGRES)), ChangeEvents(soft_deletes=True), engine)
 
@@ -135,9 +188,13 @@ def test_the_native_decoder_and_the_fallback_find_the_same_changes(payloads: lis
 
 def test_the_columns_are_those_of_the_row_and_about_the_change() -> None:
     asked = ChangeEvents(soft_deletes=True, kept=("source.pos",))
-    by_format = (map_avro(parse_schema(avro_schema(MYSQL)), asked), map_json(embedded(MYSQL), asked))
+    by_format = (
+        (map_avro(parse_schema(avro_schema(MYSQL)), asked), {}),
+        (map_json(embedded(MYSQL), asked), {}),
+        (map_json_schema(expand(json_schema(MYSQL)), asked), {"_extra": "string"}),
+    )
 
-    for mapped in by_format:
+    for mapped, more in by_format:
         assert {each.name: str(each.type) for each in mapped.columns} == {
             "id": "int",
             "email": "string",
@@ -148,6 +205,7 @@ def test_the_columns_are_those_of_the_row_and_about_the_change() -> None:
             "__source_ts": "timestamptz",
             "__deleted": "boolean",
             "__source_pos": "long",
+            **more,
         }
         assert (mapped.findings, mapped.record) == ((), "crm.crm.customers.Envelope")
 
@@ -155,9 +213,11 @@ def test_the_columns_are_those_of_the_row_and_about_the_change() -> None:
 def test_heartbeats_and_flattened_rows_have_no_columns() -> None:
     heartbeat = map_avro(parse_schema(avro_schema(HEARTBEAT)), ChangeEvents())
     flattened = map_avro(parse_schema(avro_schema(FLATTENED)), ChangeEvents())
+    in_json_schema = [map_json_schema(expand(json_schema(each)), ChangeEvents()) for each in (HEARTBEAT, FLATTENED)]
 
-    assert (heartbeat.columns, heartbeat.findings) == ((), ())
-    assert (flattened.columns, flattened.findings) == ((), ())
+    for mapped in (heartbeat, flattened, *in_json_schema):
+        assert (mapped.columns, mapped.findings) == ((), ())
+    assert [each.is_of_rows for each in in_json_schema] == [heartbeat.is_of_rows, flattened.is_of_rows]
 
 
 def test_what_the_settings_ask_for_and_the_schema_lacks_is_a_finding() -> None:

@@ -10,10 +10,23 @@ from uuid import UUID
 from frazil.formats.avro.schema import parse_schema
 from frazil.formats.connect_json.records import by_schema
 from frazil.formats.connect_json.schema import read_schema
+from frazil.formats.debezium.json_schema import json_schema_keys
 from frazil.formats.debezium.keys import avro_keys, json_keys
+from frazil.formats.json_schema.schema import expand
 from frazil.model.dead_letter import Reason
 from frazil.records import binary
-from tests.fakes.connect_samples import INT, STRING, avro_payload, avro_schema, json_record, json_value, named, struct
+from tests.fakes.connect_samples import (
+    INT,
+    STRING,
+    avro_payload,
+    avro_schema,
+    json_record,
+    json_schema,
+    json_schema_payload,
+    json_value,
+    named,
+    struct,
+)
 
 KEY = struct(
     "shop.public.orders.Key",
@@ -57,3 +70,20 @@ def test_keys_in_json_begin_where_they_are_said_to(engine: Any) -> None:
     decoded = json_keys(read_schema(same.schema), engine).decode(binary([payload]), skip=5)
 
     assert decoded.rows.to_pylist() == KEPT[:1]
+
+
+def test_keys_in_json_schema_are_converted(engine: Any) -> None:
+    decoder = json_schema_keys(expand(json_schema(KEY)), engine)
+
+    decoded = decoder.decode(binary([json_schema_payload(KEY, each) for each in GIVEN]))
+
+    assert decoded.rows.to_pylist() == [{**each, "_extra": None} for each in KEPT]
+    assert [(each.index, each.reason) for each in decoded.rejects] == [(1, Reason.BAD_FORMAT)]
+
+
+def test_keys_of_heartbeats_in_json_schema_are_of_no_row() -> None:
+    key = struct("io.debezium.connector.common.ServerNameKey", serverName=STRING)
+
+    decoded = json_schema_keys(expand(json_schema(key))).decode(binary([b'{"serverName": "shop"}']))
+
+    assert [each.reason for each in decoded.rejects] == [Reason.NULL_IDENTITY]

@@ -1,4 +1,4 @@
-"""Each named type of Debezium and Kafka Connect: its column and its value, from Avro and from JSON with its schema."""
+"""Each named type of Debezium and Kafka Connect: its column and its value, from each format with schemas."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from frazil.formats.connect_json.records import by_schema
 from frazil.formats.connect_json.schema import read_schema
 from frazil.formats.debezium.columns import LogicalColumns, LogicalRows
 from frazil.formats.debezium.logical_types import ROWS
+from frazil.formats.json_schema.schema import expand
 from frazil.formats.json_values.open import open_decoder as open_json
 from frazil.formats.json_values.shape import columns_of
 from frazil.model.dead_letter import Reason
@@ -34,6 +35,8 @@ from tests.fakes.connect_samples import (
     avro_payload,
     avro_schema,
     json_record,
+    json_schema,
+    json_schema_payload,
     named,
     optional,
     struct,
@@ -163,6 +166,42 @@ def test_a_named_type_in_json_becomes_its_column(name: str) -> None:
 
     assert described(columns) == GOLDEN[name].column
     assert values(converted) == [GOLDEN[name].value, None]
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_a_named_type_in_json_schema_becomes_its_column(name: str) -> None:
+    columns, converted = from_json_schema(schema_of(name), [GOLDEN[name].written, None])
+
+    assert described(columns) == GOLDEN[name].column
+    assert values(converted) == [GOLDEN[name].value, None]
+
+
+def test_elements_of_arrays_in_json_schema_are_converted() -> None:
+    golden = GOLDEN["io.debezium.data.Uuid"]
+    given = array(optional(named("io.debezium.data.Uuid", golden.schema)))
+
+    columns, converted = from_json_schema(given, [[golden.written, None], None, []])
+
+    assert (described(columns), values(converted)) == ("list<uuid>", [[golden.value, None], None, []])
+
+
+@pytest.mark.parametrize(
+    ("word", "column", "value"),
+    [
+        ("int8", "int", -1),
+        ("int16", "int", -32768),
+        ("int32", "int", 2**31 - 1),
+        ("int64", "long", 2**63 - 1),
+        ("float", "float", 0.5),
+        ("double", "double", 0.1),
+        ("boolean", "boolean", True),
+    ],
+)
+def test_types_without_a_name_are_the_same_in_every_format(word: str, column: str, value: Any) -> None:
+    for decode in (decode_json, from_json_schema):
+        columns, converted = decode({"type": word}, [value, None])
+
+        assert (described(columns), values(converted)) == (column, [value, None])
 
 
 @pytest.mark.parametrize("name", ["io.debezium.time.Date", "io.debezium.data.Uuid"])
@@ -317,6 +356,17 @@ def decode_json(given: Schema, written: list[Any]) -> tuple[LogicalColumns, Logi
     decoded = open_json(embedded.row).decode(same.payloads(records))
     assert not decoded.rejects
     return columns, columns.convert(decoded.rows)
+
+
+def from_json_schema(given: Schema, written: list[Any]) -> tuple[LogicalColumns, LogicalRows]:
+    schema = struct(after=optional(given))
+    expanded = expand(json_schema(schema))
+    columns = LogicalColumns(columns_of(expanded.row)[:-1], expanded.types)
+    payloads = binary([json_schema_payload(schema, {"after": value}) for value in written])
+    decoded = open_json(expanded.row).decode(payloads)
+    assert not (expanded.findings or expanded.notes or decoded.rejects)
+    assert decoded.rows.column("_extra").null_count == len(written)
+    return columns, columns.convert(decoded.rows.drop_columns(["_extra"]))
 
 
 def from_avro(name: str, written: list[Any]) -> tuple[LogicalColumns, LogicalRows]:

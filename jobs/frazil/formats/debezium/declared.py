@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
-import numpy as np
-import pyarrow as pa
-
-from frazil.formats.arrow import arrow_schema
-from frazil.formats.connect import ConnectType
-from frazil.formats.debezium.changes import Envelopes, no_envelope
-from frazil.formats.debezium.converted import Flags
-from frazil.formats.debezium.decoder import ChangeDecoder, accepted_of, mapped_envelopes
+from frazil.formats.connect import ConnectType, ConnectTypes
+from frazil.formats.debezium.apart import Event, EventDecoder
+from frazil.formats.debezium.changes import Envelopes
+from frazil.formats.debezium.decoder import ChangeDecoder, mapped_envelopes
 from frazil.formats.debezium.logical_types import LOGICAL_TYPES
 from frazil.formats.debezium.position import FIELDS, TEXT
 from frazil.formats.declared import declared_row
-from frazil.formats.decoder import Decoded, Decoder, Indexes, Payloads
-from frazil.formats.json_values import open as json_decoders
-from frazil.formats.json_values.shape import (
-    JSON_TEXT,
-    Entries,
-    Items,
-    Leaf,
-    Member,
-    Members,
-    Money,
-    Row,
-    Shape,
-    columns_of,
-)
+from frazil.formats.decoder import Decoder
+from frazil.formats.json_values.shape import JSON_TEXT, Entries, Items, Leaf, Member, Members, Money, Row, Shape
 from frazil.formats.mapped import Mapped
 from frazil.formats.native import Engine
 from frazil.model.change_events import ChangeEvents
-from frazil.model.columns import Column, Scalar, Struct
-from frazil.model.dead_letter import Reject
+from frazil.model.columns import Scalar
 
 _WORDS = {Scalar("int"): "int", Scalar("long"): "long", Scalar("string"): "string"}
 """How a spec declares the type under a named one."""
@@ -46,40 +29,25 @@ def declared_changes(fields: str, settings: ChangeEvents, engine: Engine | None 
 
     Raises IncompatibleSchemaError as `Envelopes` does.
     """
-    event = _Event.of(fields, settings)
-    envelopes = Envelopes(event.columns, event.types, settings)
-    return ChangeDecoder(_DeclaredEnvelopes(event, engine), envelopes)
+    event, types = _declared_event(fields, settings)
+    return ChangeDecoder(EventDecoder(event, engine), Envelopes(event.columns, types, settings))
 
 
 def map_declared(fields: str, settings: ChangeEvents) -> Mapped:
     """Return the columns of the rows in such change events, and why there are none."""
-    event = _Event.of(fields, settings)
-    return mapped_envelopes(Mapped(event.columns, (), record=""), event.types, settings)
+    event, types = _declared_event(fields, settings)
+    return mapped_envelopes(Mapped(event.columns, (), record=""), types, settings)
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
-    """The shape of an envelope, whose images are JSON text there, and that of an image. `types` are named ones."""
-
-    envelope: Row
-    image: Row
-    images: tuple[str, ...]
-    types: Mapping[str, ConnectType]
-
-    @classmethod
-    def of(cls, fields: str, settings: ChangeEvents) -> _Event:
-        types: dict[str, ConnectType] = {}
-        image = declared_row(json.dumps(_without_names(json.loads(fields), "after", types)))
-        images = ("after", "before") if settings.soft_deletes else ("after",)
-        members = [*(Member(name, name, JSON_TEXT) for name in images), _member("op", "string")]
-        members.append(Member("source", "source", Members(tuple(_source(settings)))))
-        envelope = Row(Members(tuple(members)), is_object=True, keeps_extra=False)
-        return cls(envelope, replace(image, members=_from_connect(image.members)), images, types)
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        row = Struct(columns_of(self.image))
-        return tuple(replace(c, type=row) if c.name in self.images else c for c in columns_of(self.envelope))
+def _declared_event(fields: str, settings: ChangeEvents) -> tuple[Event, ConnectTypes]:
+    """Return the shapes of an event, and its named types."""
+    types: dict[str, ConnectType] = {}
+    image = declared_row(json.dumps(_without_names(json.loads(fields), "after", types)))
+    images = ("after", "before") if settings.soft_deletes else ("after",)
+    members = [*(Member(name, name, JSON_TEXT) for name in images), _member("op", "string")]
+    members.append(Member("source", "source", Members(tuple(_source(settings)))))
+    envelope = Row(Members(tuple(members)), is_object=True, keeps_extra=False)
+    return Event(envelope, replace(image, members=_from_connect(image.members)), images), types
 
 
 def _without_names(declared: object, path: str, types: dict[str, ConnectType]) -> object:
@@ -128,49 +96,3 @@ def _shape(shape: Shape) -> Shape:
             return _from_connect(shape)
         case _:
             return shape
-
-
-class _DeclaredEnvelopes:
-    """Decodes envelopes, and then the images in them, whose undeclared fields are kept (`decoder.Decoder`)."""
-
-    def __init__(self, event: _Event, engine: Engine | None) -> None:
-        self.schema = arrow_schema(event.columns)
-        self._images = event.images
-        self._envelope = json_decoders.open_decoder(event.envelope, engine)
-        self._image = json_decoders.open_decoder(event.image, engine)
-
-    def decode(self, payloads: Payloads, *, skip: int = 0) -> Decoded:
-        decoded = self._envelope.decode(payloads, skip=skip)
-        rows, among = decoded.rows, accepted_of(decoded)
-        rejects = {each.index: each for each in decoded.rejects}
-        is_bad = rows.column("op").is_null().to_numpy(zero_copy_only=False)
-        rejects |= {index: no_envelope(index) for index in among[is_bad].tolist()}
-        columns, taken, undeclared = dict(zip(rows.schema.names, rows.columns, strict=True)), len(rows), 0
-        for name in self._images:
-            given = np.flatnonzero(columns[name].is_valid().to_numpy(zero_copy_only=False) & ~is_bad)
-            images = self._image.decode(columns[name].take(pa.array(given)).cast(pa.large_binary()))
-            taken = taken if images.taken == len(given) else min(taken, int(given[images.taken]))
-            columns[name] = _struct(images, given, len(rows))
-            for each in images.rejects:
-                index = int(among[given[each.index]])
-                rejects.setdefault(index, each._replace(index=index, path=f"{name}.{each.path}" if each.path else name))
-                is_bad[given[each.index]] = True
-            undeclared += images.undeclared
-        whole = pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
-        return _until(taken, whole, is_bad, Decoded(rows, tuple(rejects.values()), undeclared=undeclared), among)
-
-
-def _struct(images: Decoded, given: Indexes, count: int) -> pa.StructArray:
-    """Return images as structs of `count` events, null for those without one; `given` are the events of the images."""
-    places = np.full(count, -1)
-    places[given[accepted_of(images)]] = np.arange(len(images.rows))
-    rows = pa.StructArray.from_arrays(images.rows.columns, fields=list(images.rows.schema))
-    return rows.take(pa.array(places, mask=places < 0))
-
-
-def _until(taken: int, rows: pa.RecordBatch, is_bad: Flags, decoded: Decoded, among: Indexes) -> Decoded:
-    """Return the events before `taken`, without the bad ones."""
-    end = int(among[taken]) if taken < len(rows) else None
-    rejects: tuple[Reject, ...] = tuple(each for each in decoded.rejects if end is None or each.index < end)
-    good = rows.slice(0, taken).filter(pa.array(~is_bad[:taken]))
-    return replace(decoded, rows=good, rejects=tuple(sorted(rejects, key=lambda each: each.index)))

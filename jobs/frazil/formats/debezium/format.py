@@ -12,9 +12,16 @@ from frazil.formats.connect_json.schema import read_schema
 from frazil.formats.debezium.columns import LogicalColumns
 from frazil.formats.debezium.decoder import avro_changes, json_changes, map_avro, map_json
 from frazil.formats.debezium.envelope import is_key_of_row
+from frazil.formats.debezium.json_schema import (
+    json_schema_changes,
+    json_schema_keys,
+    map_json_schema,
+    map_json_schema_keys,
+)
 from frazil.formats.debezium.keys import avro_keys, json_keys
 from frazil.formats.decoder import Decoder
 from frazil.formats.format import Format
+from frazil.formats.json_schema import format as json_schemas
 from frazil.formats.json_values.shape import columns_of
 from frazil.formats.mapped import Mapped
 from frazil.model.change_events import ChangeEvents
@@ -81,7 +88,25 @@ def _open_json_keys(schema: RegisteredSchema, settings: FormatSettings) -> Decod
     return json_keys(read_schema(schema.text))
 
 
+def _map_json_schema_values(schema: RegisteredSchema, settings: FormatSettings) -> Mapped:
+    return map_json_schema(json_schemas.expanded(schema, settings), _events(settings))
+
+
+def _open_json_schema_values(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
+    return json_schema_changes(json_schemas.expanded(schema, settings), _events(settings))
+
+
+def _map_json_schema_keys(schema: RegisteredSchema, settings: FormatSettings) -> Mapped:
+    return map_json_schema_keys(json_schemas.expanded(schema, settings), json_schemas.map_schema(schema, settings))
+
+
+def _open_json_schema_keys(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
+    return json_schema_keys(json_schemas.expanded(schema, settings))
+
+
 AVRO_VALUES = Format("AVRO", _map_values, _open_values)
 AVRO_KEYS = Format("AVRO", _map_keys, _open_keys)
 JSON_VALUES = Format("CONNECT", _map_json_values, _open_json_values)
 JSON_KEYS = Format("CONNECT", _map_json_keys, _open_json_keys)
+JSON_SCHEMA_VALUES = Format("JSON", _map_json_schema_values, _open_json_schema_values)
+JSON_SCHEMA_KEYS = Format("JSON", _map_json_schema_keys, _open_json_schema_keys)

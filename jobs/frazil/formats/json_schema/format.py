@@ -13,21 +13,21 @@ from frazil.model.spec import FormatSettings
 
 
 def map_schema(schema: RegisteredSchema, settings: FormatSettings) -> Mapped:
-    expanded = _expanded(schema, settings)
-    row = expanded.row
-    columns = () if expanded.findings else columns_of(row)
-    record = (expanded.title or "") if row.is_object or row.keeps_extra else None
-    return Mapped(columns, expanded.findings, expanded.notes, record)
+    found = expanded(schema, settings)
+    columns = () if found.findings else columns_of(found.row)
+    record = (found.title or "") if found.row.is_object or found.row.keeps_extra else None
+    return Mapped(columns, found.findings, found.notes, record)
 
 
 def open_decoder(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
-    expanded = _expanded(schema, settings)
-    if expanded.findings:
-        raise refuse(expanded.findings)
-    return decoders.open_decoder(expanded.row)
+    found = expanded(schema, settings)
+    if found.findings:
+        raise refuse(found.findings)
+    return decoders.open_decoder(found.row)
 
 
-def _expanded(schema: RegisteredSchema, settings: FormatSettings) -> Expanded:
+def expanded(schema: RegisteredSchema, settings: FormatSettings) -> Expanded:
+    """Return the shape of a schema. Raises IncompatibleSchemaError if its text is no schema."""
     return expand(schema.text, schema.references, string_formats=settings.string_formats == "typed")
 
 

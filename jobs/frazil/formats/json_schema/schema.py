@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from frazil.formats.connect import ConnectType, ConnectTypes, connect_type
 from frazil.formats.json_schema.conjunction import Conjunction, Conjunctions
 from frazil.formats.json_schema.documents import Documents, Node
 from frazil.formats.json_schema.scalars import SCALARS, common, named_types, scalar_of
@@ -34,19 +35,21 @@ from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import Reference, SchemaFinding
 
 _OBJECT, _ARRAY = frozenset({"object"}), frozenset({"array"})
+_NAMED = ("title", "connect.parameters")
 
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
     """The shape of one row. `findings`: why no table can hold it; `notes`: what a table holds less exactly.
 
-    `title` names the type of the record.
+    `title` names the type of the record, and `types` are the titles of the types in it.
     """
 
     row: Row
     findings: tuple[SchemaFinding, ...]
     notes: tuple[SchemaFinding, ...]
     title: str | None
+    types: ConnectTypes
 
 
 def expand(text: str, references: Iterable[Reference] = (), *, string_formats: bool = True) -> Expanded:
@@ -64,7 +67,8 @@ def expand(text: str, references: Iterable[Reference] = (), *, string_formats: b
         raise _refused(dict.fromkeys(documents.problems))
     title = documents.root.get("title")
     notes = tuple(dict.fromkeys((*documents.notes, *expansion.notes)))
-    return Expanded(row, tuple(expansion.findings), notes, title if isinstance(title, str) else None)
+    name = title if isinstance(title, str) else None
+    return Expanded(row, tuple(expansion.findings), notes, name, expansion.types)
 
 
 def _refused(problems: Iterable[SchemaFinding]) -> IncompatibleSchemaError:
@@ -89,6 +93,7 @@ class _Expansion:
     def __init__(self, documents: Documents, *, string_formats: bool) -> None:
         self.findings: list[SchemaFinding] = []
         self.notes: list[SchemaFinding] = []
+        self.types: dict[str, ConnectType] = {}
         self._schemas = Conjunctions(documents)
         self._tags = Tags(documents)
         self._string_formats = string_formats
@@ -113,6 +118,7 @@ class _Expansion:
         if any(inside.count(target) >= RECURSION_LEVELS for target in schema.targets):
             self._tell(path, f"a type inside itself: JSON text from the level {RECURSION_LEVELS + 1} on")
             return JSON_TEXT
+        self._note_type(schema, path)
         types, inside = named_types(schema), (*inside, *schema.targets)
         if types == _OBJECT:
             return self._object(schema, path, inside)
@@ -228,6 +234,12 @@ class _Expansion:
         if self._columns <= MAX_COLUMNS and levels > MAX_NESTING:
             self._note(path, f"nested deeper than {MAX_NESTING} levels")
         return self._columns <= MAX_COLUMNS and levels <= MAX_NESTING
+
+    def _note_type(self, schema: Conjunction, path: str) -> None:
+        """Note a title. Kafka Connect's converter writes the names of types as titles, with their parameters beside."""
+        named = connect_type({each: schema.first(each) for each in _NAMED}, *_NAMED)
+        if named is not None:
+            self.types[path] = named
 
     def _note_alternatives(self, schema: Conjunction, path: str) -> None:
         if any(branch.has("properties") for branches in schema.alternatives for branch in branches):
