@@ -15,6 +15,9 @@ two columns of longs. Integers are big-endian and signed, lengths and counts are
 | time, timestamp, timestamptz | 7, 8 or 9; the microseconds since midnight or 1970 in 8 bytes |
 | struct, several columns | 10; the number of parts in 4 bytes; each part |
 
+`_extra` beside other fields of a struct is a part only if it is not null: it has the undeclared fields of a key of JSON
+Schema, which few keys have.
+
 Floats, lists and maps have no identity: equal values of these have several encodings, or none that lasts.
 """
 
@@ -23,12 +26,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Context
+from functools import reduce
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.formats.arrow import arrow_schema, type_of
 from frazil.formats.native import native_available
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
+from frazil.model.declared import EXTRA
 from frazil.model.identity_columns import HALVES
 
 FIRST, SECOND = HALVES
@@ -64,6 +70,32 @@ def identities(rows: pa.RecordBatch) -> pa.RecordBatch:
 
     No column may have a type of `without_identity`.
     """
+    has_extra = [_has_extra(array) for array in rows.columns]
+    if all(each is None for each in has_extra):
+        return _identities(rows)
+    arrays = [a if has is None else _without_extra(a) for a, has in zip(rows.columns, has_extra, strict=True)]
+    found = _identities(pa.RecordBatch.from_arrays(arrays, names=rows.schema.names))
+    undeclared = reduce(pc.or_, [each for each in has_extra if each is not None])
+    if not undeclared.true_count:
+        return found
+    whole = _identities(rows.filter(undeclared))
+    halves = [pc.replace_with_mask(each, undeclared, whole.column(n)) for n, each in enumerate(found.columns)]
+    return pa.RecordBatch.from_arrays(halves, schema=found.schema)
+
+
+def _has_extra(array: pa.Array) -> pa.BooleanArray | None:
+    """Return which structs have undeclared fields; None if the column has no others, or no structs."""
+    may_have = pa.types.is_struct(array.type) and array.type.num_fields > 1 and array.type.get_field_index(EXTRA) >= 0
+    return pc.struct_field(array, EXTRA).is_valid() if may_have else None
+
+
+def _without_extra(structs: pa.StructArray) -> pa.StructArray:
+    parts = [(field, part) for field, part in zip(structs.type, structs.flatten(), strict=True) if field.name != EXTRA]
+    fields, arrays = [field for field, _ in parts], [part for _, part in parts]
+    return pa.StructArray.from_arrays(arrays, fields=fields, mask=structs.is_null())
+
+
+def _identities(rows: pa.RecordBatch) -> pa.RecordBatch:
     if not native_available():
         return identities_in_python(rows)
     import frazil_native  # noqa: PLC0415 - it may not be built

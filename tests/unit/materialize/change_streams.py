@@ -21,7 +21,15 @@ from frazil.model.spec import SubjectSettings, TableSpec
 from frazil.proof.verification import Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
-from tests.fakes.connect_samples import INT, Schema, avro_payload, avro_schema, json_record
+from tests.fakes.connect_samples import (
+    INT,
+    Schema,
+    avro_payload,
+    avro_schema,
+    json_record,
+    json_schema,
+    json_schema_payload,
+)
 from tests.fakes.connect_samples import struct as connect_struct
 from tests.fakes.debezium_samples import POSTGRES, Event
 
@@ -46,18 +54,23 @@ class ChangeStream:
 
     @classmethod
     def at(cls, folder: Path, events: ChangeEvents | None = None, form: str = "avro", **changes: Any) -> ChangeStream:
-        """Make a topic of the converter for Avro, or of that for JSON with schemas."""
+        """Make a topic of the converter for Avro, of that for JSON with schemas, or of that for JSON Schema."""
         world = World(IcebergLake(CatalogSettings("jdbc", str(folder))))
         if form == "json":
             changes |= {"key": "connect_json", "value": "connect_json"}
             changes |= {"value_subject": SubjectSettings("record"), "key_subject": SubjectSettings("record")}
+        if form == "json_schema":
+            changes |= {"key": form, "value": form}
         made = cls(world, spec_of(events or ChangeEvents(), **changes))
         made.register("key", KEY)
         made.register("value", POSTGRES)
         return made
 
     def register(self, part: str, schema: Schema) -> int:
-        return cast(int, self.world.registry.register(f"orders-{part}", avro_schema(schema)).id)
+        subject, registry = f"orders-{part}", self.world.registry
+        if self.spec.value == "json_schema":
+            return cast(int, registry.register(subject, json_schema(schema), schema_format="JSON").id)
+        return cast(int, registry.register(subject, avro_schema(schema)).id)
 
     def send(self, key: Any, event: Event | None, schema: Schema = POSTGRES) -> None:
         """Send an event as the converter does; None is a tombstone, and a key of None is a null."""
@@ -70,7 +83,8 @@ class ChangeStream:
     def _framed(self, part: str, schema: Schema, value: Any) -> bytes:
         if self.spec.value == "connect_json":
             return json_record(schema, value)
-        return struct.pack(">bI", 0, self.register(part, schema)) + avro_payload(schema, value)
+        payload = json_schema_payload if self.spec.value == "json_schema" else avro_payload
+        return struct.pack(">bI", 0, self.register(part, schema)) + payload(schema, value)
 
     def catch_up(self) -> list[str]:
         return drained(self.world, self.spec)

@@ -46,7 +46,7 @@ from tests.fakes.debezium_samples import (
 from tests.sampling import examples
 
 
-@pytest.fixture(params=["avro", "json"])
+@pytest.fixture(params=["avro", "json", "json_schema"])
 def form(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

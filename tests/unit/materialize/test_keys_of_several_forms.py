@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,24 @@ def test_a_json_text_is_its_own_identity(tmp_path: Path) -> None:
     log.catch_up()
 
     assert log.rows() == {'{"a":1,"b":2}': 0, '{"b":2,"a":1}': 1}
+
+
+def test_keys_in_json_schema_are_compared_by_their_values(tmp_path: Path) -> None:
+    log = Changelog.at(tmp_path, key="json_schema")
+    properties = {"a": {"type": "integer"}, "b": {"type": "integer"}}
+    schema = log.world.registry.register("orders-key", json.dumps({"properties": properties}), schema_format="JSON")
+    header = b"\0" + int(schema.id).to_bytes(4)  # type: ignore[arg-type]
+    log.send(("v", 1), ("w", 2), ("x", 3), ("y", 4), ("z", None))
+    written = (b'{"a":1,"b":2}', b'{"b":2, "a":1}', b'{"a":2,"b":2}', b'{"a":1,"b":2,"c":3}', b'{"a":2,"b":2}')
+    log.world.keys = {offset: header + key for offset, key in enumerate(written)}
+    log.catch_up()
+
+    (batch,) = log.world.lake.read(log.view, columns=["kafka_key", "kafka_offset"], equal={})
+    assert sorted((row["kafka_offset"], row["kafka_key"]["_extra"]) for row in batch.to_pylist()) == [
+        (1, None),
+        (3, '{"c":3}'),
+    ]
+    assert log.against_kafka().findings == ()
 
 
 @pytest.mark.parametrize(

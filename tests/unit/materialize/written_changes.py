@@ -1,4 +1,4 @@
-"""Change events of a table of orders as bytes: in Avro, in JSON with schemas, and in JSON without; and their specs."""
+"""Change events of a table of orders as bytes, in each format, and their specs."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from tests.fakes.connect_samples import (
     avro_payload,
     avro_schema,
     json_record,
+    json_schema,
+    json_schema_payload,
     json_value,
     optional,
     struct,
@@ -43,7 +45,7 @@ MASKED = Policies(columns=(("notes", Policy("truncate", 1)),))
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a topic and its table are like. `form` is avro, connect_json, or json without schemas."""
+    """What a topic and its table are like. `form` is avro, json_schema, connect_json, or json without schemas."""
 
     form: str = "avro"
     partitions: int = 2
@@ -85,7 +87,7 @@ class Writer:
 
     def register(self) -> None:
         """Register the first schemas, from which a table gets its columns."""
-        if self.form == "avro":
+        if self.form in ("avro", "json_schema"):
             self._id("key", KEYS[0])
             self._id("value", VALUES[0])
 
@@ -120,10 +122,15 @@ class Writer:
                 return json_record(schema, value)
             case "json":
                 return json.dumps(json_value(schema, value)).encode()
+            case "json_schema":
+                return binary.pack(">bI", 0, self._id(part, schema)) + json_schema_payload(schema, value)
             case _:
                 return binary.pack(">bI", 0, self._id(part, schema)) + avro_payload(schema, value)
 
     def _id(self, part: str, schema: Schema) -> int:
-        schema_id = self.registry.register(f"orders-{part}", avro_schema(schema)).id
+        if self.form == "json_schema":
+            schema_id = self.registry.register(f"orders-{part}", json_schema(schema), schema_format="JSON").id
+        else:
+            schema_id = self.registry.register(f"orders-{part}", avro_schema(schema)).id
         assert isinstance(schema_id, int)
         return schema_id

@@ -89,6 +89,20 @@ def test_a_null_anywhere_is_no_identity(identify: Identify) -> None:
     assert found[FIRST].is_valid().to_pylist() == found[SECOND].is_valid().to_pylist() == [True, *[False] * 4]
 
 
+def test_undeclared_fields_are_a_part_of_those_keys_that_have_some() -> None:
+    of_schema, more = Column("id", Scalar("int")), Column("_extra", Scalar("string"))
+    keys = [{"id": 7, "_extra": None}, {"id": 7, "_extra": "{}"}, None, {"id": None, "_extra": "{}"}]
+
+    found = identities(batch((Column("k", Struct((of_schema, more))),), keys)).to_pylist()
+
+    alone, whole = b"\x0a" + b"\0\0\0\x01" + NUMBER_7, b"\x0a" + b"\0\0\0\x02" + NUMBER_7
+    assert found[:2] == [halves(alone), halves(whole + b"\x02" + bytes(7) + b"\x02{}")]
+    assert found[2:] == [{FIRST: None, SECOND: None}] * 2
+    assert found[0] == identities(batch((Column("k", Struct((of_schema,))),), [{"id": 7}])).to_pylist()[0]
+    only = identities(batch((Column("k", Struct((more,))),), [{"_extra": None}, {"_extra": "{}"}]))
+    assert only[FIRST].is_valid().to_pylist() == [False, True]
+
+
 @pytest.mark.parametrize("identify", ENGINES)
 def test_a_batch_without_rows_has_the_two_columns(identify: Identify) -> None:
     columns = (Column("id", Scalar("int")),)
