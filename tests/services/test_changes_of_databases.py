@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
-from breadth import WAIT_SECONDS, Place, Table, admin_of, catch_up, producer_of
+from breadth import WAIT_SECONDS, Place, Table, admin_of, catch_up, framed, producer_of
 from confluent_kafka.admin import NewPartitions
 
 from frazil.adapters.embedded_schemas import WithEmbedded
 from frazil.cli import app
-from tests.fakes.connect_samples import INT, STRING, json_record, struct
-from tests.fakes.debezium_samples import MONGODB, MYSQL, Event, mongodb, mysql
+from tests.fakes.connect_samples import INT, STRING, json_record, json_schema, json_schema_payload, struct
+from tests.fakes.debezium_samples import MONGODB, MYSQL, POSTGRES, UNAVAILABLE, Event, mongodb, mysql, order, postgres
 
 KEY = struct("crm.crm.customers.Key", id=INT)
 BY_POSITION = """
@@ -107,6 +108,48 @@ def test_change_events_without_schemas_are_the_present_rows(place: Place, capsys
     assert [tuple(row.values()) for row in table.rows("id", "email", "since", "_extra", "__op")] == [
         (1, "ada@example.com", date(2023, 12, 9), None, "r"),
         (2, "bob@example.org", date(2023, 12, 10), '{"phone":"1"}', "u"),
+    ]
+    for command in (["check"], ["verify", "--against-kafka"], ["explain"], ["status"]):
+        assert frazil(place, *command) == 0, capsys.readouterr()
+    assert "6 read = 4 rows + 2 deletes" in capsys.readouterr().out
+
+
+IN_JSON_SCHEMA = """
+topic: {topic}
+table: orders
+key: json_schema
+value: json_schema
+write: upsert
+cdc: debezium
+cdc_keep: [source.lsn]
+"""
+
+
+def test_change_events_of_the_json_schema_converter_are_the_present_rows(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic, key = place.topic(), struct("shop.public.orders.Key", id=INT)
+    spec = IN_JSON_SCHEMA.format(topic=topic)
+    key_id, value_id = (
+        place.register(f"{topic}-{part}", json.loads(json_schema(schema)), kind="JSON")
+        for part, schema in (("key", key), ("value", POSTGRES))
+    )
+
+    def put(number: int, event: Event | None) -> None:
+        value = None if event is None else framed(value_id, json_schema_payload(POSTGRES, event))
+        place.send(topic, value, key=framed(key_id, json_schema_payload(key, {"id": number})))
+
+    for number in (1, 2, 3):
+        put(number, postgres("r", after=order(number, day=19_700, notes="first", total=Decimal("1.50"))))
+    place.materialize(spec)
+    put(2, postgres("u", after=order(2, day=None, **UNAVAILABLE), lsn=7))
+    put(3, postgres("d", before=order(3)))
+    put(3, None)
+    table = place.materialize(spec)
+
+    assert [tuple(row.values()) for row in table.rows("id", "day", "notes", "total", "__op", "__source_lsn")] == [
+        (1, date(2023, 12, 9), "first", Decimal("1.50"), "r", 1),
+        (2, None, "first", None, "u", 7),
     ]
     for command in (["check"], ["verify", "--against-kafka"], ["explain"], ["status"]):
         assert frazil(place, *command) == 0, capsys.readouterr()

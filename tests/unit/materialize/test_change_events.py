@@ -234,8 +234,9 @@ def test_policies_name_the_columns_of_the_row(tmp_path: Path) -> None:
     assert stream.rows("notes") == [("[redacted]",), ("[redacted]",)]
 
 
-def test_mongodb_has_a_column_of_documents(tmp_path: Path) -> None:
-    stream = ChangeStream.at(tmp_path)
+@pytest.mark.parametrize("form", ["avro", "json_schema"])
+def test_mongodb_has_a_column_of_documents(tmp_path: Path, form: str) -> None:
+    stream = ChangeStream.at(tmp_path, form=form)
     stream.register("value", MONGODB)
     stream.send(1, mongodb("c", after='{"a": 1}'), MONGODB)
     stream.send(2, mongodb("r", after='{"b": 2}'), MONGODB)

@@ -267,7 +267,8 @@ CONTRADICTIONS = {
     ),
     "change events in another format": (
         "topic: a\nwrite: upsert\ncdc: debezium\nvalue: protobuf",
-        "tables/a.yaml:3:6: cdc: with cdc: debezium, values are avro, connect_json or json, and value is protobuf",
+        "tables/a.yaml:3:6: cdc: with cdc: debezium, values are avro, json_schema, connect_json or json, and value is"
+        " protobuf",
         "set value: avro, and let the connector's converter write it",
     ),
     "a kept field outside of the source": (
