@@ -125,10 +125,11 @@ cdc_keep: [source.lsn]
 """
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # commands end with their process
 def test_change_events_of_the_json_schema_converter_are_the_present_rows(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    topic, key = place.topic(), struct("shop.public.orders.Key", id=INT)
+    topic, key, registry = place.topic(), struct("shop.public.orders.Key", id=INT), place.opened()
     spec = IN_JSON_SCHEMA.format(topic=topic)
     key_id, value_id = (
         place.register(f"{topic}-{part}", json.loads(json_schema(schema)), kind="JSON")
@@ -141,11 +142,11 @@ def test_change_events_of_the_json_schema_converter_are_the_present_rows(
 
     for number in (1, 2, 3):
         put(number, postgres("r", after=order(number, day=19_700, notes="first", total=Decimal("1.50"))))
-    place.materialize(spec)
+    place.materialize(spec, registry=registry)
     put(2, postgres("u", after=order(2, day=None, **UNAVAILABLE), lsn=7))
     put(3, postgres("d", before=order(3)))
     put(3, None)
-    table = place.materialize(spec)
+    table = place.materialize(spec, registry=registry)
 
     assert [tuple(row.values()) for row in table.rows("id", "day", "notes", "total", "__op", "__source_lsn")] == [
         (1, date(2023, 12, 9), "first", Decimal("1.50"), "r", 1),
