@@ -18,9 +18,10 @@ JSON with a schema may have its fields in any order and spaces between them, and
 def has_several_forms(spec: TableSpec, schema_ids: Collection[SchemaId], columns: Collection[Column]) -> bool:
     """Return whether keys of different bytes may be of one identity. The keys were written with these schemas.
 
-    Glue's format compresses keys or not, and Avro writes a decimal with any number of leading zeros.
+    Glue's format compresses keys or not, and Avro writes a decimal with any number of leading zeros. Where parts of
+    the key are the identity, its keys may differ in the others.
     """
-    if spec.key not in ONE_FORM or len(schema_ids) > 1:
+    if spec.identity or spec.key not in ONE_FORM or len(schema_ids) > 1:
         return True
     return spec.key == "avro" and (spec.wire_format == "glue" or _holds_a_decimal(spec, columns))
 

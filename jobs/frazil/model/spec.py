@@ -289,6 +289,12 @@ class TableSpec:
         return self.identity or (f"{self.metadata.prefix}key",)
 
     @property
+    def is_identified_by_key(self) -> bool:
+        """Return whether the key alone, or parts of it, are the identity, so that a record without a value has one."""
+        tops = {path.partition(".")[0] for path in self.identity_paths}
+        return tops == {f"{self.metadata.prefix}key"}
+
+    @property
     def batch_rows(self) -> int:
         """The rows from which on a batch starts early, and which it has at most."""
         return self.trigger.rows

@@ -32,6 +32,16 @@ def identity_of(values: Values, metadata: MetadataColumns) -> tuple[str, ...]:
     return () if paths == (f"{metadata.prefix}key",) else paths
 
 
+def deletes_by_key(values: Values, metadata: MetadataColumns) -> bool:
+    """Return whether a record without a value may take out a row: whether its key has the identity of one."""
+    in_key = (path.partition(".")[0] == f"{metadata.prefix}key" for path in identity_of(values, metadata))
+    return values[keys.WRITE] in ("upsert", "history") and all(in_key)
+
+
+def _says_what_tombstones_are(values: Values, metadata: MetadataColumns) -> bool:
+    return deletes_by_key(values, metadata) or values.is_given(keys.ON_TOMBSTONE)
+
+
 def _how_to_keep_the_key(values: Values, metadata: MetadataColumns) -> str:
     """Return a hint. With policies, a key is left out unless it has one itself, whatever metadata.keep says."""
     if policies_of(values) and values[keys.KEY] != "none" and not values[keys.METADATA].is_given(keys.KEEP):
@@ -73,12 +83,11 @@ def _identity_problems(values: Values, metadata: MetadataColumns) -> Iterator[Pr
     if identity and write == "upsert" and order_by_of(values, metadata) is None:
         what = "with write: upsert, offsets are in order for one key only: they do not order the records of an identity"
         yield _problem(values.place_of(keys.IDENTITY), what, f"add order_by: {metadata.prefix}timestamp, or a column")
-    elif identity and write == "upsert" and values[keys.CDC] == "none" and not values.is_given(keys.ON_TOMBSTONE):
-        of_key = all(path.partition(".")[0] == f"{metadata.prefix}key" for path in identity)
-        what = "a record without a value deletes no row: only the whole key can say which one"
-        what = what if of_key else "a record without a value has no identity, so it cannot say which row it deletes"
-        hint = "remove identity, so that the key is it, or say what such records are with on_tombstone: dead_letter or"
-        yield _problem(values.place_of(keys.IDENTITY), what, f"{hint} skip")
+    elif write == "upsert" and values[keys.CDC] == "none" and not _says_what_tombstones_are(values, metadata):
+        what = "a record without a value has no identity, so it cannot say which row it deletes"
+        hint = f"name fields of the key, such as {metadata.prefix}key.id, or remove identity, so that the key is it, or"
+        hint = f"{hint} say what such records are with on_tombstone: dead_letter or skip"
+        yield _problem(values.place_of(keys.IDENTITY), what, hint)
     if identity and (write == "history" or values[keys.CDC] != "none"):
         what = "a change event changes or deletes the row of its key"
         what = "with write: history, the key says which records are the same thing" if write == "history" else what
@@ -119,14 +128,14 @@ def _tombstone_problems(values: Values, metadata: MetadataColumns) -> Iterator[P
     if not values.is_given(keys.ON_TOMBSTONE):
         return
     place, write = values.place_of(keys.ON_TOMBSTONE), values[keys.WRITE]
-    if identity_of(values, metadata):
-        if values.get(keys.ON_TOMBSTONE) == "row":
-            what = "a record without a value has no identity, so it is no row"
-            yield _problem(place, what, "write dead_letter or skip")
-    elif write in ("upsert", "history") and not orders_by_value(values, metadata):
-        does = "ends the interval" if write == "history" else "deletes the row"
-        what = f"no effect with write: {write}: a record without a value {does} of its key"
-        yield _problem(place, what, "remove on_tombstone")
+    if deletes_by_key(values, metadata):
+        if not orders_by_value(values, metadata):
+            does = "ends the interval" if write == "history" else "deletes the row"
+            what = f"no effect with write: {write}: a record without a value {does} of its key"
+            yield _problem(place, what, "remove on_tombstone")
+    elif identity_of(values, metadata) and values.get(keys.ON_TOMBSTONE) == "row":
+        what = "a record without a value has no identity, so it is no row"
+        yield _problem(place, what, "write dead_letter or skip")
 
 
 def _order_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
@@ -142,12 +151,12 @@ def _order_problems(values: Values, metadata: MetadataColumns) -> Iterator[Probl
     elif order_by is not None and values[keys.CDC] != "none":
         what = "a change event may take values from the one before it, so the log of its database orders change events"
         yield _problem(values.place_of(place), what, "remove order_by, or write cdc_order: source")
-    elif by_value and not identity_of(values, metadata) and values.get(keys.ON_TOMBSTONE) in (None, "row"):
+    elif by_value and deletes_by_key(values, metadata) and values.get(keys.ON_TOMBSTONE) in (None, "row"):
         what = f"a record without a value has no {order_by}, so it cannot say when it deletes its key"
         hint = f"write order_by: {timestamp}, or say what such records are with on_tombstone: dead_letter or skip"
         yield _problem(values.place_of(place), what, hint)
     by_position = values[keys.CDC_ORDER] == "source" and values[keys.CDC_DELETES] == "by_key"
-    remembers = by_position or (order_by == timestamp and not identity_of(values, metadata))
+    remembers = by_position or (order_by == timestamp and deletes_by_key(values, metadata))
     if values.is_given(keys.DELETE_MEMORY) and not remembers:
         what = "no effect: only with order_by may a record come after a delete that is newer"
         what = what if order_by is None else "no effect: no record of this table deletes a key"

@@ -41,7 +41,7 @@ from frazil.model.spec import (
 )
 from frazil.specs import table_keys as keys
 from frazil.specs.change_events import change_event_problems, change_events_of
-from frazil.specs.keyed import identity_of, keyed_problems, order_by_of, orders_by_value
+from frazil.specs.keyed import deletes_by_key, identity_of, keyed_problems, order_by_of, orders_by_value
 from frazil.specs.keys import Key, Values
 from frazil.specs.names import safe_name
 from frazil.specs.outputs import output_problems, outputs_of
@@ -123,7 +123,7 @@ def on_tombstone_of(values: Values, metadata: MetadataColumns) -> OnTombstone:
     identity = identity_of(values, metadata)
     if values.get(keys.CDC_CONNECTOR) is not None:
         return "skip"
-    if values[keys.WRITE] in ("upsert", "history") and not (identity or orders_by_value(values, metadata)):
+    if deletes_by_key(values, metadata) and not orders_by_value(values, metadata):
         return "skip" if values[keys.CDC_DELETES] == "soft" else "delete"
     return cast("OnTombstone", values.get(keys.ON_TOMBSTONE) or ("dead_letter" if identity else "row"))
 

@@ -324,12 +324,26 @@ CONTRADICTIONS = {
     "identity that tombstones lack": (
         "topic: a\nwrite: upsert\nidentity: [id]\norder_by: kafka_timestamp",
         "tables/a.yaml:3:11: identity: a record without a value has no identity, so it cannot say which row it deletes",
-        "remove identity, so that the key is it, or say what such records are with on_tombstone: dead_letter or skip",
+        "name fields of the key, such as kafka_key.id, or remove identity, so that the key is it, or say what such"
+        " records are with on_tombstone: dead_letter or skip",
     ),
-    "identity in the key that tombstones do not use": (
-        "topic: a\nkey: avro\nwrite: upsert\nidentity: [kafka_key.id]\norder_by: kafka_timestamp",
-        "tables/a.yaml:4:11: identity: a record without a value deletes no row: only the whole key can say which one",
-        "remove identity, so that the key is it, or say what such records are with on_tombstone: dead_letter or skip",
+    "identity that tombstones have in part": (
+        "topic: a\nkey: avro\nwrite: upsert\nidentity: [kafka_key.id, shop]\norder_by: kafka_timestamp",
+        "tables/a.yaml:4:11: identity: a record without a value has no identity, so it cannot say which row it deletes",
+        "name fields of the key, such as kafka_key.id, or remove identity, so that the key is it, or say what such"
+        " records are with on_tombstone: dead_letter or skip",
+    ),
+    "identity in the key and an order that tombstones lack": (
+        "topic: a\nkey: avro\nwrite: upsert\nidentity: [kafka_key.id]\norder_by: version",
+        "tables/a.yaml:5:11: order_by: a record without a value has no version, so it cannot say when it deletes its"
+        " key",
+        "write order_by: kafka_timestamp, or say what such records are with on_tombstone: dead_letter or skip",
+    ),
+    "identity in the key and skipped tombstones": (
+        "topic: a\nkey: avro\nwrite: upsert\nidentity: [kafka_key.id]\norder_by: kafka_timestamp\non_tombstone: skip",
+        "tables/a.yaml:6:15: on_tombstone: no effect with write: upsert: a record without a value deletes the row of"
+        " its key",
+        "remove on_tombstone",
     ),
     "identity of a column that is not kept": (
         "topic: a\nwrite: deduplicate\nidentity: [id, kafka_headers]",

@@ -12,7 +12,7 @@ from frazil.formats.decoder import Decoder, Indexes, accepted
 from frazil.formats.mapped import VALUE
 from frazil.materialize.ingest.payloads import Part, narrow
 from frazil.model.dead_letter import Reason, Reject
-from frazil.modes.identity import identities
+from frazil.modes.identified import IdentityPaths
 
 
 def plain_keys(keys: pa.LargeBinaryArray, field: pa.Field, plain: Decoder) -> Part:
@@ -40,19 +40,19 @@ def decoded_keys(part: Part, field: pa.Field, keys: pa.LargeBinaryArray) -> Part
     )
 
 
-def with_identities(keys: Part, column: str, records: int) -> Part:
+def with_identities(keys: Part, column: str, identity: IdentityPaths, records: int) -> Part:
     """Return the keys with two further columns, the halves of their identity. Those without one are refused.
 
-    `column` is the name of the key column, and `records` the number of records of the chunk.
+    `column` is the name of the key column, in which the identity is, and `records` the number of records of the chunk.
     """
     if not keys.columns:  # no schema of keys was met yet
         none = [pa.nulls(records if keys.accepted is None else len(keys.accepted))]
         keys = replace(keys, columns=[none[0].cast(pa.int64())])
-    found = identities(pa.RecordBatch.from_arrays([keys.columns[0]], names=[column]))
+    found = identity.of({column: keys.columns[0]})
     whole = replace(keys, columns=[*keys.columns, *found.columns])
     if not found.column(0).null_count:
         return whole
-    accepted, nulls = with_identity(found.column(0), keys.accepted, records, column)
+    accepted, nulls = with_identity(found.column(0), keys.accepted, records, identity.text)
     columns = narrow(whole.columns, keys.accepted, accepted)
     return replace(whole, columns=columns, accepted=accepted, rejects=(*keys.rejects, *nulls))
 

@@ -105,8 +105,9 @@ class TableDecoder:
         self._keys = TaskDecoders(schemas.keys, spec.key_settings, spec.wire_format)
         kept, prefix = spec.metadata.keep, spec.metadata.prefix
         self._metadata = {prefix + name: name for name in kept if prefix + name in row_schema.names}
-        self._follows_key = spec.follows_keys and not spec.identity
-        self._identity = _identity_of(spec, table, row_schema, former_names) if spec.identity else None
+        identity = _identity_of(spec, table, row_schema, former_names) if spec.follows_keys else None
+        self._key_identity = identity if spec.is_identified_by_key else None
+        self._identity = None if spec.is_identified_by_key else identity
         self._keeps_history = spec.keeps_history and VALID_FROM in row_schema.names
         apart = {*self._metadata, *(column.name for column in added_columns(spec))}
         self._record_schema = pa.schema([f for f in row_schema if f.name not in apart])
@@ -136,8 +137,8 @@ class TableDecoder:
         unfit = {**self._unordered(chunk, values), **self._unplaced(values, keys)}
         unfit = {each.index: each for each in _of_route([*unfit.values()], chunk.route)}
         refused = {**unfit, **refused}
-        if self._follows_key:
-            keys = with_identities(keys, self._key_column, len(chunk.records))
+        if self._key_identity is not None:
+            keys = with_identities(keys, self._key_column, self._key_identity, len(chunk.records))
             values, deletes = self._without_deletes(chunk, values, keys, refused)
         accepted = _except(refused, both(values.accepted, keys.accepted), len(chunk.records))
         rows, nulls = self._rows(chunk, values, keys, accepted), tuple[Reject, ...]()
@@ -272,7 +273,7 @@ class TableDecoder:
     def _rows(self, chunk: Chunk, values: Part, keys: Part, accepted: Indexes | None) -> pa.RecordBatch:
         decoded = narrow(values.columns, values.accepted, accepted)
         by_name = dict(zip(self._record_schema.names, decoded, strict=True))
-        if self._follows_key:
+        if self._key_identity is not None:
             identities = narrow(keys.columns[1:], keys.accepted, accepted)
             by_name |= {column.name: half for column, half in zip(COLUMNS, identities, strict=True)}
         if self._keeps_history:
@@ -307,6 +308,8 @@ _NO_TIME = (Reason.OUT_OF_RANGE, "an interval cannot begin at this time: it has 
 def _identity_of(
     spec: TableSpec, table: str, rows: pa.Schema, former_names: Mapping[str, tuple[str, ...]]
 ) -> IdentityPaths:
+    if not spec.identity:
+        return IdentityPaths(spec.identity_paths)
     found = IdentityPaths.found(spec.identity, rows, former_names)
     if found is None:
         raise IncompatibleSchemaError(
