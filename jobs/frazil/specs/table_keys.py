@@ -113,8 +113,8 @@ IDENTITY = Key(
     "identity",
     ListOf(Scalar("a column", parse_column_path), at_least_one=True, example="[event_id]"),
     "With write: deduplicate, or upsert and order_by, the columns that say which records are the same thing: columns"
-    " of the value, with dots before what is in a struct, or metadata columns. A record without a value has those of its"
-    " key only, such as kafka_key.id.",
+    " of the value, with dots before what is in a struct, or metadata columns. A record without a value has only"
+    " those of its key, such as kafka_key.id.",
     Derived("the key of the record"),
 )
 CDC = Key(
