@@ -52,6 +52,9 @@ def _of_events(values: Values) -> Iterator[Problem]:
     if values[keys.VALUE] not in VALUES:
         what = f"{says}, values are {', '.join(VALUES[:-1])} or {VALUES[-1]}, and value is {values[keys.VALUE]}"
         yield _problem(place, what, f"set value: {VALUES[0]}, and let the connector's converter write it")
+    if values[keys.KEY] == "protobuf":
+        what = f"{says}, the types of the key are read as those of the value, and Protobuf does not name them"
+        yield _problem(values.place_of(keys.KEY), what, f"set key: {values[keys.VALUE]}")
     if values[keys.ON_SCHEMA] == "new_column":
         what = f"{says}, values that the connector cannot read stay as stored, which a second column would not follow"
         yield _problem(values.place_of(keys.ON_SCHEMA), what, "write pause or dead_letter")

@@ -11,7 +11,6 @@ from changelogs import Changelog
 from deduplicated import Duplicates
 from test_whole_histories import History
 
-from frazil.materialize.ingest import keys
 from frazil.modes import identified, identity
 from frazil.modes.identity import FIRST, identities
 
@@ -25,7 +24,7 @@ def colliding(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 @pytest.fixture(autouse=True)
 def collisions(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (keys, identified, identity):
+    for module in (identified, identity):
         monkeypatch.setattr(module, "identities", colliding)
 
 

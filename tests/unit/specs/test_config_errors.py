@@ -265,6 +265,12 @@ CONTRADICTIONS = {
         "tables/a.yaml:3:9: fields: io.debezium.time.Date: change events have such types, and cdc is none",
         "set cdc, or write another type",
     ),
+    "change events with keys in another format": (
+        "topic: a\nwrite: upsert\ncdc: debezium\nkey: protobuf",
+        "tables/a.yaml:4:6: key: with cdc: debezium, the types of the key are read as those of the value, and Protobuf"
+        " does not name them",
+        "set key: avro",
+    ),
     "change events in another format": (
         "topic: a\nwrite: upsert\ncdc: debezium\nvalue: protobuf",
         "tables/a.yaml:3:6: cdc: with cdc: debezium, values are avro, json_schema, connect_json or json, and value is"
