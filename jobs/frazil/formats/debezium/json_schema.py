@@ -4,8 +4,8 @@ Its `JsonSchemaData.rawSchemaFromConnectSchema` writes the name of a Connect sch
 `connect.parameters`, the place of a field as `connect.index`, and a type that may be null as `oneOf` null and the type.
 A number has `connect.type` (int8, int16, int32, int64, float32, float64). Bytes are strings in base64 with
 `connect.type: bytes`, and a Decimal is a number with the same one, although its value is base64 too unless
-`decimal.format` is NUMERIC. `fromConnectData` writes each field of a struct, also if it is null. These are those of
-confluentinc/schema-registry, json-schema-converter.
+`decimal.format` is NUMERIC. `fromConnectData` writes each field of a struct, also if it is null. Both are in
+confluentinc/schema-registry, `json-schema-converter/src/main/java/io/confluent/connect/json/JsonSchemaData.java`.
 """
 
 from __future__ import annotations
