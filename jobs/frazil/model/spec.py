@@ -290,7 +290,7 @@ class TableSpec:
 
     @property
     def is_identified_by_key(self) -> bool:
-        """Return whether the key alone, or parts of it, are the identity, so that a record without a value has one."""
+        """Return whether the identity is the key, or fields of the key, which a record without a value has as well."""
         tops = {path.partition(".")[0] for path in self.identity_paths}
         return tops == {f"{self.metadata.prefix}key"}
 
