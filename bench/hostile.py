@@ -1,4 +1,4 @@
-"""Does any of many hostile values kill an ingest task, or get lost? Count in = rows + dead letters, for each format.
+"""Does any of many hostile values kill an ingest task, or get lost? Each has one outcome, for each format.
 
 Each format runs in a process of its own: values are decoded and written in rounds, and the offsets of rows and dead
 letters are read back from the files. A round that takes too long is ended with a traceback. A seed and a round's number
@@ -23,12 +23,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pyarrow.parquet as pq
 from pyiceberg.schema import assign_fresh_schema_ids
 
 from bench.frazil_drain import spec_of
-from bench.hostile_payloads import BOMBS, FIELDS, HOSTILE_FORMATS, HostileFormat, hostile_values
+from bench.hostile_formats import HOSTILE_FORMATS
+from bench.hostile_payloads import BOMBS, HostileFormat, hostile_values
 from bench.sections import put
 from frazil.adapters.iceberg.types import to_partition_spec, to_schema
 from frazil.formats.open import map_schema, plain_columns
@@ -37,6 +39,7 @@ from frazil.materialize.layout import ADDED_DEAD_LETTER_COLUMNS, DEAD_LETTER_COL
 from frazil.model.columns import Column
 from frazil.model.ingested import IngestTask, TaskContext, TaskResult, WriteTarget, WrittenFile
 from frazil.model.plan import OffsetRange, WriterSchemas
+from frazil.model.schemas import RegisteredSchema
 from frazil.model.settings import RegistrySettings
 from frazil.model.spec import FormatSettings, TableSpec
 from tests.fakes.clients_in_memory import RegistryInMemory
@@ -55,10 +58,12 @@ SHARE_IN_PYTHON = 10
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the values of one round, or of all rounds."""
+    """What became of the values of one round, or of all rounds. Change events may delete rows, or be skipped."""
 
     values: int
     rows: int
+    deletes: int
+    skipped: int
     dead_letters: dict[str, int]
     cpu_seconds: float
     peak_megabytes: int
@@ -67,6 +72,8 @@ class Outcome:
         return Outcome(
             self.values + other.values,
             self.rows + other.rows,
+            self.deletes + other.deletes,
+            self.skipped + other.skipped,
             dict(Counter(self.dead_letters) + Counter(other.dead_letters)),
             self.cpu_seconds + other.cpu_seconds,
             max(self.peak_megabytes, other.peak_megabytes),
@@ -74,7 +81,7 @@ class Outcome:
 
 
 class UnaccountedError(Exception):
-    """Values are neither rows nor dead letters, or are both."""
+    """Values have no outcome, or more than one."""
 
 
 def main() -> None:
@@ -118,7 +125,7 @@ def _in_its_process(given: HostileFormat, asked: argparse.Namespace) -> Outcome 
 
 def run(given: HostileFormat, records: int, seed: int, first_round: int = 0) -> Outcome:
     """Run the rounds of a format. Raises UnaccountedError for the first round with a value that is lost or double."""
-    total = Outcome(0, 0, {}, 0.0, 0)
+    total = Outcome(0, 0, 0, 0, {}, 0.0, 0)
     rounds = range(first_round, first_round + -(-records // PER_ROUND))
     for number in rounds:
         faulthandler.dump_traceback_later(ROUND_SECONDS, exit=True)
@@ -145,18 +152,21 @@ def run_round(given: HostileFormat, count: int, seed: int, folder: Path) -> Outc
     _account_for(result, count, where=f"{given.name}, seed {seed}")
     (only,) = result.ranges
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    return Outcome(count, only.counts.rows, dict(only.dead_letters_by_reason), seconds, peak)
+    counts, reasons = only.counts, dict(only.dead_letters_by_reason)
+    return Outcome(count, counts.rows, counts.deletes, counts.skipped, reasons, seconds, peak)
 
 
 def _registry(given: HostileFormat) -> RegistryInMemory:
-    return RegistryInMemory({1: given.schema} if given.schema is not None else {})
+    schemas = {} if given.schema is None else {given.schema.id: given.schema}
+    return RegistryInMemory(cast("dict[int, RegisteredSchema]", schemas))
 
 
 def task_of(given: HostileFormat, count: int, folder: Path) -> IngestTask:
     spec = _spec(given)
-    mapped = (
-        plain_columns(spec.value, spec.value_settings) if given.schema is None else map_schema(given.schema).columns
-    )
+    if given.schema is None:
+        mapped = plain_columns(spec.value, spec.value_settings)
+    else:
+        mapped = map_schema(given.schema, spec.value_settings).columns
     context = TaskContext(
         spec=spec,
         batch_id="b",
@@ -175,13 +185,14 @@ def task_of(given: HostileFormat, count: int, folder: Path) -> IngestTask:
 
 def _spec(given: HostileFormat) -> TableSpec:
     spec = spec_of(TOPIC)
-    fields = json.dumps(FIELDS) if given.schema is None else ""
+    fields = "" if given.fields is None else json.dumps(given.fields)
     return replace(
         spec,
         value=given.word,
+        write="append" if given.events is None else "upsert",
         wire_format=given.wire_format,
         on_tombstone="dead_letter",
-        value_settings=FormatSettings(fields=fields),
+        value_settings=FormatSettings(fields=fields, change_events=given.events),
         metadata=replace(spec.metadata, keep=("partition", "offset", "timestamp", "key", "schema_uuid")),
     )
 
@@ -193,14 +204,21 @@ def _target(folder: Path, columns: Sequence[Column]) -> WriteTarget:
 
 
 def _account_for(result: TaskResult, count: int, *, where: str) -> None:
-    """Raise UnaccountedError unless each offset is in exactly one file, as the counts say."""
+    """Raise UnaccountedError unless each offset has one outcome, as the counts say. Skipped ones are counted only."""
     (only,) = result.ranges
     rows, dead = list(_offsets(result.row_files, "kafka_offset")), list(_offsets(result.dead_letter_files, "offset"))
-    counted = (only.end, only.counts.read, only.counts.rows, only.counts.dead_letters)
-    if counted != (count, count, len(rows), len(dead)) or sorted(rows + dead) != list(range(count)):
+    deletes = [offset for each in (*result.deletes, *result.truncates) for offset in each.offset]
+    counts, found = only.counts, rows + dead + deletes
+    counted = (only.end, counts.read, counts.rows, counts.dead_letters, counts.deletes)
+    seen = (count, count, len(rows), len(dead), len(deletes))
+    if counted != seen or len(found) + counts.skipped != count or not _are_distinct(found, count):
         raise UnaccountedError(
-            f"{where}: {count} values, {only}, {len(rows)} rows and {len(dead)} dead letters in files"
+            f"{where}: {count} values, {only}, {len(rows)} rows, {len(dead)} dead letters and {len(deletes)} deletes"
         )
+
+
+def _are_distinct(offsets: Sequence[int], count: int) -> bool:
+    return len(set(offsets)) == len(offsets) and set(offsets) <= set(range(count))
 
 
 def _offsets(files: Sequence[WrittenFile], column: str) -> Iterator[int]:
@@ -215,11 +233,11 @@ def report(asked: argparse.Namespace, found: dict[str, Outcome | str]) -> str:
             f" {os.cpu_count()} cores shared with other work (load average {os.getloadavg()[0]:.0f}). Random bytes, cut"
             " and changed values, deep nesting, huge lengths and counts, unknown schemas, tombstones, and for AWS Glue"
             f" compression bombs of up to {max(BOMBS):,} bytes. Values are decoded and written by ingest tasks of"
-            f" {PER_ROUND:,}; each is read back from exactly one file, as a row or a dead letter. A process may take"
-            f" {MOST_MB:,} MB.",
+            f" {PER_ROUND:,}; each is read back from exactly one file, as a row or a dead letter. Change events may"
+            f" also delete a row or all, or be skipped. A process may take {MOST_MB:,} MB.",
             "",
-            "| format | values | rows | dead letters | CPU µs a value | peak MB |",
-            "|---|---|---|---|---|---|",
+            "| format | values | rows | deletes | skipped | dead letters | CPU µs a value | peak MB |",
+            "|---|---|---|---|---|---|---|---|",
             *(_row(name, outcome) for name, outcome in found.items()),
             "",
             *(_reasons(name, outcome) for name, outcome in found.items() if isinstance(outcome, Outcome)),
@@ -229,10 +247,11 @@ def report(asked: argparse.Namespace, found: dict[str, Outcome | str]) -> str:
 
 def _row(name: str, outcome: Outcome | str) -> str:
     if isinstance(outcome, str):
-        return f"| {name} | **{outcome}** | | | | |"
+        return f"| {name} | **{outcome}** | | | | | | |"
     micros = outcome.cpu_seconds / outcome.values * 1e6
     dead = sum(outcome.dead_letters.values())
-    return f"| {name} | {outcome.values:,} | {outcome.rows:,} | {dead:,} | {micros:.1f} | {outcome.peak_megabytes} |"
+    counts = " | ".join(f"{each:,}" for each in (outcome.values, outcome.rows, outcome.deletes, outcome.skipped, dead))
+    return f"| {name} | {counts} | {micros:.1f} | {outcome.peak_megabytes} |"
 
 
 def _reasons(name: str, outcome: Outcome) -> str:

@@ -7,7 +7,7 @@ import json
 import random
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -17,10 +17,11 @@ import fastavro
 from google.protobuf.message_factory import GetMessageClass
 
 from frazil.formats.protobuf.schema import parse_schema as parse_protobuf
+from frazil.model.change_events import ChangeEvents
 from frazil.model.schemas import RegisteredSchema, SchemaId
-from frazil.model.spec import ValueFormat, WireFormat
+from frazil.model.spec import EMBEDDED, ValueFormat, WireFormat
 
-WHOLE, HEAVY = 200, 40
+WHOLE, HEAVY = 200, 100
 """How many good values, and how many deep or long ones, hostile values are made of."""
 HEAVY_EVERY = 100
 """One value in so many is a deep or long one, which takes up to 100 KB."""
@@ -102,11 +103,33 @@ class HostileFormat:
     is_native: bool = True
     """Whether a decoder in native code reads it, where it is built."""
 
+    fields: Mapping[str, Any] | None = None
+    """Those that the table spec declares."""
+
+    events: ChangeEvents | None = None
+    """How the values become changes, if they are change events."""
+
     @property
     def frame(self) -> bytes:
+        """The bytes before the data."""
         if self.schema is None:
             return b""
-        return frame_of(self.schema.id, compressed=True)
+        return embedded_frame(self.schema) if self.is_embedded else frame_of(self.schema.id, compressed=True)
+
+    @property
+    def trailer(self) -> bytes:
+        """The bytes after the data."""
+        return b"}" if self.is_embedded else b""
+
+    @property
+    def is_embedded(self) -> bool:
+        """Return whether the schema is in each value."""
+        return self.word == EMBEDDED
+
+
+def embedded_frame(schema: RegisteredSchema) -> bytes:
+    """Return the bytes before the data, as Kafka Connect's converter for JSON writes them."""
+    return b'{"schema":' + schema.text.encode() + b',"payload":'
 
 
 def frame_of(schema_id: SchemaId, *, compressed: bool = False) -> bytes:
@@ -129,7 +152,7 @@ def _value(given: HostileFormat, whole: Sequence[bytes], rng: random.Random) -> 
     body, kind = rng.choice(whole), rng.randrange(10)
     if kind == 0:
         return None if rng.random() < 0.1 else _unframed(rng.randbytes(rng.randrange(60)))
-    if kind == 1 and given.schema is not None:
+    if kind == 1 and given.schema is not None and not given.is_embedded:
         return _of_unknown_schema(given.schema.id, body, rng)
     if kind == 2:
         return _enveloped(given, body)[: rng.randrange(30)]
@@ -161,7 +184,7 @@ def _of_unknown_schema(schema_id: SchemaId, body: bytes, rng: random.Random) -> 
 
 
 def _enveloped(given: HostileFormat, body: bytes) -> bytes:
-    return given.frame + _packed(given, body)
+    return given.frame + _packed(given, body) + given.trailer
 
 
 def _packed(given: HostileFormat, body: bytes) -> bytes:
@@ -230,11 +253,11 @@ def _avro_schema() -> Any:
     return fastavro.parse_schema(stored)
 
 
-def _avro(rng: random.Random) -> bytes:
+def avro(rng: random.Random) -> bytes:
     return _in_avro(_avro_row(rng, 0))[:-1]  # without the byte that says that `next` is null
 
 
-def _linked_avro(rng: random.Random) -> bytes:
+def linked_avro(rng: random.Random) -> bytes:
     return _in_avro(_avro_row(rng))
 
 
@@ -244,12 +267,12 @@ def _in_avro(row: dict[str, Any]) -> bytes:
     return out.getvalue()
 
 
-def _heavy_avro(rng: random.Random) -> bytes:
+def heavy_avro(rng: random.Random) -> bytes:
     """Return a row in a row in a row …, or with items that take no byte, or with a length of many digits."""
     row = {**_avro_row(rng, 0), "name": "", "nothings": [], "empties": [], "lines": [], "labels": {}}
     without_next = _in_avro(row)[:-1]
     lists = b"\0\0\0\0"  # four ends of blocks
-    before, huge = without_next.removesuffix(lists), _zigzag(rng.choice((1, -1)) * rng.choice(HUGE))
+    before, huge = without_next.removesuffix(lists), zigzag(rng.choice((1, -1)) * rng.choice(HUGE))
     match rng.randrange(4):
         case 0:
             return (without_next + b"\2") * rng.choice(DEPTHS) + without_next + b"\0"
@@ -258,10 +281,10 @@ def _heavy_avro(rng: random.Random) -> bytes:
         case 2:
             return before + b"\0" + huge + b"\0" + lists
         case _:
-            return _zigzag(1) + huge + without_next
+            return zigzag(1) + huge + without_next
 
 
-def _zigzag(number: int) -> bytes:
+def zigzag(number: int) -> bytes:
     return _varint(number << 1 if number >= 0 else (-number << 1) - 1)
 
 
@@ -281,7 +304,7 @@ def _row_class() -> Any:
     return GetMessageClass(parse_protobuf(LINKED_PROTO).message)
 
 
-def _protobuf(rng: random.Random) -> bytes:
+def protobuf(rng: random.Random) -> bytes:
     return b"\0" + _message(rng).SerializeToString()
 
 
@@ -300,7 +323,7 @@ def _message(rng: random.Random, depth: int = 2) -> Any:
     return row
 
 
-def _heavy_protobuf(rng: random.Random) -> bytes:
+def heavy_protobuf(rng: random.Random) -> bytes:
     """Return messages, or groups, in each other, a length of many digits, or as many fields as fit."""
     depth, huge = rng.choice(DEPTHS), _varint(rng.choice((*HUGE, 2**64 - 1)))
     match rng.randrange(5):
@@ -322,7 +345,7 @@ def _heavy_protobuf(rng: random.Random) -> bytes:
 # --- JSON
 
 
-def _json(rng: random.Random) -> bytes:
+def json_row(rng: random.Random) -> bytes:
     row = {
         "id": rng.getrandbits(60),
         "name": rng.choice(("", "a", "Straße \U0001f9ca", 'x"\\' * 9)),
@@ -336,7 +359,7 @@ def _json(rng: random.Random) -> bytes:
     return json.dumps({name: row[name] for name in row if rng.random() < 0.8}, ensure_ascii=rng.random() < 0.5).encode()
 
 
-def _heavy_json(rng: random.Random) -> bytes:
+def heavy_json(rng: random.Random) -> bytes:
     """Return arrays or objects in each other, numbers of many digits, long texts, or as many keys as fit."""
     depth, name = rng.choice(DEPTHS), rng.choice((b"any", b"more", b"lines", b"id"))
     digits = b"9" * rng.choice((19, 20, 400, 5_000))
@@ -351,32 +374,3 @@ def _heavy_json(rng: random.Random) -> bytes:
         b"[" + b"{}," * 20_000 + b"{}]",
     )
     return b'{"' + name + b'":' + rng.choice(bodies) + b"}"
-
-
-# --- all
-
-
-_AVRO, _LINKED_AVRO = json.dumps(ROW), json.dumps(LINKED)
-HOSTILE_FORMATS = (
-    HostileFormat("Avro", "avro", RegisteredSchema(1, "AVRO", _AVRO), _avro, _heavy_avro),
-    HostileFormat(
-        "Avro, recursive",
-        "avro",
-        RegisteredSchema(1, "AVRO", _LINKED_AVRO),
-        _linked_avro,
-        _heavy_avro,
-        is_native=False,
-    ),
-    HostileFormat("Protobuf", "protobuf", RegisteredSchema(1, "PROTOBUF", PROTO), _protobuf, _heavy_protobuf),
-    HostileFormat(
-        "Protobuf, recursive",
-        "protobuf",
-        RegisteredSchema(1, "PROTOBUF", LINKED_PROTO),
-        _protobuf,
-        _heavy_protobuf,
-        is_native=False,
-    ),
-    HostileFormat("JSON Schema", "json_schema", RegisteredSchema(1, "JSON", json.dumps(JSON_ROW)), _json, _heavy_json),
-    HostileFormat("JSON, fields of the spec", "json", None, _json, _heavy_json),
-    HostileFormat("Avro of AWS Glue", "avro", RegisteredSchema(UUID(int=1), "AVRO", _AVRO), _avro, _heavy_avro, "glue"),
-)

@@ -1,4 +1,4 @@
-"""Each of many hostile values is a row or a dead letter: `python -m bench.hostile` runs millions of them."""
+"""Each of many hostile values has one outcome: `python -m bench.hostile` runs millions of them."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from pathlib import Path
 import pytest
 
 from bench import hostile
-from bench.hostile_payloads import BOMBS, HOSTILE_FORMATS, HostileFormat, hostile_values
+from bench.hostile_formats import AVRO, HOSTILE_FORMATS
+from bench.hostile_payloads import BOMBS, HostileFormat, hostile_values
 from frazil.formats.native import native_available
 from frazil.model.ingested import IngestTask, TaskResult
-from tests.sampling import examples
 
-VALUES, VALUES_IN_PYTHON = examples(25_000, 100_000), 2_000
+VALUES, VALUES_IN_PYTHON = 100_000, 2_000
+FEW_REASONS = {"JSON as text": 3, "Text": 2, "Bytes": 1}
+"""How many reasons there are at least. Other formats have more than eight."""
 
 
 @pytest.mark.parametrize("given", HOSTILE_FORMATS, ids=lambda given: given.name)
-def test_each_hostile_value_is_a_row_or_a_dead_letter(given: HostileFormat, tmp_path: Path) -> None:
-    count = VALUES if given.is_native and native_available() else VALUES_IN_PYTHON
+def test_each_hostile_value_is_a_row_a_change_or_a_dead_letter(given: HostileFormat, tmp_path: Path) -> None:
+    count = VALUES if native_available() else VALUES_IN_PYTHON
 
     found = hostile.run_round(given, count, 1, tmp_path)
 
     dead = sum(found.dead_letters.values())
-    assert (found.values, found.rows + dead) == (count, count)
-    assert count // 20 < found.rows < count // 2
-    assert len(found.dead_letters) > 8
+    assert (found.values, found.rows + found.deletes + found.skipped + dead) == (count, count)
+    assert found.rows > count // 40
+    assert len(found.dead_letters) >= FEW_REASONS.get(given.name, 9)
 
 
 def test_a_value_that_is_lost_or_double_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (given, *_) = HOSTILE_FORMATS
     real = hostile.ingest
 
     for change in (lambda files: files[1:], lambda files: (*files, *files)):
@@ -39,11 +40,11 @@ def test_a_value_that_is_lost_or_double_is_noticed(monkeypatch: pytest.MonkeyPat
 
         monkeypatch.setattr(hostile, "ingest", ingest)
         with pytest.raises(hostile.UnaccountedError, match="Avro, seed 1: 2000 values"):
-            hostile.run_round(given, VALUES_IN_PYTHON, 1, tmp_path)
+            hostile.run_round(AVRO, VALUES_IN_PYTHON, 1, tmp_path)
 
 
 def test_the_same_seed_gives_the_same_values_and_compression_bombs_are_among_them() -> None:
-    glue = HOSTILE_FORMATS[-1]
+    (glue, *_) = (each for each in HOSTILE_FORMATS if each.wire_format == "glue")
 
     first, again, other = (hostile_values(glue, 5_000, seed) for seed in (1, 1, 2))
 
