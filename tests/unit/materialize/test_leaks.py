@@ -6,7 +6,7 @@ import base64
 import json
 import logging
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -149,27 +149,35 @@ def bad_records() -> list[bytes | None]:
 
 
 @pytest.fixture
-def run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Run:
+def empty_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Run:
+    """A topic without records, and a registry without schemas."""
     caplog.set_level(logging.DEBUG)
     warehouse = tmp_path / "warehouse"
     world = _WithHeaders(IcebergLake(CatalogSettings("jdbc", str(warehouse))))
-    world.registry.register("orders-value", PERSON)
     return Run(world, warehouse, [])
 
 
-def carried_out(run: Run, table: TableSpec, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.fixture
+def run(empty_run: Run) -> Run:
+    empty_run.world.registry.register("orders-value", PERSON)
+    return empty_run
+
+
+def carried_out(
+    run: Run, table: TableSpec, caplog: pytest.LogCaptureFixture, good: bytes = GOOD, bad: Sequence[bytes | None] = ()
+) -> None:
     """An attempt that dies before its publish, batches with bad records, a pause, and what the commands print."""
-    world = run.world
-    world.values = [GOOD] * 3
+    world, bad = run.world, cast("list[bytes]", bad or bad_records())
+    world.values = [good] * 3
     dying = world.table(table)
     dying.clients = replace(dying.clients, observe=_dies_at("stage"))
     with pytest.raises(KeyboardInterrupt):
         dying.batch()
-    world.values += [*bad_records(), GOOD]
+    world.values += [*bad, good]
     living = world.table(table)
     living.clients = replace(living.clients, delta_logs=delta_logs_of(world.lake))
     assert isinstance(living.batch(), Published)
-    world.values += bad_records()
+    world.values += bad
     for stopping in (
         replace(table, on_bad_record="stop"),
         replace(table, bad_record_limit=BadRecordLimit(share=0.0, at_least=1)),
@@ -180,7 +188,12 @@ def carried_out(run: Run, table: TableSpec, caplog: pytest.LogCaptureFixture) ->
     run.said += lines(explain(world.table(table)))
     verification = verify_table(world.lake, table, kafka=KafkaSide(world.topics, cast(Any, world), world.registry))
     assert verification.clean
-    run.said += [str(verification), str(world.check(table)), *_shown(world, table), *_replayed(world, table)]
+    run.said += [
+        str(verification),
+        str(world.check(table)),
+        *_shown(world, table),
+        *_replayed(world, table, 4 + len(bad)),
+    ]
     run.said += [f"{each.getMessage()} {each.__dict__}" for each in caplog.records]
     run.said += map(EventFormatter().format, caplog.records)
 
@@ -199,12 +212,12 @@ def _shown(world: World, table: TableSpec) -> Iterator[str]:
         yield from (str(letters), *letter_lines(letters))
 
 
-def _replayed(world: World, table: TableSpec) -> Iterator[str]:
-    """What a replay says of the letters that stay."""
+def _replayed(world: World, table: TableSpec, first: int) -> Iterator[str]:
+    """What a replay says of the letters that stay. The `first` records are in the table."""
     request = ReplayRequest("r1", by="tester", at="2026-03-01T12:00:00Z")
     ask(world.lake, table.identifier, request)
     world.lake.set_properties(table.identifier, put={}, remove=["frazil.paused"])
-    world.values = world.values[:9]
+    world.values = world.values[:first]
     said: list[str] = []
     driver = world.table(table)
     driver.clients = replace(
