@@ -43,3 +43,8 @@ class ChangeEvents:
     def position(self) -> tuple[str, ...]:
         """The columns whose values order the changes, the most significant first; none if the offset does."""
         return POSITIONS[self.connector] if self.connector else ()
+
+
+def kept_name(path: str) -> str:
+    """Return the column of a field, as Debezium's `ExtractNewRecordState` names it: `source.lsn` is `__source_lsn`."""
+    return "__" + path.replace(".", "_")

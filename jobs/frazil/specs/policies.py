@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from frazil.model.change_events import kept_name
 from frazil.model.errors import SpecError
 from frazil.model.policed import metadata_name, policed
 from frazil.model.policies import KEPT, Policies, Policy
@@ -17,6 +18,8 @@ from frazil.specs.problems import Problem
 
 _COPIES = ("key", "headers")
 """Metadata that a producer may have put the same values in: kept only if `columns` names it."""
+_STATEMENTS = ("source.query", "source.redo_sql")
+"""Fields of change events with the SQL statement of a change, which has the values of its row."""
 
 
 def policies_of(values: Values) -> Policies:
@@ -63,6 +66,13 @@ def _metadata_problems(values: Values, policies: Policies, metadata: MetadataCol
             what = f"{prefix}{name} may hold masked values, and `columns` has no policy for it"
             hint = f"remove {name} from the list, or write {prefix}{name}: {{mask: none}} under `columns` to keep it"
             yield Problem(section.place_of(table_keys.KEEP), what, hint, SpecError)
+    for path in _STATEMENTS:
+        if path in values[table_keys.CDC_KEEP] and not policies.inside(kept_name(path)):
+            what = (
+                f"{path} is an SQL statement, which may have masked values, and `columns` has no policy for its column"
+            )
+            hint = f"remove it from the list, or write {kept_name(path)}: {{mask: redact}} under `columns`"
+            yield _problem(values, table_keys.CDC_KEEP, what, hint)
     for path, policy in policies.columns:
         yield from _own_problem(values, path, policy, metadata)
 

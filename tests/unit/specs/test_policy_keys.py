@@ -97,6 +97,11 @@ def test_the_key_of_records_is_left_out_unless_it_has_a_policy(load: Load) -> No
             "kafka_headers may hold masked values, and `columns` has no policy for it",
             "kafka_headers: {mask: none}",
         ),
+        (
+            "columns: {a: {mask: hash}}\nwrite: upsert\ncdc: debezium\ncdc_keep: [source.lsn, source.query]",
+            "source.query is an SQL statement, which may have masked values",
+            "write __source_query: {mask: redact} under `columns`",
+        ),
         ("tags: {PII: {drop: true}}", "PII: a tag cannot drop columns", "write {mask: redact}"),
         (
             "key: none\ncolumns: {kafka_key: {mask: hash}}",
@@ -134,6 +139,15 @@ def test_what_contradicts_a_policy_is_refused(load: Load, text: str, what: str, 
 
     assert what in str(refused.value)
     assert hint in f"{refused.value} {refused.value.hint}"
+
+
+@pytest.mark.parametrize("mask", ["redact", "none"])
+def test_a_statement_is_kept_with_a_policy(load: Load, mask: str) -> None:
+    text = "write: upsert\ncdc: debezium\ncdc_keep: [source.query]\nkey: avro\ncolumns: {kafka_key: {mask: hash}, "
+
+    (spec,) = load(KEYS, f"{SPEC}{text}__source_query: {{mask: {mask}}}}}").tables
+
+    assert ("__source_query", Policy(mask)) in spec.policies.columns  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("lacking", ["hash_key", "dead_letter_key"])

@@ -23,14 +23,13 @@ from frazil.formats.debezium.envelope import (
     check_names,
     check_position,
     image_columns,
-    kept_name,
     metadata_columns,
 )
 from frazil.formats.debezium.images import Images, Indexes, images_of
 from frazil.formats.debezium.logical_types import MICRO, MILLI
 from frazil.formats.debezium.position import Position, position
 from frazil.formats.debezium.unavailable import unavailable
-from frazil.model.change_events import ChangeEvents
+from frazil.model.change_events import ChangeEvents, kept_name
 from frazil.model.columns import Column
 from frazil.model.dead_letter import Reason, Reject
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from frazil.formats.debezium.position import FIELDS, TEXT
-from frazil.model.change_events import ChangeEvents
+from frazil.model.change_events import ChangeEvents, kept_name
 from frazil.model.columns import Column, ColumnType, Scalar, Struct
 from frazil.model.errors import IncompatibleSchemaError
 
@@ -116,11 +116,6 @@ def check_position(columns: tuple[Column, ...], settings: ChangeEvents) -> None:
                 f" {' or '.join(map(str, types))}",
                 hint="write the connector's name as `cdc_connector`, or let the offset order: `cdc_order: offset`",
             )
-
-
-def kept_name(path: str) -> str:
-    """Return the column of a field, as Debezium's `ExtractNewRecordState` names it: `source.lsn` is `__source_lsn`."""
-    return "__" + path.replace(".", "_")
 
 
 def check_names(row: tuple[Column, ...], metadata: tuple[Column, ...]) -> None:
