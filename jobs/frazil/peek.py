@@ -263,11 +263,16 @@ HIDDEN = b"[hidden]"
 
 
 def _covered(each: PeekedRecord) -> PeekedRecord:
-    """Hide what no policy has masked: the key, and the value of a record that cannot be decoded."""
+    """Hide what no policy has masked: the key, and the value of a record that cannot be decoded.
+
+    An id that the registry does not know may be bytes of a value without a frame.
+    """
     key, reject = each.raw.key, each.reject
     value = each.raw.value if each.raw.value is None else HIDDEN
+    is_unknown = reject is not None and reject.reason is Reason.UNKNOWN_SCHEMA_ID
     return replace(
         each,
+        schema_id=None if is_unknown else each.schema_id,
         raw=replace(each.raw, key=None if key is None else HIDDEN, value=value),
         reject=None if reject is None else reject._replace(detail="hidden, because the table masks columns"),
         key=None,

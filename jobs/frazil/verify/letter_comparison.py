@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,6 +27,8 @@ from frazil.verify.quoting import Quoting
 
 _SEALED = frozenset({"key", "value", "headers"})
 """What is encrypted of a letter, and compared."""
+
+_WRITERS = frozenset({"schema_id", "schema_uuid"})
 
 NOT_DERIVED = frozenset(
     map(str, (Reason.UNKNOWN_SCHEMA_ID, Reason.REFUSED_SCHEMA, Reason.UNREADABLE_HEADERS, Reason.DEFECT))
@@ -83,10 +86,18 @@ class LetterComparison:
                 yield offsets[index], f"dead letter: {problem}"
         for name, there in self._columns(records):
             here = stored.column(name)
-            differs = differing(here, there) & ~unread if name in _SEALED else differing(here, there)
+            differs = differing(here, there) & self._is_compared(name, here, unread)
             for index in np.flatnonzero(differs).tolist():
                 yield offsets[index], f"dead letter, {name}: {quoted(here[index])}, {quoted(there[index])} in Kafka"
         yield from self._misjudged(records, stored)
+
+    def _is_compared(self, name: str, here: pa.Array, unread: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return which letters have their value of a column: encrypted ones may lack the id of an unknown schema."""
+        if name in _SEALED:
+            return ~unread
+        if name in _WRITERS and self.judge.spec.masked:
+            return np.asarray(here.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+        return np.ones(len(unread), np.bool_)
 
     def notes(self, spec: TableSpec) -> Iterator[str]:
         """Yield what was not compared, and how many could become rows."""

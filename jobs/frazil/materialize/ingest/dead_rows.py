@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -122,10 +123,28 @@ class Letters:
         }
         letters = None if context.policed is None else context.policed.dead_letter_key
         if letters is not None:
-            columns = encrypted_columns(columns, topic=self.topic, partition=self.partition, key=letters)
+            columns = encrypted_columns(
+                _with_known_writers(columns, context), topic=self.topic, partition=self.partition, key=letters
+            )
         fields = zip(schema.names, schema.types, strict=True)
         arrays = [_column(columns.get(name), constants.get(name), arrow_type, len(self)) for name, arrow_type in fields]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _with_known_writers(columns: Mapping[str, pa.Array], context: TaskContext) -> dict[str, pa.Array]:
+    """Return columns without ids of schemas that the plan does not know: they may be bytes of a value without a frame.
+
+    The encrypted detail has such an id.
+    """
+    known = {*context.schemas.values, *context.excluded.values}
+    numbers = np.array([each for each in known if isinstance(each, int)], np.uint32).view(np.int32)
+    uuids = [str(each) for each in known if isinstance(each, UUID)]
+    of_plan = {"schema_id": pa.array(numbers), "schema_uuid": pa.array(uuids, pa.string())}
+    kept = {
+        name: pc.if_else(pc.is_in(columns[name], ids), columns[name], pa.scalar(None, ids.type))
+        for name, ids in of_plan.items()
+    }
+    return {**columns, **kept}
 
 
 def _optional(records: Records) -> dict[str, pa.Array]:
