@@ -26,8 +26,7 @@ from frazil.model.policed import policed
 from frazil.model.policies import NO_POLICIES, Policy
 from frazil.model.secret import NamedKey, Secret
 from frazil.model.settings import CatalogSettings
-from frazil.model.spec import MetadataColumns, TableSpec, WireFormat
-from frazil.peek import peek
+from frazil.model.spec import MetadataColumns, TableSpec
 from frazil.proof.verification import Verification
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
@@ -405,27 +404,3 @@ def test_a_policy_that_makes_keys_equal_is_refused(
 
     assert found in refused.value.what
     assert world.lake.load(wanted.identifier) is None
-
-
-@pytest.mark.parametrize(
-    ("wire_format", "value"), [("confluent", b"\0Anna Smith"), ("glue", b"\3\0Anna Smith, 1 Main Street")]
-)
-def test_a_value_without_a_frame_does_not_become_the_id_of_a_schema(
-    world: World, wire_format: WireFormat, value: bytes
-) -> None:
-    """The bytes after the first look like an id."""
-    world.registry.register("orders-value", PERSON)
-    bad = framed(1, PERSON, ANNA)[:-3]
-    named = [1] if wire_format == "confluent" else []
-    policies = {"email": HASH}
-    table = published(world, masked(policies, wire_format=wire_format), value, *([bad] if named else []))
-
-    found = letters(world, table)
-    assert [(each["schema_id"], each["schema_uuid"]) for each in found] == [(None, None), *((n, None) for n in named)]
-    (*_, first) = list_dead_letters(world.lake, table, limit=5).newest
-    assert "the registry has no schema with the id" in str(decrypted_letter(first, LETTER_KEY).detail)
-    facts = world.topics.describe("orders")
-    assert facts is not None
-    peeked = peek(cast(Any, world), world.registry, facts, 9, spec=table)
-    assert [each.schema_id for each in peeked] == [None, *named]
-    assert verified(world, table).clean
