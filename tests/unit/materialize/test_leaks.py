@@ -68,20 +68,22 @@ SECRETS: dict[str, Any] = {
 GOOD = framed(1, PERSON, SECRETS)
 
 
-class _WithHeaders(World):
+class MarkedWorld(World):
     """A topic whose records have the marked value in their keys and headers as well."""
+
+    key = f"{MARK}-key".encode()
 
     def _chunks(self, wanted: OffsetRange) -> Iterator[Records]:
         for chunk in super()._chunks(wanted):
             headers = [[("who", f"{MARK}-header".encode())]] * len(chunk)
             offsets, values = chunk.offsets.to_pylist(), chunk.values.to_pylist()
-            yield Records.of(offsets, [1_000] * len(chunk), [f"{MARK}-key".encode()] * len(chunk), values, headers,
+            yield Records.of(offsets, [1_000] * len(chunk), [self.key] * len(chunk), values, headers,
                              wanted.end, 0)  # fmt: skip
 
 
 @dataclass
 class Run:
-    world: World
+    world: MarkedWorld
     warehouse: Path
     said: list[str]
 
@@ -153,7 +155,7 @@ def empty_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Run:
     """A topic without records, and a registry without schemas."""
     caplog.set_level(logging.DEBUG)
     warehouse = tmp_path / "warehouse"
-    world = _WithHeaders(IcebergLake(CatalogSettings("jdbc", str(warehouse))))
+    world = MarkedWorld(IcebergLake(CatalogSettings("jdbc", str(warehouse))))
     return Run(world, warehouse, [])
 
 

@@ -16,10 +16,12 @@ from test_leaks import MARK, Run, carried_out, empty_run
 from values_of_tables import spec
 from whole_batches import framed
 
+from frazil.cli.logs import EventFormatter
+from frazil.dead_letters import list_dead_letters
 from frazil.formats.protobuf.schema import parse_schema
 from frazil.materialize.outcome import Published
 from frazil.model.policies import Policy
-from frazil.model.spec import SCHEMA_TYPES, FormatSettings, MetadataColumns, TableSpec
+from frazil.model.spec import SCHEMA_TYPES, BadRecordLimit, FormatSettings, MetadataColumns, TableSpec
 from tests.fakes.clients_in_memory import a_field, record
 
 __all__ = ("empty_run",)
@@ -262,3 +264,36 @@ def test_without_one_of_the_policies_the_search_finds_its_value(case: Case, empt
         assert isinstance(empty_run.world.table(masked(columns, tags_left, **changes)).batch(), Published)
         assert (".parquet of rows" in empty_run.leaks()) is (number > 0), columns
         shutil.rmtree(next(empty_run.warehouse.rglob(f"t{number}")))
+
+
+# --- keys with schemas
+
+_N = record(a_field("n"))
+_OF_KEY = struct.pack(">bI", 0, 2)
+
+
+@pytest.mark.parametrize("has_policies", [True, False])
+@pytest.mark.parametrize("case", [AVRO, PROTOBUF, JSON_SCHEMA], ids=lambda case: case.name)
+def test_keys_with_schemas_leave_no_masked_value(
+    case: Case, has_policies: bool, empty_run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, schema_format = empty_run.world, SCHEMA_TYPES[case.word]
+    world.registry.register("orders-value", _N)
+    world.registry.register("orders-key", case.schema, schema_format=schema_format)
+    world.key = _OF_KEY + case.good[len(FRAME) :]
+    columns = {f"kafka_key.{path}": policy for path, policy in case.policies.items()}
+    settings: dict[str, Any] = {"key": case.word, "metadata": KEPT, "bad_record_limit": BadRecordLimit.off()}
+    table = masked(columns, dict(case.tags), **settings) if has_policies else spec(**settings)
+    good = framed(1, _N, {"n": 1})
+    world.values = [good]
+    assert isinstance(world.table(table).batch(), Published)
+
+    world.values.append(good)
+    world.key = world.key[:-1]
+    assert isinstance(world.table(table).batch(), Published)
+
+    empty_run.said += map(EventFormatter().format, caplog.records)
+    (letter,) = list_dead_letters(world.lake, table, limit=9).newest
+    assert letter.reason == "bad_key"
+    found = empty_run.leaks()
+    assert found == set() if has_policies else found >= {".parquet of rows", ".parquet of dead letters"}
