@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,6 +106,17 @@ class ByIdentity:
         for column, values in zip(self._columns, combined, strict=True):
             column[: len(starts)] = values
         self._held = len(starts)
+
+
+def counted(read: Callable[[], Iterable[tuple[Numbers, Numbers]]]) -> Iterator[Combined]:
+    """Yield how many rows each identity has, ascending. `read` yields the identities of all rows, in each pass."""
+    start: Identity | None = LOWEST
+    while start is not None:
+        held = ByIdentity(summed, start=start)
+        for first, second in read():
+            held.add(first, second, np.ones(len(first), np.int64))
+        yield held.combined()
+        start = held.end
 
 
 def _ascending(first: Numbers, second: Numbers) -> npt.NDArray[np.intp]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +26,11 @@ from frazil.modes.wanted import Wanted
 from frazil.proof.sources import SourceColumns, add_batch, progress_by_source, source_columns
 from frazil.proof.tally import Tallies, Tally
 from frazil.proof.verification import NAMED, Check, Discrepancy, FindingKind, first_named, listed_offsets
-from frazil.verify.by_identity import ByIdentity, Identity, Numbers, summed
+from frazil.verify.by_identity import Combined, Identity, Numbers, counted
 from frazil.verify.changed_columns import columns_of_other_types
 from frazil.verify.quoting import Quoting
 from frazil.verify.scan import Watch
+from frazil.verify.spilled import SpilledIdentities
 
 HALVES = (FIRST, SECOND)
 
@@ -36,7 +38,8 @@ HALVES = (FIRST, SECOND)
 def check_identities(spec: TableSpec, at: Standing, *, without: Collection[str], watch: Watch) -> Check:
     """Check the rows of the head, except those in the files `without`, which cannot be read.
 
-    Of a table with more identities than fit in memory, it reads the two columns several times.
+    Identities are counted in parts that fit in memory, after a temporary file has divided them. If this has no room,
+    the two columns of the table are read once for each part.
     """
     key = IdentityPaths.found(spec.identity_paths, arrow_schema_of(at.view), former_names_of(at.view.properties))
     lacking = {*HALVES} - {column.name for column in at.view.columns}
@@ -46,21 +49,16 @@ def check_identities(spec: TableSpec, at: Standing, *, without: Collection[str],
     columns = source_columns(spec, at.state)
     judged = _Judged.of_none(at, columns, key)
     rows = TableScan(at.view, columns=list(dict.fromkeys([*HALVES, *key.tops, *columns.names])), without=without)
-    halves = TableScan(at.view, columns=HALVES, without=without)
-    doubled, counted, done = _Doubled(), ByIdentity(summed), 0
-    for batch in rows.slices():
-        judged.add(batch)
-        if not spec.keeps_history:
-            _count(counted, batch)
-        done += batch.num_rows
-        watch("identities", done, rows.rows)
-    while True:
-        doubled.add(counted)
-        if counted.end is None:
-            break
-        counted = ByIdentity(summed, start=counted.end)
-        for batch in halves.batches():
-            _count(counted, batch)
+    doubled, done = _Doubled(), 0
+    with SpilledIdentities(rows=0 if spec.keeps_history else rows.rows) as spilled:
+        for batch in rows.slices():
+            judged.add(batch)
+            if not spec.keeps_history:
+                spilled.add(*halves_of(batch)[:2])
+            done += batch.num_rows
+            watch("identities", done, rows.rows)
+        for found in _counted(spilled, at, without):
+            doubled.add(found)
     findings = (*judged.findings(), *_doubled_findings(doubled, rows, columns, key, Quoting(not spec.masked)))
     alone = "" if spec.keeps_history else ", and no other row has"
     identity = ", ".join(spec.identity) or "its key"
@@ -83,9 +81,14 @@ def _unprovable(at: Standing, lacking: Sequence[str]) -> Iterator[Discrepancy]:
     yield from columns_of_other_types(at.view, COLUMNS)
 
 
-def _count(counted: ByIdentity, rows: pa.RecordBatch) -> None:
-    first, second, _ = halves_of(rows)
-    counted.add(first, second, np.ones(len(first), np.int64))
+def _counted(spilled: SpilledIdentities, at: Standing, without: Collection[str]) -> Iterator[Combined]:
+    """Yield how many rows each identity has, in ascending order of the identities."""
+    if spilled.finish():
+        for number in range(spilled.parts):
+            yield from counted(partial(spilled.part, number))
+        return
+    table = TableScan(at.view, columns=HALVES, without=without)
+    yield from counted(lambda: (halves_of(rows)[:2] for rows in table.batches()))
 
 
 @dataclass(slots=True)
@@ -136,8 +139,7 @@ class _Doubled:
     count: int = 0
     named: dict[Identity, int] = field(default_factory=dict)
 
-    def add(self, counted: ByIdentity) -> None:
-        found = counted.combined()
+    def add(self, found: Combined) -> None:
         (number,) = found.numbers
         several = np.flatnonzero(number > 1)
         self.count += len(several)

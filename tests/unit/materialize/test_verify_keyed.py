@@ -18,7 +18,7 @@ from frazil.model.schemas import ExcludedSchemas
 from frazil.modes.identity import FIRST, SECOND
 from frazil.modes.identity import identities as identities_of
 from frazil.proof.verification import Check, FindingKind, Verification
-from frazil.verify import by_identity
+from frazil.verify import by_identity, spilled
 from tests.fakes.clients_in_memory import a_field
 from tests.sampling import examples
 
@@ -82,6 +82,16 @@ def test_a_doubled_identity_is_named(changelog: Changelog, most: int, monkeypatc
         "kafka_key 'a': 2 rows of one identity: offsets 2, 0",
         "kafka_key 'a': 2 rows of one identity: offsets 0, 2",
     )
+
+
+def test_doubled_identities_are_found_without_room_for_a_temporary_file(
+    changelog: Changelog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_identity, "MOST_HELD", 2)
+    monkeypatch.setattr(spilled.SpilledIdentities, "finish", lambda _: False)
+    changelog.replace_rows(lambda rows: pa.concat_tables([rows, rows]))
+
+    assert [kind for kind, _ in identities(changelog)] == [FindingKind.DOUBLED_IDENTITY] * 3
 
 
 def test_only_the_first_doubled_identities_are_named(changelog: Changelog) -> None:
