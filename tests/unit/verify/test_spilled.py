@@ -66,7 +66,7 @@ def test_many_rows_are_divided_into_parts_that_fit(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_identities_are_not_complete_on_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "SpooledTemporaryFile", lambda _: Path("/dev/full").open("wb"))
+    monkeypatch.setattr(tempfile, "SpooledTemporaryFile", lambda _: Path("/dev/full").open("wb"))  # noqa: SIM115
 
     with SpilledIdentities(rows=10, block=2) as held:
         held.add(*as_halves([(1, 1), (2, 2), (3, 3)]))
