@@ -151,7 +151,7 @@ def test_settings_that_the_kafka_client_does_not_take(place: Place, capsys: Said
 def test_a_schema_that_no_table_can_hold_says_everything_against_it(place: Place, capsys: Said) -> None:
     bad = record_of(("n", "long"), ("N", "int"), ("Kafka_offset", "int"), ("nothing", "null"))
     place.settings(f"topic: {topic_with(place, bad)}")
-    refuses(place, capsys, 1, "  - (record): n and N differ only in case")
+    refuses(place, capsys, 1, "  - N: n and N differ only in case")
 
 
 def test_names_that_clash_with_the_columns_about_the_record(place: Place, capsys: Said) -> None:

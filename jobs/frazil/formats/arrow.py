@@ -13,6 +13,7 @@ from frazil.model.columns import Column, ColumnType, Decimal, Fixed, ListOf, Map
 from frazil.model.errors import IncompatibleSchemaError
 
 _SCALARS: dict[ScalarName, pa.DataType] = {
+    "unknown": pa.null(),
     "boolean": pa.bool_(),
     "int": pa.int32(),
     "long": pa.int64(),

@@ -200,10 +200,11 @@ def _plain_decoder(plain: PlainFormat, settings: FormatSettings) -> Decoder:
 
 
 def _after_policies(mapped: Mapped, settings: FormatSettings) -> Mapped:
-    if not settings.policies or mapped.findings:
+    if not settings.policies:
         return mapped
     masked = mask_columns(mapped, settings.policies)
-    return replace(mapped, columns=masked.columns, findings=masked.findings, unmatched=masked.unmatched)
+    findings = mapped.findings + masked.findings
+    return replace(mapped, columns=masked.columns, findings=findings, unmatched=masked.unmatched)
 
 
 def _masks(mapped: Mapped, settings: FormatSettings) -> Masked | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from frazil.formats.mapped import Mapped
 from frazil.materialize.changed_spec.applied_spec import applied_by, spec_property
 from frazil.materialize.clients import Step
 from frazil.materialize.dead_letter_checks import check_dead_letters
@@ -24,8 +25,8 @@ from frazil.materialize.layout import (
 from frazil.materialize.schema.columns_of import (
     are_of_rows,
     given_columns,
-    key_columns,
-    record_columns,
+    map_key,
+    map_record,
     unmatched_policies,
 )
 from frazil.materialize.schema.compare import aliases_of, applied, compare, refusal
@@ -270,29 +271,27 @@ def _check_policies(spec: TableSpec, latest: LatestSchemas) -> None:
 
 
 def _initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Column, ...], FormerNames]:
-    values = [(schema, record_columns(spec, schema)) for schema in latest.values]
+    values = [(schema, map_record(spec, schema)) for schema in latest.values]
     record, former_names = _merged(spec, values) if values else (_given(spec), {})
     if spec.cdc != "none" and values and not record and any(are_of_rows(spec, each) for each in latest.values):
         raise refusal(spec.identifier, latest.values[0].id, (NO_CHANGE_EVENTS,))
-    keys, _ = _merged(spec, [(schema, key_columns(spec, schema)) for schema in latest.keys], of_key=True)
+    keys, _ = _merged(spec, [(schema, map_key(spec, schema)) for schema in latest.keys], of_key=True)
     metadata = metadata_columns(spec, keys[0] if keys else None)
-    clashes = name_clashes(record, spec)
-    if clashes:
-        raise refusal(spec.identifier, latest.values[0].id if latest.values else None, clashes)
     return record + metadata, {**former_names, **aliases_of(metadata)}
 
 
 def _merged(
-    spec: TableSpec, schemas: Sequence[tuple[RegisteredSchema, tuple[Column, ...]]], *, of_key: bool = False
+    spec: TableSpec, schemas: Sequence[tuple[RegisteredSchema, Mapped]], *, of_key: bool = False
 ) -> tuple[tuple[Column, ...], FormerNames]:
     """Merge the schemas in turn, as if each came to a table with the columns of the previous ones."""
     columns: tuple[Column, ...] = ()
     former_names: FormerNames = {}
     for schema, wanted in schemas:
-        evolution = compare(wanted, columns, former_names, "pause" if of_key else spec.on_incompatible_schema)
+        evolution = compare(wanted.columns, columns, former_names, "pause" if of_key else spec.on_incompatible_schema)
         after = applied(columns, evolution.changes)
-        unable = impossible_columns(spec, after, evolution.changes)
-        findings = evolution.findings + unable + newly_unreadable(columns, after, spec)
+        clashes = () if of_key else name_clashes(wanted.columns, spec)
+        unable = clashes + impossible_columns(spec, after, evolution.changes) + newly_unreadable(columns, after, spec)
+        findings = wanted.findings + evolution.findings + unable
         if findings:
             raise refusal(spec.identifier, schema.id, findings, of_key=of_key)
         columns, former_names = after, evolution.former_names
@@ -301,7 +300,7 @@ def _merged(
 
 def _given(spec: TableSpec) -> tuple[Column, ...]:
     columns = given_columns(spec)
-    findings = newly_unreadable((), columns, spec)
+    findings = name_clashes(columns, spec) + newly_unreadable((), columns, spec)
     if findings:
         raise refusal(spec.identifier, None, findings)
     return columns

@@ -212,7 +212,7 @@ class Expected:
 
 
 def evolution_for(spec: TableSpec, view: TableView, schemas: LatestSchemas, state: TableState) -> Expected:
-    """Return what `evolve` would do for these schemas. A schema that cannot become columns needs no change."""
+    """Return what `evolve` would do for these schemas. One that cannot become columns at all needs no change."""
     columns, total = view.columns, Evolution(former_names=former_names_of(view.properties))
     refusals: list[IncompatibleSchemaError] = []
     excluded: list[IncompatibleSchemaError] = []

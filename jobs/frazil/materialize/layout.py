@@ -8,7 +8,7 @@ from dataclasses import replace
 from frazil.delta.expressible import inexpressible
 from frazil.formats.open import plain_columns
 from frazil.model.changes import AddColumn, Change
-from frazil.model.columns import Column, ColumnType, Fixed, ListOf, Scalar, Struct, walk
+from frazil.model.columns import UNKNOWN, Column, ColumnType, Fixed, ListOf, Scalar, Struct, walk
 from frazil.model.errors import SpecError
 from frazil.model.identity_columns import column_at
 from frazil.model.partitioning import PartitionField, partition_field
@@ -272,7 +272,7 @@ def order_findings(spec: TableSpec, column: Column) -> Iterator[SchemaFinding]:
     """Yield why a column cannot order the records of an identity, if it is the one that does."""
     if column.name != spec.order_by:
         return
-    if column.type not in (TIMES if spec.keeps_history else _ORDERS):
+    if column.type not in (UNKNOWN, *(TIMES if spec.keeps_history else _ORDERS)):
         what = "records are ordered by whole numbers, dates and timestamps"
         what = "intervals begin at dates and timestamps" if spec.keeps_history else what
         yield SchemaFinding(column.name, f"is {column.type}, and {what}")

@@ -12,18 +12,22 @@ from typing import Literal
 
 ScalarName = Literal[
     "boolean", "int", "long", "float", "double", "string", "binary",
-    "date", "time", "timestamp", "timestamptz", "uuid",
+    "date", "time", "timestamp", "timestamptz", "uuid", "unknown",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A type without parameters. Times and timestamps are in microseconds."""
+    """A type without parameters. Times and timestamps are in microseconds; no column of a table is `unknown`."""
 
     name: ScalarName
 
     def __str__(self) -> str:
         return self.name
+
+
+UNKNOWN = Scalar("unknown")
+"""The type of a field in a writer schema that no column can hold: the schema has a finding about it."""
 
 
 @dataclass(frozen=True, slots=True)

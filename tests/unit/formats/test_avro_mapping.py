@@ -177,7 +177,9 @@ def test_two_branches_that_would_be_one_column_are_a_finding() -> None:
     mapped = map_schema(parsed(record_of([record("a.b_c", "int"), record("a_b.c", "int"), record("x.c", "int"),
                                           record("x.b_c", "int")])))  # fmt: skip
 
-    assert mapped.findings == (SchemaFinding("f0", "the branches a.b_c and a_b.c would both be the column a_b_c"),)
+    assert mapped.findings == (
+        SchemaFinding("f0.a_b_c", "the branches a.b_c and a_b.c would both be the column a_b_c"),
+    )
 
 
 def test_names_of_any_script_and_namespaces_with_a_dash_are_names() -> None:
@@ -202,8 +204,8 @@ def test_names_that_differ_only_in_case_are_findings_at_every_level() -> None:
     mapped = map_schema(parsed({"type": "record", "name": "Row", "fields": fields}))
 
     assert mapped.findings == (
-        SchemaFinding("ID[]", "x and X differ only in case"),
-        SchemaFinding("", "id and ID differ only in case"),
+        SchemaFinding("ID[].X", "x and X differ only in case"),
+        SchemaFinding("ID", "id and ID differ only in case"),
     )
 
 

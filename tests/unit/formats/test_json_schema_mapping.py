@@ -307,7 +307,7 @@ def test_a_schema_that_no_table_can_hold_has_no_decoder() -> None:
     schema = RegisteredSchema(1, "JSON", json.dumps(fields(a=INTEGER, A=INTEGER, b=fields(c=INTEGER, C=INTEGER))))
 
     with pytest.raises(
-        IncompatibleSchemaError, match=r"b\.?: c and C differ only in case; .*: a and A differ"
+        IncompatibleSchemaError, match=r"b\.C: c and C differ only in case; A: a and A differ"
     ) as refused:
         open_decoder(schema)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from frazil.formats.avro.memo import Memo
 from frazil.formats.avro.shape import Choice, Cut, Empty, Entries, Items, Leaf, Member, Members, Shape, Skipped, expand
 from frazil.formats.avro.types import AvroSchema, Enum, Fixed, Logical, Primitive, Record
-from frazil.formats.mapped import PRESENCE, Mapped
+from frazil.formats.mapped import PRESENCE, Mapped, judged_columns
 from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, ScalarName, Struct
 from frazil.model.columns import Fixed as FixedColumn
 
@@ -38,7 +38,9 @@ _LOGICAL: dict[str, ScalarName] = {
 def map_schema(schema: AvroSchema) -> Mapped:
     """Return the columns of rows with this writer schema, and every finding."""
     expanded = expand(schema)
-    columns = () if expanded.findings else columns_of(expanded.row)
+    columns = columns_of(expanded.row)
+    if expanded.findings:
+        columns = judged_columns(columns, expanded.unmapped)
     root = schema.resolve(schema.root)
     record = root.name if isinstance(root, Record) else None
     tags = (*root.tags, *schema.tags) if isinstance(root, Record) else ()

@@ -119,11 +119,15 @@ Shape = Leaf | Items | Entries | Members | Choice | Cut | Empty | Skipped
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """The shape of one row. `findings`: why no table can hold it; `notes`: what a table holds less exactly."""
+    """The shape of one row. `findings`: why no table can hold it; `notes`: what a table holds less exactly.
+
+    `unmapped` are the paths of the values that no column can hold.
+    """
 
     row: Members
     findings: tuple[SchemaFinding, ...]
     notes: tuple[SchemaFinding, ...]
+    unmapped: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +156,8 @@ def shape_of(schema: AvroSchema) -> tuple[Members, tuple[SchemaFinding, ...]]:
 def expand(schema: AvroSchema) -> Expanded:
     expansion = _Expansion(schema)
     row = Members(expansion.fields(schema.row(), "", ()))
-    return Expanded(row, tuple(expansion.findings), tuple(dict.fromkeys(expansion.notes)))
+    notes = tuple(dict.fromkeys(expansion.notes))
+    return Expanded(row, tuple(expansion.findings), notes, frozenset(expansion.unmapped))
 
 
 def branch_names(schema: AvroSchema, union: Union) -> tuple[str, ...]:
@@ -186,6 +191,7 @@ class _Expansion:
     def __init__(self, schema: AvroSchema) -> None:
         self.findings: list[SchemaFinding] = []
         self.notes: list[SchemaFinding] = []
+        self.unmapped: set[str] = set()
         self._schema = schema
         self._columns = 0
         self._deepest = 0
@@ -303,7 +309,7 @@ class _Expansion:
         kinds = [self._schema.resolve(branch) for branch in union.values()]
         for name in dict.fromkeys(name for name in names if names.count(name) > 1):
             types = [_full_name(kind) for kind, its in zip(kinds, names, strict=True) if its == name]
-            self._note(path, f"the branches {' and '.join(types)} would both be the column {name}")
+            self._clash(_join(path, name), f"the branches {' and '.join(types)} would both be the column {name}")
         self._note_case(dict.fromkeys(names), path)
 
     def _former_names(self, branch: AvroType) -> tuple[str, ...]:
@@ -324,7 +330,10 @@ class _Expansion:
             self._note(path, f"more than {MAX_COLUMNS} columns")
         if self._columns <= MAX_COLUMNS and len(inside) > MAX_NESTING:
             self._note(path, f"nested deeper than {MAX_NESTING} levels")
-        return self._columns <= MAX_COLUMNS and len(inside) <= MAX_NESTING
+        has_room = self._columns <= MAX_COLUMNS and len(inside) <= MAX_NESTING
+        if not has_room:
+            self.unmapped.add(path)
+        return has_room
 
     def _leaf(self, leaf: Primitive | Fixed | Enum, path: str) -> Leaf | Empty:
         if leaf == NULL:
@@ -350,12 +359,17 @@ class _Expansion:
         for name in names:
             other = seen.setdefault(name.lower(), name)
             if other != name:
-                self._note(path, f"{other} and {name} differ only in case")
+                self._clash(_join(path, name), f"{other} and {name} differ only in case")
 
     def _tell(self, path: str, what: str) -> None:
         self.notes.append(SchemaFinding(path, what))
 
     def _note(self, path: str, problem: str) -> None:
+        self.findings.append(SchemaFinding(path, problem))
+        self.unmapped.add(path)
+
+    def _clash(self, path: str, problem: str) -> None:
+        """Note a column whose name another one has: its values have a type nevertheless."""
         self.findings.append(SchemaFinding(path, problem))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -89,7 +90,8 @@ def _incomplete(changes: Changes, settings: ChangeEvents) -> Iterator[Incomplete
 def avro_changes(schema: AvroSchema, settings: ChangeEvents, engine: Engine | None = None) -> Decoder:
     """Return the decoder of a schema of change events. Raises IncompatibleSchemaError as `Envelopes` does."""
     mapped = avro_mapping.map_schema(schema)
-    columns, kind = mapped.columns, kind_of(mapped.columns, mapped.record)
+    columns = () if mapped.findings else mapped.columns
+    kind = kind_of(columns, mapped.record)
     if kind != "envelope":
         return OtherEvents(kind)
     decoder = avro_decoders.open_decoder(schema, engine, fields_read(settings), IMAGES)
@@ -116,17 +118,17 @@ def map_json(schema: EmbeddedSchema, settings: ChangeEvents) -> Mapped:
 
 def mapped_envelopes(stored: Mapped, types: ConnectTypes, settings: ChangeEvents) -> Mapped:
     """Other records of a connector have no columns, and no findings either."""
-    if stored.findings:
-        return stored
     kind = kind_of(stored.columns, stored.record)
+    if kind != "envelope" and stored.findings:
+        return replace(stored, columns=())
     if kind != "envelope":
         return Mapped((), (), record=stored.record, is_of_rows=kind == "other")
     try:
         columns = Envelopes(stored.columns, types, settings).columns
     except IncompatibleSchemaError as error:
-        return Mapped((), (SchemaFinding("", error.what),), record=stored.record)
+        return Mapped((), (*stored.findings, SchemaFinding("", error.what)), record=stored.record)
     notes = (SchemaFinding(each.path.removeprefix(_IMAGE), each.problem) for each in stored.notes if _is_of_row(each))
-    return Mapped(columns, (), tuple(notes), record=stored.record)
+    return Mapped(columns, stored.findings, tuple(notes), record=stored.record)
 
 
 def _is_of_row(note: SchemaFinding) -> bool:

@@ -43,8 +43,6 @@ def _map_keys(schema: RegisteredSchema, settings: FormatSettings) -> Mapped:
     mapped = mapping.map_schema(parsed)
     if not is_key_of_row(mapped.record):
         return _of_no_row(mapped.record)
-    if mapped.findings:
-        return mapped
     return replace(mapped, columns=LogicalColumns(mapped.columns, connect_types(parsed)).columns)
 
 

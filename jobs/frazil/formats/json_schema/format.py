@@ -7,15 +7,18 @@ from frazil.formats.format import Format
 from frazil.formats.json_schema.schema import Expanded, expand, refuse
 from frazil.formats.json_values import open as decoders
 from frazil.formats.json_values.shape import columns_of
-from frazil.formats.mapped import Mapped
+from frazil.formats.mapped import Mapped, judged_columns
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.spec import FormatSettings
 
 
 def map_schema(schema: RegisteredSchema, settings: FormatSettings) -> Mapped:
     found = expanded(schema, settings)
-    columns = () if found.findings else columns_of(found.row)
-    record = (found.title or "") if found.row.is_object or found.row.keeps_extra else None
+    row = found.row
+    columns = columns_of(row)
+    if found.findings:
+        columns = judged_columns(columns, found.unmapped)
+    record = (found.title or "") if row.is_object or row.keeps_extra else None
     return Mapped(columns, found.findings, found.notes, record)
 
 

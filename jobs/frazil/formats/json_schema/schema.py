@@ -42,12 +42,14 @@ _NAMED = ("title", "connect.parameters")
 class Expanded:
     """The shape of one row. `findings`: why no table can hold it; `notes`: what a table holds less exactly.
 
-    `title` names the type of the record, and `types` are the titles of the types in it.
+    `unmapped` are the paths of the values that no column can hold. `title` names the type of the record, and `types`
+    are the titles of the types in it.
     """
 
     row: Row
     findings: tuple[SchemaFinding, ...]
     notes: tuple[SchemaFinding, ...]
+    unmapped: frozenset[str]
     title: str | None
     types: ConnectTypes
 
@@ -67,8 +69,8 @@ def expand(text: str, references: Iterable[Reference] = (), *, string_formats: b
         raise _refused(dict.fromkeys(documents.problems))
     title = documents.root.get("title")
     notes = tuple(dict.fromkeys((*documents.notes, *expansion.notes)))
-    name = title if isinstance(title, str) else None
-    return Expanded(row, tuple(expansion.findings), notes, name, expansion.types)
+    unmapped, name = frozenset(expansion.unmapped), title if isinstance(title, str) else None
+    return Expanded(row, tuple(expansion.findings), notes, unmapped, name, expansion.types)
 
 
 def _refused(problems: Iterable[SchemaFinding]) -> IncompatibleSchemaError:
@@ -94,6 +96,7 @@ class _Expansion:
         self.findings: list[SchemaFinding] = []
         self.notes: list[SchemaFinding] = []
         self.types: dict[str, ConnectType] = {}
+        self.unmapped: set[str] = set()
         self._schemas = Conjunctions(documents)
         self._tags = Tags(documents)
         self._string_formats = string_formats
@@ -233,7 +236,10 @@ class _Expansion:
             self._note(path, f"more than {MAX_COLUMNS} columns")
         if self._columns <= MAX_COLUMNS and levels > MAX_NESTING:
             self._note(path, f"nested deeper than {MAX_NESTING} levels")
-        return self._columns <= MAX_COLUMNS and levels <= MAX_NESTING
+        has_room = self._columns <= MAX_COLUMNS and levels <= MAX_NESTING
+        if not has_room:
+            self.unmapped.add(path)
+        return has_room
 
     def _note_type(self, schema: Conjunction, path: str) -> None:
         """Note a title. Kafka Connect's converter writes the names of types as titles, with their parameters beside."""
@@ -248,7 +254,9 @@ class _Expansion:
     def _note_extra(self, members: Members) -> None:
         for each in members.with_data():
             if each.name.lower() == EXTRA:
-                self._note(each.name, f"takes the name of the column of undeclared fields, {EXTRA}")
+                self.findings.append(
+                    SchemaFinding(each.name, f"takes the name of the column of undeclared fields, {EXTRA}")
+                )
 
     def _note_names(self, members: list[Member], path: str) -> None:
         seen: dict[str, str] = {}
@@ -259,7 +267,8 @@ class _Expansion:
             if other == member.key:
                 continue
             differ = "differ only in case" if other.lower() == member.key.lower() else "would be the same column"
-            self._note(path, f"{other} and {member.key} {differ}")
+            here = f"{path}.{member.name}" if path else member.name
+            self.findings.append(SchemaFinding(here, f"{other} and {member.key} {differ}"))
 
     def _tell(self, path: str, what: str) -> None:
         self.notes.append(SchemaFinding(path, what))

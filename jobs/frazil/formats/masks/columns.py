@@ -9,7 +9,7 @@ from itertools import chain
 from frazil.formats.mapped import VALUE, Mapped
 from frazil.formats.masks.rules import ENTRIES, ITEMS, NO_RULE, Rule, joined, rules_of
 from frazil.formats.tags import TAGS, UNREADABLE
-from frazil.model.columns import Column, ColumnType, ListOf, MapOf, Scalar, Struct
+from frazil.model.columns import UNKNOWN, Column, ColumnType, ListOf, MapOf, Scalar, Struct
 from frazil.model.policies import KEPT, Policies, Policy, strictest
 from frazil.model.schemas import SchemaFinding
 
@@ -187,7 +187,7 @@ class _Applying:
                     f"has the type {kind}, which cannot be hashed: a float and the same double differ in their digits",
                 )
             return Scalar("string"), Mask(policy)
-        if policy.treatment == "truncate" and kind not in (Scalar("string"), Scalar("binary")):
+        if policy.treatment == "truncate" and kind not in (Scalar("string"), Scalar("binary"), UNKNOWN):
             self.refuse(path, f"has the type {kind}, and only texts and bytes can be truncated")
         return kind, Mask(policy)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from frazil.formats.mapped import PRESENCE, Mapped
+from frazil.formats.mapped import PRESENCE, Mapped, judged_columns
 from frazil.formats.protobuf.scalars import column_of
 from frazil.formats.protobuf.schema import ProtobufSchema
 from frazil.formats.protobuf.shape import (
@@ -30,7 +30,9 @@ _KNOWN: dict[str, ScalarName] = {"timestamp": "timestamptz", "duration": "long",
 def map_schema(schema: ProtobufSchema) -> Mapped:
     """Return the columns of rows with this writer schema, and every finding."""
     expanded = expand(schema)
-    columns = () if expanded.findings else columns_of(expanded.row)
+    columns = columns_of(expanded.row)
+    if expanded.findings:
+        columns = judged_columns(columns, expanded.unmapped)
     name = schema.message.full_name
     if tags := schema.tags.get(name):
         columns = tuple(replace(each, tags=(*each.tags, *tags)) for each in columns)

@@ -148,17 +148,22 @@ _NOTES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """The shape of one row. `findings`: why no table can hold it; `notes`: what a table holds less exactly."""
+    """The shape of one row. `findings`: why no table can hold it; `notes`: what a table holds less exactly.
+
+    `unmapped` are the paths of the values that no column can hold.
+    """
 
     row: Members
     findings: tuple[SchemaFinding, ...]
     notes: tuple[SchemaFinding, ...]
+    unmapped: frozenset[str]
 
 
 def expand(schema: ProtobufSchema) -> Expanded:
     expansion = _Expansion(schema)
     row = Members(expansion.fields(schema.message, "", (schema.message.full_name,)))
-    return Expanded(row, tuple(expansion.findings), tuple(dict.fromkeys(expansion.notes)))
+    notes = tuple(dict.fromkeys(expansion.notes))
+    return Expanded(row, tuple(expansion.findings), notes, frozenset(expansion.unmapped))
 
 
 def json_members(schema: ProtobufSchema, name: str) -> Members:
@@ -197,6 +202,7 @@ class _Expansion:
     def __init__(self, schema: ProtobufSchema, *, is_json: bool = False) -> None:
         self.findings: list[SchemaFinding] = []
         self.notes: list[SchemaFinding] = []
+        self.unmapped: set[str] = set()
         self._schema = schema
         self._is_json = is_json
         self._columns = 0
@@ -298,7 +304,10 @@ class _Expansion:
             self._note(path, f"more than {MAX_COLUMNS} columns")
         if self._columns <= MAX_COLUMNS and len(inside) > MAX_NESTING:
             self._note(path, f"nested deeper than {MAX_NESTING} levels")
-        return self._columns <= MAX_COLUMNS and len(inside) <= MAX_NESTING
+        has_room = self._columns <= MAX_COLUMNS and len(inside) <= MAX_NESTING
+        if not has_room:
+            self.unmapped.add(path)
+        return has_room
 
     def _note_case(self, names: Iterable[str], path: str) -> None:
         if self._is_json:
@@ -307,13 +316,15 @@ class _Expansion:
         for name in names:
             other = seen.setdefault(name.lower(), name)
             if other != name:
-                self._note(path, f"{other} and {name} differ only in case")
+                here = f"{path}.{name}" if path else name
+                self.findings.append(SchemaFinding(here, f"{other} and {name} differ only in case"))
 
     def _tell(self, path: str, what: str) -> None:
         self.notes.append(SchemaFinding(path, what))
 
     def _note(self, path: str, problem: str) -> None:
         self.findings.append(SchemaFinding(path, problem))
+        self.unmapped.add(path)
 
 
 def _scalar(field: Any) -> ScalarName:

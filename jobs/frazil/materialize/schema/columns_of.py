@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from frazil.formats.mapped import Mapped
+from frazil.formats.mapped import VALUE, Mapped
 from frazil.formats.open import map_schema, plain_mapped
 from frazil.materialize.schema.compare import refusal
 from frazil.model.columns import Column, Struct
@@ -15,7 +15,22 @@ from frazil.model.spec import TableSpec
 
 
 def record_columns(spec: TableSpec, schema: RegisteredSchema, *, of_key: bool = False) -> tuple[Column, ...]:
-    """Return the columns that a writer schema maps to. Raises IncompatibleSchemaError with every finding."""
+    """Return the columns that a writer schema maps to.
+
+    Raises IncompatibleSchemaError with every finding of the schema's own.
+    """
+    found = map_record(spec, schema, of_key=of_key)
+    if found.findings:
+        raise refusal(spec.identifier, schema.id, found.findings, of_key=of_key)
+    return found.columns
+
+
+def map_record(spec: TableSpec, schema: RegisteredSchema, *, of_key: bool = False) -> Mapped:
+    """Return the columns of a writer schema, with the schema's own findings.
+
+    Raises IncompatibleSchemaError if there is nothing to judge: it is not a schema of the spec's format, or none of it
+    could be mapped.
+    """
     wanted = spec.key_type if of_key else spec.value_type
     settings = spec.key_settings if of_key else spec.value_settings
     if schema.format != wanted:
@@ -25,9 +40,9 @@ def record_columns(spec: TableSpec, schema: RegisteredSchema, *, of_key: bool = 
         found = map_schema(schema, settings)
     except IncompatibleSchemaError as no_columns:
         raise refusal(spec.identifier, schema.id, (SchemaFinding("", no_columns.what),), of_key=of_key) from no_columns
-    if found.findings:
+    if found.findings and not found.columns:
         raise refusal(spec.identifier, schema.id, found.findings, of_key=of_key)
-    return found.columns
+    return found
 
 
 def are_of_rows(spec: TableSpec, schema: RegisteredSchema) -> bool:
@@ -40,12 +55,21 @@ def given_columns(spec: TableSpec) -> tuple[Column, ...]:
 
     Raises IncompatibleSchemaError if a policy cannot mask them.
     """
-    found = plain_mapped(spec.value, spec.value_settings)
-    if found is None:
-        return ()
+    found = map_given(spec)
     if found.findings:
         raise refusal(spec.identifier, None, found.findings)
     return found.columns
+
+
+def map_given(spec: TableSpec) -> Mapped:
+    """Return the columns of values without registered schemas, with the findings about policies.
+
+    Raises IncompatibleSchemaError if none of them could be mapped.
+    """
+    found = plain_mapped(spec.value, spec.value_settings) or Mapped((), ())
+    if found.findings and not found.columns:
+        raise refusal(spec.identifier, None, found.findings)
+    return found
 
 
 def unmatched_policies(
@@ -64,18 +88,20 @@ def _unmatched_in_all(found: Sequence[Mapped]) -> tuple[str, ...]:
     return tuple(path for path in found[0].unmatched if all(path in each.unmatched for each in found)) if found else ()
 
 
-def key_columns(spec: TableSpec, schema: RegisteredSchema) -> tuple[Column, ...]:
-    """Return the column `key`: a struct for a record, else of the type of the key. Keys of no rows have none.
+def map_key(spec: TableSpec, schema: RegisteredSchema) -> Mapped:
+    """Return the column of the key, as `map_record` does: a struct for a record, else of the type of the key.
 
-    Raises IncompatibleSchemaError if the schema of the key cannot be a column.
+    Keys of no rows have none. Paths of findings begin with the column.
     """
-    columns = record_columns(spec, schema, of_key=True)
-    mapped = map_schema(schema, spec.key_settings)
-    if not mapped.is_of_rows:
-        return ()
-    if not columns:
+    found, name = map_record(spec, schema, of_key=True), spec.metadata.prefix + "key"
+    if not found.is_of_rows:
+        return found
+    if not found.columns:
         without_data = SchemaFinding("", "a key without data: read it with `key: bytes`")
         raise refusal(spec.identifier, schema.id, (without_data,), of_key=True)
-    if mapped.record is not None:
-        return (Column("key", Struct(columns)),)
-    return (replace(columns[0], name="key", aliases=(), doc=None),)
+    if found.record is not None:
+        inside = (replace(each, path=f"{name}.{each.path}" if each.path else name) for each in found.findings)
+        return replace(found, columns=(Column(name, Struct(found.columns)),), findings=tuple(inside))
+    at_key = (replace(each, path=name + each.path.removeprefix(VALUE)) for each in found.findings)
+    column = replace(found.columns[0], name=name, aliases=(), doc=None)
+    return replace(found, columns=(column,), findings=tuple(at_key))

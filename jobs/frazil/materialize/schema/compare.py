@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from frazil.formats.mapped import holds_unknown
 from frazil.materialize.schema.exchanged import exchanged, structs_in
 from frazil.materialize.schema.former_names import FormerNames
 from frazil.materialize.schema.level import FieldPath, Level
 from frazil.materialize.schema.name_tree import NameTree, join, tree_of
 from frazil.model.changes import AddColumn, Change, DropColumn, RenameColumn, WidenType
-from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct, walk
+from frazil.model.columns import UNKNOWN, Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct, walk
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import SchemaFinding, SchemaId, unsafe_change
 from frazil.model.spec import OnIncompatibleSchema
@@ -192,7 +193,7 @@ def _compare_columns(wanted: tuple[Column, ...], level: Level, found: _Found) ->
 
 
 def _compare_column(column: Column, match: Column | None, level: Level, found: _Found) -> None:
-    if match is not None and column.mask != match.mask:
+    if match is not None and column.mask != match.mask and not _may_mask_inside(column, match):
         return found.refuse(level.place.step(column.name).now, _unlike(column.mask, match))
     if match is not None and level.knows(column.name, match.name):
         level.learn(column.aliases, match.name)
@@ -204,6 +205,11 @@ def _compare_column(column: Column, match: Column | None, level: Level, found: _
     if unclear:
         return found.findings.extend(unclear)
     return _add(column, level, found) if match is None else _rename(column, match, level, found)
+
+
+def _may_mask_inside(column: Column, match: Column) -> bool:
+    """Return whether the column of a field without a known type has its mask from a policy for what is in it."""
+    return column.type == UNKNOWN and isinstance(match.type, ListOf | MapOf | Struct)
 
 
 def _unknown_past(column: Column, match: Column | None, level: Level) -> Iterator[SchemaFinding]:
@@ -270,6 +276,8 @@ def _fill(column: Column, first: Column, name: str, level: Level, found: _Found)
     place = level.place.step(name, first.name)
     if found.on_incompatible != "new_column" and not level.has_other_types(name):
         return _compare_types(column.type, first.type, level.names.step(name), place, found)
+    if holds_unknown(column.type):
+        return None
     target = level.for_type(column.type, first, name)
     if target is None and found.on_incompatible == "new_column":
         other = replace(column, name=level.name_for_other_type(name), aliases=())
@@ -310,7 +318,7 @@ def _compare_types(wanted: ColumnType, have: ColumnType, names: NameTree, place:
 
 
 def _compare_scalars(wanted: ColumnType, have: ColumnType, place: FieldPath, found: _Found) -> None:
-    if wanted == have or _widens(wanted, have):
+    if wanted in (have, UNKNOWN) or _widens(wanted, have):
         return
     if _widens(have, wanted):
         found.changes.append(WidenType(place.was, have, wanted))

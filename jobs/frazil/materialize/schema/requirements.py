@@ -14,7 +14,7 @@ from frazil.materialize.layout import (
     order_findings,
     partition_columns,
 )
-from frazil.materialize.schema.columns_of import given_columns, key_columns, record_columns
+from frazil.materialize.schema.columns_of import map_given, map_key, map_record
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
 from frazil.materialize.schema.former_names import FormerNames, ordered_by_present_name
 from frazil.materialize.schema.notices import notes_of_keys, notes_of_values
@@ -54,6 +54,8 @@ class RequiredColumns:
     if_strict: tuple[SchemaFinding, ...] = ()
     shared: tuple[SchemaFinding, ...] = ()
     """The columns that other fields of accepted schemas have."""
+    findings: tuple[SchemaFinding, ...] = ()
+    """Why no table can hold them. The columns are those that could be mapped, to find what else is wrong."""
     of_several_topics: bool = False
     """Whether the table has rows of several topics, each of which names its own."""
 
@@ -68,10 +70,14 @@ class RequiredColumns:
     def refused(
         self, spec: TableSpec, findings: tuple[SchemaFinding, ...], former_names: FormerNames
     ) -> IncompatibleSchemaError:
-        """Return why the table cannot hold these columns. The spec may name its columns by their `former_names`."""
+        """Return why the table cannot hold these columns. The spec may name its columns by their `former_names`.
+
+        Records of a schema that no table can hold are never rows, whatever else is wrong: dead letters lose none.
+        """
         error = refusal(spec.identifier, self.schema_id, findings, of_key=self.of_key, held=self.held)
         if self.other_message is None:
-            return self._pausing(spec, error.what, findings) if self._decide(spec, findings, former_names) else error
+            pauses = not self.findings and self._decide(spec, findings, former_names)
+            return self._pausing(spec, error.what, findings) if pauses else error
         setting = f"`{'key_message' if self.of_key else 'message'}: {self.other_message.of_table}`"
         hint = f"set {setting} in {spec.source_file} to keep these rows, then run `frazil resume {spec.identifier}`"
         return IncompatibleSchemaError(
@@ -132,16 +138,18 @@ def _with_alias(spec: TableSpec, findings: tuple[SchemaFinding, ...]) -> str:
 def of_spec(spec: TableSpec, *, has_several_topics: bool) -> Iterator[RequiredColumns]:
     """Yield the columns about the record, and those of values without registered schemas."""
     yield RequiredColumns(metadata_columns(spec, None), None, of_record=False, of_several_topics=has_several_topics)
-    of_values = given_columns(spec)
-    if of_values:
-        yield RequiredColumns(of_values, None, of_record=True)
+    of_values = map_given(spec)
+    if of_values.columns:
+        yield RequiredColumns(of_values.columns, None, of_record=True, findings=of_values.findings)
 
 
 def of_values(spec: TableSpec, schema: RegisteredSchema, accepted: Accepted = NONE_ACCEPTED) -> RequiredColumns:
+    found = map_record(spec, schema)
     return RequiredColumns(
-        record_columns(spec, schema),
+        found.columns,
         schema.id,
         of_record=True,
+        findings=found.findings,
         notes=notes_of_values(spec, schema),
         held=schema.id in accepted.stored,
         other_message=other_message(spec, schema, accepted, of_key=False),
@@ -151,10 +159,12 @@ def of_values(spec: TableSpec, schema: RegisteredSchema, accepted: Accepted = NO
 
 
 def of_keys(spec: TableSpec, schema: RegisteredSchema, accepted: Accepted = NONE_ACCEPTED) -> RequiredColumns:
+    found = map_key(spec, schema)
     return RequiredColumns(
-        tuple(replace(each, name=spec.metadata.prefix + "key") for each in key_columns(spec, schema)),
+        found.columns,
         schema.id,
         of_record=False,
+        findings=found.findings,
         notes=notes_of_keys(spec, schema),
         held=schema.id in accepted.stored,
         other_message=other_message(spec, schema, accepted, of_key=True),
@@ -168,7 +178,7 @@ def required_by(
 ) -> RequiredColumns:
     """Return the columns that records with this writer schema, as that of their values or of their keys, require.
 
-    Raises IncompatibleSchemaError with every finding if they cannot be columns.
+    Raises IncompatibleSchemaError if there is nothing to judge (`map_record`).
     """
     return of_keys(spec, schema, accepted) if of_key else of_values(spec, schema, accepted)
 
@@ -227,7 +237,7 @@ def needed(
     former_names: FormerNames,
     partition_names: frozenset[str],
 ) -> Evolution:
-    """Return the changes that a table with these columns needs to hold the wanted ones."""
+    """Return the changes that a table with these columns needs to hold the wanted ones, and every finding."""
     about = {finding.path for finding in name_clashes(columns, spec)}
     have = tuple(each for each in columns if (each.name in about) is not wanted.of_record)
     evolution = compare(wanted.columns, have, former_names, wanted.on_incompatible(spec))
@@ -244,6 +254,5 @@ def needed(
     keyed = (*_identity_findings(spec, wanted, evolution), *_order_findings(ordered, wanted, evolution, have))
     impossible = impossible_columns(spec, changed, evolution.changes, present)
     unable = (*keyed, *impossible, *newly_unreadable(have, changed, spec))
-    return replace(
-        evolution, findings=(*found, *evolution.findings, *wanted.shared, *wanted.if_strict, *clashes, *taken, *unable)
-    )
+    beside = (*wanted.shared, *wanted.if_strict, *clashes, *taken, *unable)
+    return replace(evolution, findings=(*wanted.findings, *found, *evolution.findings, *beside))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from frazil.materialize.schema.name_tree import join
-from frazil.model.columns import Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
+from frazil.model.columns import UNKNOWN, Column, ColumnType, Decimal, ListOf, MapOf, Scalar, Struct
 from frazil.model.schemas import SchemaFinding
 
 _PROMOTIONS = {("int", "long"), ("float", "double")}
@@ -37,6 +37,8 @@ def strict_findings(before: tuple[Column, ...], after: tuple[Column, ...], path:
 
 
 def _of_types(before: ColumnType, after: ColumnType, path: str) -> Iterator[SchemaFinding]:
+    if UNKNOWN in (before, after):
+        return
     match before, after:
         case Struct(columns), Struct(newer):
             yield from strict_findings(columns, newer, path)
