@@ -255,7 +255,11 @@ def initial_columns(spec: TableSpec, latest: LatestSchemas) -> tuple[tuple[Colum
             spec.policies
         )
         raise IncompatibleSchemaError(
-            refused.what, hint=f"{of_policies}{NOT_MADE}", schema_id=refused.schema_id, of_key=refused.of_key
+            refused.what,
+            hint=f"{of_policies}{NOT_MADE}",
+            schema_id=refused.schema_id,
+            of_key=refused.of_key,
+            findings=refused.findings,
         ) from refused
     return found
 

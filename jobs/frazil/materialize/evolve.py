@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
@@ -212,7 +212,7 @@ class Expected:
 
 
 def evolution_for(spec: TableSpec, view: TableView, schemas: LatestSchemas, state: TableState) -> Expected:
-    """Return what `evolve` would do for these schemas. One that cannot become columns at all needs no change."""
+    """Return what `evolve` would do for these schemas. A refused one needs no change."""
     columns, total = view.columns, Evolution(former_names=former_names_of(view.properties))
     refusals: list[IncompatibleSchemaError] = []
     excluded: list[IncompatibleSchemaError] = []
@@ -229,6 +229,8 @@ def evolution_for(spec: TableSpec, view: TableView, schemas: LatestSchemas, stat
                 excluded.append(refused)
                 continue
             refusals.append(refused)
+            total = replace(total, findings=total.findings + evolution.findings)
+            continue
         columns, total = applied(columns, evolution.changes), total + evolution
     return Expected(total, tuple(refusals), tuple(excluded))
 

@@ -81,7 +81,7 @@ class Level:
     def holder(self, name: str, match: Column | None) -> str | None:
         """The column beside it, other than the one to be renamed, that records may still call `name`."""
         own = None if match is None else match.name
-        return min(self._owners.get(name, set()) & self.beside - {own, name}, default=None)
+        return min((self._owners.get(name, set()) & self.beside) - {own, name}, default=None)
 
     def learn(self, aliases: Sequence[str], column: str) -> None:
         """A writer may name an alias later than the column: it is remembered, unless it means another column."""
