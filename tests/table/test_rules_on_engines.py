@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
@@ -22,10 +25,12 @@ from tests.fakes.duckdb_once import engine
 from tests.faults.procedures import Procedures, procedures
 
 CASES = (Column("total", Scalar("string")), Column("Total", Scalar("string")))
+NANOSECONDS = [rule for rule in RULES if rule.tested == "on the engine" and rule.feature.endswith("_ns")]
+"""Types of Iceberg's format version 3: "type timestamp_ns"."""
 ON_ENGINES = [
     pytest.param(rule, columns, id=f"{rule.reader}-{rule.feature[:30]}-{n}")
     for rule in RULES
-    if rule.tested == "on the engine"
+    if rule.tested == "on the engine" and rule not in NANOSECONDS
     for n, columns in enumerate([(each,) for each in rule.examples.of] or [CASES])
 ]
 
@@ -49,7 +54,10 @@ VALUES: dict[ColumnType, Any] = {
     Scalar("uuid"): UUID(int=7).bytes,
     Scalar("binary"): b"v",
     Scalar("string"): "v",
+    Scalar("timestamp"): dt.datetime(2026, 1, 1),
+    Scalar("timestamptz"): dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
 }
+NS = 1_767_225_600_000_000_123
 
 
 def value_of(column_type: ColumnType) -> Any:
@@ -96,6 +104,41 @@ def test_an_engine_reads_what_its_rule_says(
 
     assert table.scan().to_arrow().num_rows == 1, "PyIceberg, with which Frazil verifies, reads every table"
     assert (seen == names) is (rule.verdict == "fine")
+
+
+def in_nanoseconds(lake: IcebergLake, rule: ReaderRule) -> Table:
+    """Make a table of one row of the rule's type: one of microseconds, whose file and metadata are written anew.
+
+    PyIceberg reads the type, and writes no table of version 3.
+    """
+    kind, at = rule.feature.removeprefix("type "), pa.array([NS])
+    before = made(lake, (Column("t", Scalar("timestamp" if kind == "timestamp_ns" else "timestamptz")),))
+    (file,) = before.scan().plan_files()
+    of_file = pa.field("t", pa.timestamp("ns", "UTC" if "tz" in kind else None), metadata={"PARQUET:field_id": "1"})
+    rows = pa.Table.from_arrays([at.cast(of_file.type)], schema=pa.schema([of_file]))
+    pq.write_table(rows, file.file.file_path.removeprefix("file://"), store_schema=False)
+    newest = Path(before.metadata_location.removeprefix("file://"))
+    metadata = json.loads(newest.read_text()) | {"format-version": 3, "next-row-id": 1}
+    for each in metadata["snapshots"]:
+        each |= {"first-row-id": 0, "added-rows": 1}
+    for schema in metadata["schemas"]:
+        schema["fields"][0]["type"] = kind
+    changed = newest.with_name("00009-of-version-3.metadata.json")
+    changed.write_text(json.dumps(metadata))
+    return lake.catalog.register_table(f"{'.'.join(before.name())}_ns", f"file://{changed}")
+
+
+@pytest.mark.parametrize("rule", NANOSECONDS, ids=lambda rule: f"{rule.reader}-{rule.feature}")
+def test_an_engine_reads_nanoseconds_as_its_rule_says(rule: ReaderRule, lake: IcebergLake, spark: Procedures) -> None:
+    table, kind = in_nanoseconds(lake, rule), rule.feature.removeprefix("type ")
+
+    with nullcontext() if rule.verdict == "fine" else pytest.raises(Exception, match=f"type.*: {kind}"):
+        assert read(rule.reader, table, spark) == ("t",)
+
+    assert table.scan().to_arrow().column("t").cast(pa.int64()).to_pylist() == [NS]
+    if rule.verdict == "fine":
+        found = engine().execute(f"SELECT epoch_ns(t) FROM iceberg_scan('{table.metadata_location}')")
+        assert found.fetchall() == [(NS,)], "DuckDB alone reads it"
 
 
 def test_structs_that_the_rule_of_variants_leaves_out_are_read(lake: IcebergLake, spark: Procedures) -> None:

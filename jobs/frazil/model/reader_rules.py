@@ -238,8 +238,10 @@ RULES: tuple[ReaderRule, ...] = (
                why_never="Frazil writes none"),
     ReaderRule("snowflake", "timestamps in nanoseconds", "refuse", _V3, "the recognition only", why_never=_CUT),
     ReaderRule("athena", "timestamps in nanoseconds", "refuse", _V3, "the recognition only", why_never=_CUT),
-    ReaderRule("duckdb", "timestamps in nanoseconds", "refuse", _V3, "the recognition only", why_never=_CUT),
-    ReaderRule("spark", "timestamps in nanoseconds", "refuse", _V3, "the recognition only", why_never=_CUT),
+    ReaderRule("duckdb", "type timestamp_ns", "fine", f"{_V3}; {_DUCKDB_RUN}", "on the engine", why_never=_CUT),
+    ReaderRule("duckdb", "type timestamptz_ns", "refuse", f"{_V3}; {_DUCKDB_RUN}", "on the engine", why_never=_CUT),
+    ReaderRule("spark", "type timestamp_ns", "refuse", f"{_V3}; {_SPARK_RUN}", "on the engine", why_never=_CUT),
+    ReaderRule("spark", "type timestamptz_ns", "refuse", f"{_V3}; {_SPARK_RUN}", "on the engine", why_never=_CUT),
 )  # fmt: skip
 
 
