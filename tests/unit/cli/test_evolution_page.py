@@ -57,7 +57,7 @@ OUTCOMES = {
     "renames and widens a field": "changes: rename a to b, widen a: int to long",
     "renames two fields at once, one to the other": "is paused: `b` is the renamed column a",
     "exchanges two names": "is paused: `a` takes the name of a field that the same schema renames",
-    "has a name that differs only in case": "is paused: total and Total differ only in case",
+    "has a name that differs only in case": "is paused: `Total` total and Total differ only in case",
 }
 
 

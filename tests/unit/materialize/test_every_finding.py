@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ from values_of_tables import spec
 from whole_batches import World, drained, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.materialize.pause.pausing import pause_of
+from frazil.materialize.pause.pausing import excluded_schemas, pause_of
 from frazil.materialize.preview.candidate import plan_schema
+from frazil.model.change_events import ChangeEvents
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaType
 from frazil.model.settings import CatalogSettings
@@ -319,3 +322,50 @@ def test_a_new_table_shows_all_findings_of_its_schema(world: World) -> None:
         world.table(spec(readers=("spark",))).create()
 
     assert [each.path for each in refused.value.findings] == ["x", "kafka_offset", "opens"]
+
+
+def test_a_change_event_is_compared_by_what_could_be_mapped(world: World) -> None:
+    def envelope(*fields: dict[str, Any]) -> str:
+        images = [a_field("before", ["null", of(list(fields), "Value")]), a_field("after", ["null", "Value"])]
+        return record(*images, a_field("op", "string"), a_field("ts_ms", ["null", "long"]))
+
+    wanted = spec(write="upsert", on_tombstone="delete", readers=())
+    wanted = replace(wanted, value_settings=replace(wanted.value_settings, change_events=ChangeEvents()))
+    before, after = (
+        envelope(a_field("id"), a_field("n")),
+        envelope(a_field("id", LONG_DECIMAL), a_field("n", "string")),
+    )
+
+    assert said(world, before, after, wanted) == [f"before.id: {DIGITS}", f"after.id: {DIGITS}", f"n: {IS_STRING}"]
+
+
+def test_records_of_a_schema_that_no_table_can_hold_become_dead_letters(world: World) -> None:
+    """None of them could be a row, so the missing order does not matter."""
+    wanted = spec(**BY_ID, order_by="at", on_incompatible_schema="dead_letter")
+    before, after = (record(a_field("id"), each) for each in (a_field("at"), a_field("x", LONG_DECIMAL)))
+    world.registry.register("orders-value", before)
+    world.table(wanted).create()
+    newest = world.registry.register("orders-value", after)
+
+    drained(world, wanted)
+
+    view = world.lake.load("lake.orders")
+    assert view is not None and pause_of(view.properties) is None
+    assert excluded_schemas(view.properties).values == {newest.id}
+
+
+def test_another_message_in_front_decides_whatever_is_wrong_with_it(world: World) -> None:
+    """The rows could be kept: by `message` in the spec."""
+    wanted = spec(value="protobuf", on_incompatible_schema="dead_letter")
+    head, order = 'syntax = "proto2"; package shop; ', "message Order { optional int64 n = 1; } "
+    other = "message Other { optional group Grp = 1 { optional int32 x = 1; } } "
+    first = world.registry.register("orders-value", head + order, schema_format="PROTOBUF")
+    world.values.append(struct.pack(">bI", 0, first.id) + b"\x00\x08\x01")
+    drained(world, wanted)
+    world.registry.register("orders-value", head + other + order, schema_format="PROTOBUF")
+
+    with pytest.raises(IncompatibleSchemaError) as refused:
+        world.table(wanted).batch()
+
+    assert [each.path for each in refused.value.findings] == ["grp", ""]
+    assert refused.value.always_pauses and "message: shop.Order" in (refused.value.hint or "")
