@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from frazil.cli import validity_page
 from frazil.formats.open import map_schema
 from frazil.materialize.schema.compare import aliases_of, compare
 from frazil.materialize.schema.notices import differences
@@ -27,8 +28,8 @@ and its path. `frazil explain TABLE` shows both beforehand.
 
 The fourth column has what [`evolution: strict`](tables.md#keys) refuses as well: what Confluent's compatibility checker
 for Iceberg tables refuses. It compares a schema with those that were registered just before and just after it, by the
-names of fields, their order and whether they are required; a default value makes no difference. It judges changes, and
-not what one schema alone may hold. Schemas that the table has columns for already are not judged again.
+names of fields, their order and whether they are required; a default value makes no difference. It also judges [each
+schema by itself](#what-one-schema-may-not-hold). Schemas that the table has columns for already are not judged again.
 
 The last column is for
 [`on_incompatible_schema: new_column`](../operate.md#a-column-for-another-type): a field of another type gets a column
@@ -203,7 +204,7 @@ EXAMPLES = (
 
 def page() -> str:
     """Return the content of docs/reference/evolution.md."""
-    return HEAD + "".join(map(_row, EXAMPLES)) + FOOT
+    return HEAD + "".join(map(_row, EXAMPLES)) + FOOT + validity_page.section()
 
 
 def _row(example: Example) -> str:

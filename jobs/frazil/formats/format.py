@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from frazil.formats.decoder import Decoder
 from frazil.formats.mapped import VALUE, Mapped
+from frazil.formats.validity import Invalid
 from frazil.model.columns import Column, Scalar
 from frazil.model.dead_letter import Reject
 from frazil.model.schemas import RegisteredSchema, SchemaType
@@ -19,12 +20,14 @@ from frazil.model.spec import FormatSettings
 class Format:
     """One value format with registered schemas.
 
-    Both functions raise IncompatibleSchemaError, which lists every problem of a schema.
+    The first two functions raise IncompatibleSchemaError, which lists every problem of a schema. `invalid` returns what
+    Confluent's checker refuses in a schema that became columns.
     """
 
     schema_type: SchemaType
     map_schema: Callable[[RegisteredSchema, FormatSettings], Mapped]
     open_decoder: Callable[[RegisteredSchema, FormatSettings], Decoder]
+    invalid: Callable[[RegisteredSchema, FormatSettings], Iterator[Invalid]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from frazil.formats.masks.arrays import MaskedDecoder
 from frazil.formats.masks.columns import Masked, mask_columns
 from frazil.formats.plain import PLAIN_FORMATS, PlainDecoder
 from frazil.formats.protobuf.format import PROTOBUF, open_message_names, with_glue_index
+from frazil.formats.validity import Invalid
 from frazil.model.columns import Column
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import RegisteredSchema, SchemaType
@@ -102,6 +103,13 @@ def _mapped(schema: RegisteredSchema) -> Mapped | None:
         return map_schema(schema) if is_known(schema) else None
     except IncompatibleSchemaError:
         return None
+
+
+@lru_cache(maxsize=64)
+def invalid_for_confluent(schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETTINGS) -> tuple[Invalid, ...]:
+    """Return what Confluent's checker refuses in a schema by itself. `map_schema` must have accepted it."""
+    known = FORMATS.get(schema.format)
+    return () if known is None or known.invalid is None else tuple(dict.fromkeys(known.invalid(schema, settings)))
 
 
 def why_invalid(schema: RegisteredSchema) -> str | None:

@@ -212,8 +212,8 @@ ON_SCHEMA = Key(
 EVOLUTION = Key(
     "evolution",
     Choice(get_args(SchemaEvolution)),
-    "Which changes of a writer's schema are accepted: with lenient, all that the table can hold; with strict, only"
-    " those that Confluent's compatibility checker for Iceberg tables accepts as well. Needs `wire_format: confluent`.",
+    "Which writer schemas are accepted: with lenient, all that the table can hold; with strict, only"
+    " schemas that Confluent's checker for Iceberg tables accepts as well. Needs `wire_format: confluent`.",
     "lenient",
 )
 EVERY = Key("every", DURATION, "The time between the starts of two batches.", "60s", "s, m, h or d")

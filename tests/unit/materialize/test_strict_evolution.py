@@ -15,6 +15,7 @@ from frazil.formats.open import map_schema
 from frazil.materialize.outcome import Again, Published
 from frazil.materialize.preview.candidate import plan_schema
 from frazil.materialize.schema.strictness import strict_findings
+from frazil.materialize.schema.succession import Accepted, refused_if_strict
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaType
 from frazil.model.settings import CatalogSettings
@@ -104,6 +105,56 @@ def test_plan_schema_refuses_the_same(world: World) -> None:
     )
 
     assert [str(each) for each in plan.findings] == ["m: is gone: `evolution: strict`, after schema 1"]
+
+
+NANOS = {"type": "long", "logicalType": "timestamp-nanos"}
+UNFIT = record(a_field("n"), a_field("m"), a_field("at", ["null", NANOS]))
+REFUSED = "at: is a timestamp of 9 fractional digits: more than 6 need format version 3: `evolution: strict`,"
+
+
+def test_a_schema_that_confluent_refuses_by_itself_pauses_the_table(world: World) -> None:
+    world.registry.register("orders-value", UNFIT)
+    world.values.append(framed(2, UNFIT, {"n": 3, "m": 4, "at": None}))
+
+    (checked,) = world.check(SPEC)
+    planned = plan_schema(world.lake, world.registry, SPEC, RegisteredSchema(UNREGISTERED, "AVRO", UNFIT), of_key=False)
+    what = refused(world)
+
+    assert f"1 finding:\n  - {REFUSED} UNREPRESENTABLE_TYPE" in what
+    assert checked.what == what
+    assert [str(each) for each in planned.findings] == [f"{REFUSED} UNREPRESENTABLE_TYPE"]
+    world.lake.set_properties(SPEC.identifier, put={}, remove=["frazil.paused"])
+    assert isinstance(world.table(replace(SPEC, evolution="lenient")).batch(), Again | Published)
+
+
+def test_the_first_schema_of_a_table_is_judged_too(tmp_path: Path) -> None:
+    made = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+    made.registry.register("orders-value", UNFIT)
+    made.values.append(framed(1, UNFIT, {"n": 1, "m": 2, "at": None}))
+
+    assert f"1 finding:\n  - {REFUSED} UNREPRESENTABLE_TYPE" in refused(made)
+    made.lake.set_properties(SPEC.identifier, put={}, remove=["frazil.paused"])
+    assert isinstance(made.table(replace(SPEC, evolution="lenient")).batch(), Published)
+
+
+def test_a_schema_that_the_table_has_columns_for_is_not_judged_again(tmp_path: Path) -> None:
+    made = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+    made.registry.register("orders-value", UNFIT)
+    made.values.append(framed(1, UNFIT, {"n": 1, "m": 2, "at": None}))
+    assert isinstance(made.table(replace(SPEC, evolution="lenient")).batch(), Published)
+
+    made.values.append(framed(1, UNFIT, {"n": 3, "m": 4, "at": None}))
+
+    assert isinstance(made.table(SPEC).batch(), Published)
+
+
+def test_a_schema_of_keys_is_judged_by_itself() -> None:
+    schema = RegisteredSchema(2, "AVRO", UNFIT)
+    keyed = spec(evolution="strict", key="avro")
+
+    (finding,) = refused_if_strict(keyed, schema, Accepted(), of_key=True)
+
+    assert finding.path == f"{keyed.metadata.prefix}key.at"
 
 
 PROTO = 'syntax = "proto3"; message Row { int32 a = 1; %s }'

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from frazil.formats.decoder import Decoder
 from frazil.formats.format import Format
+from frazil.formats.json_schema import validity
 from frazil.formats.json_schema.schema import Expanded, expand, refuse
 from frazil.formats.json_values import open as decoders
 from frazil.formats.json_values.shape import columns_of
 from frazil.formats.mapped import Mapped, judged_columns
+from frazil.formats.validity import Invalid
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.spec import FormatSettings
 
@@ -29,9 +33,14 @@ def open_decoder(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
     return decoders.open_decoder(found.row)
 
 
+def invalid(schema: RegisteredSchema, settings: FormatSettings) -> Iterator[Invalid]:
+    del settings
+    return validity.invalid(schema.text, schema.references)
+
+
 def expanded(schema: RegisteredSchema, settings: FormatSettings) -> Expanded:
     """Return the shape of a schema. Raises IncompatibleSchemaError if its text is no schema."""
     return expand(schema.text, schema.references, string_formats=settings.string_formats == "typed")
 
 
-JSON_SCHEMA = Format("JSON", map_schema, open_decoder)
+JSON_SCHEMA = Format("JSON", map_schema, open_decoder, invalid)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from frazil.formats.decoder import Decoder
 from frazil.formats.format import Format
 from frazil.formats.mapped import Mapped
+from frazil.formats.validity import Invalid
 from frazil.model.schemas import RegisteredSchema
 from frazil.model.spec import DEFAULT_SETTINGS, FormatSettings
 
@@ -24,6 +26,12 @@ def open_decoder(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:
     from frazil.formats.protobuf import open as decoders  # noqa: PLC0415
 
     return decoders.open_decoder(_parsed(schema, settings))
+
+
+def invalid(schema: RegisteredSchema, settings: FormatSettings) -> Iterator[Invalid]:
+    from frazil.formats.protobuf import validity  # noqa: PLC0415
+
+    return validity.invalid(_parsed(schema, settings))
 
 
 def open_message_names(schema: RegisteredSchema) -> Decoder:
@@ -47,4 +55,4 @@ def _parsed(schema: RegisteredSchema, settings: FormatSettings) -> ProtobufSchem
     return parse_schema(schema.text, schema.references, settings.message)
 
 
-PROTOBUF = Format("PROTOBUF", map_schema, open_decoder)
+PROTOBUF = Format("PROTOBUF", map_schema, open_decoder, invalid)

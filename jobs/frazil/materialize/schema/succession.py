@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from frazil.formats.open import map_schema
+from frazil.formats.open import invalid_for_confluent, map_schema
 from frazil.materialize.schema.strictness import strict_findings
 from frazil.model.columns import Column, Struct, walk
 from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaFinding, SchemaId, id_order, in_order
@@ -151,8 +151,8 @@ def refused_if_strict(
 ) -> tuple[SchemaFinding, ...]:
     """Return what `evolution: strict` refuses in a schema that the table does not know yet.
 
-    It is compared with the accepted schemas that were registered just before and just after it. If records of several
-    types may be in the topic, only schemas of the same record type are compared.
+    It is judged by itself, and compared with the accepted schemas that were registered just before and just after it.
+    If records of several types may be in the topic, only schemas of the same record type are compared.
     """
     if spec.evolution != "strict" or schema.id in accepted.stored:
         return ()
@@ -173,12 +173,21 @@ def refused_if_strict(
         return (Column(f"{spec.metadata.prefix}key", Struct(found.columns) if is_struct else found.columns[0].type),)
 
     beside = accepted.around(schema, is_successive)
-    found: list[SchemaFinding] = []
+    found = [*_invalid(spec, schema, settings, of_key=of_key)]
     if beside.before is not None:
         found += _said(strict_findings(columns(beside.before), columns(schema)), "after", beside.before.id)
     if beside.after is not None:
         found += _said(strict_findings(columns(schema), columns(beside.after)), "before", beside.after.id)
     return tuple(found)
+
+
+def _invalid(
+    spec: TableSpec, schema: RegisteredSchema, settings: FormatSettings, *, of_key: bool
+) -> Iterator[SchemaFinding]:
+    around = f"{spec.metadata.prefix}key" if of_key else ""
+    for each in invalid_for_confluent(schema, settings):
+        path = ".".join(filter(None, (around, each.path)))
+        yield SchemaFinding(path, f"{each.problem}: `evolution: strict`, {each.rule}")
 
 
 def _one_subject(spec: TableSpec, of_key: bool) -> bool:
