@@ -270,6 +270,18 @@ def test_records_of_glue_become_rows(glue_place: GluePlace) -> None:
     assert verify(table).findings == ()
 
 
+def test_versions_of_glue_have_their_numbers(glue_place: GluePlace) -> None:
+    place, topic = glue_place, glue_place.topic()
+    first, wider = json.dumps(ORDER), json.dumps(WIDER)
+    ids = [place.version(topic, first), place.version(topic, wider)]
+
+    with closing(place.opened()) as registry:
+        found = [registry.by_id(each) for each in ids]
+
+    assert [each and each.version and each.version.number for each in found] == [1, 2]
+    assert len({each and each.version and each.version.name for each in found}) == 1
+
+
 def test_json_and_keys_of_glue_become_rows(glue_place: GluePlace) -> None:
     place, topic = glue_place, glue_place.topic()
     value = place.version(topic, json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}}), "JSON")

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from frazil.model.errors import RegistryError, version_missing
-from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaDefinition, SchemaId
+from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaDefinition, SchemaId, VersionNumber
 from frazil.model.settings import GlueSource, RegistrySettings
 
 UNKNOWN_FOR_SECONDS = 60.0
@@ -140,7 +140,9 @@ class GlueRegistry:
 
     def _remember(self, found: Mapping[str, Any]) -> RegisteredSchema:
         schema_id = UUID(found["SchemaVersionId"])
-        self._known[schema_id] = RegisteredSchema(schema_id, found["DataFormat"], found["SchemaDefinition"])
+        version = VersionNumber(found["SchemaArn"], found["VersionNumber"])
+        text, form = found["SchemaDefinition"], found["DataFormat"]
+        self._known[schema_id] = RegisteredSchema(schema_id, form, text, version=version)
         return self._known[schema_id]
 
     def _listed(self, what: str, operation: str, **given: Any) -> Iterator[Mapping[str, Any]]:

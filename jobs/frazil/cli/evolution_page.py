@@ -31,6 +31,11 @@ for Iceberg tables refuses. It compares a schema with those that were registered
 names of fields, their order and whether they are required; a default value makes no difference. It also judges [each
 schema by itself](#what-one-schema-may-not-hold). Schemas that the table has columns for already are not judged again.
 
+The order of registration is that of Confluent's schema ids or, with `wire_format: glue`, of the version numbers of one
+schema in AWS Glue. The setting is refused where no order is known: with `wire_format: confluent_headers`, since a GUID
+has none and Confluent's client reads neither the number nor the version of its schema, and with `connect_json`, whose
+schemas are not registered.
+
 The last column is for
 [`on_incompatible_schema: new_column`](../operate.md#a-column-for-another-type): a field of another type gets a column
 of its own.

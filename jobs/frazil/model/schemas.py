@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 from uuid import UUID
 
@@ -63,11 +63,20 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class VersionNumber:
+    """The place of a schema among the versions that were registered under one name."""
+
+    name: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class RegisteredSchema:
     """A schema with the id that it was found by. `references` are the schemas that it uses, dependencies first.
 
     `guid` is what Confluent's registry calls it beside its number, if the registry says so. `missing` are those that it
-    refers to and that the registry does not have, such as `version 1 of part`.
+    refers to and that the registry does not have, such as `version 1 of part`. `version` is known if the id does not
+    say which schema was registered first, and the registry does.
     """
 
     id: SchemaId
@@ -76,6 +85,7 @@ class RegisteredSchema:
     references: tuple[Reference, ...] = ()
     guid: UUID | None = None
     missing: tuple[str, ...] = ()
+    version: VersionNumber | None = field(default=None, compare=False)
 
     @property
     def referenced_texts(self) -> tuple[str, ...]:

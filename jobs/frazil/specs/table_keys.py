@@ -213,7 +213,8 @@ EVOLUTION = Key(
     "evolution",
     Choice(get_args(SchemaEvolution)),
     "Which writer schemas are accepted: with lenient, all that the table can hold; with strict, only"
-    " schemas that Confluent's checker for Iceberg tables accepts as well. Needs `wire_format: confluent`.",
+    " schemas that Confluent's checker for Iceberg tables accepts as well. Not with `wire_format: confluent_headers` or"
+    " `connect_json`, whose schemas have no order.",
     "lenient",
 )
 EVERY = Key("every", DURATION, "The time between the starts of two batches.", "60s", "s, m, h or d")

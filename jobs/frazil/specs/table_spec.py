@@ -307,14 +307,25 @@ def _wire_problems(values: Values) -> Iterator[Problem]:
     if values[keys.EVOLUTION] == "strict" and schema_type_of(key) is None and schema_type_of(value) is None:
         what = f"no effect, because value is {value} and key is {key}: no schema decodes them"
         yield _problem(values.place_of(keys.EVOLUTION), what, "remove evolution")
-    if values[keys.EVOLUTION] == "strict" and values[keys.WIRE_FORMAT] != CONFLUENT:
-        what = "strict compares schemas in the order of their registration, which UUIDs do not have"
+    if values[keys.EVOLUTION] == "strict" and (unordered := _without_order(values)):
         hint = "write evolution: lenient, and let the registry check the compatibility of new versions"
-        yield _problem(values.place_of(keys.EVOLUTION), what, hint)
+        yield _problem(values.place_of(keys.EVOLUTION), unordered, hint)
     if metadata.is_given(keys.KEEP) and "schema_uuid" in metadata[keys.KEEP] and not names_schemas_by_uuid(values):
         what = "records name no schema of their values by a UUID"
         hint = "set wire_format: confluent_headers or glue, or remove schema_uuid from the list"
         yield _problem(metadata.place_of(keys.KEEP), what, hint)
+
+
+def _without_order(values: Values) -> str | None:
+    """Return why the writer schemas of a table cannot be compared in the order of their registration."""
+    if values[keys.WIRE_FORMAT] == "confluent_headers":
+        return (
+            "strict compares schemas in the order of their registration: headers name them by GUIDs, which have no"
+            " order, and Confluent's client reads neither the number nor the version of the schema of a GUID"
+        )
+    if EMBEDDED in (values[keys.VALUE], values[keys.KEY]):
+        return f"strict compares schemas in the order of their registration: those of {EMBEDDED} are not registered"
+    return None
 
 
 def _field_problems(values: Values) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from frazil.adapters.glue_registry import GlueRegistry
-from frazil.model.schemas import RegisteredSchema
+from frazil.model.schemas import RegisteredSchema, VersionNumber
 from frazil.model.settings import GlueSource, RegistrySettings
 
 
@@ -24,7 +24,8 @@ class PagedGlue:
         del SchemaId
         number = 5 if SchemaVersionNumber.get("LatestVersion") else SchemaVersionNumber["VersionNumber"]
         text = {"DataFormat": "AVRO", "SchemaDefinition": f"version {number}"}
-        return {"SchemaVersionId": str(UUID(int=number)), "Status": self.statuses[number], **text}
+        place = {"SchemaArn": "arn:aws:glue:us-east-1:1:schema/r/orders", "VersionNumber": number}
+        return {"SchemaVersionId": str(UUID(int=number)), "Status": self.statuses[number], **text, **place}
 
     def list_schema_versions(self, *, SchemaId: Any, NextToken: str = "0") -> dict[str, Any]:  # noqa: N803
         del SchemaId
@@ -50,7 +51,7 @@ class AllRegistries:
     def get_schema_version(self, *, SchemaVersionId: str) -> dict[str, Any]:  # noqa: N803
         self.asked += 1
         found = {"SchemaVersionId": SchemaVersionId, "Status": self.status, "SchemaArn": self.arn}
-        return {**found, "DataFormat": "AVRO", "SchemaDefinition": "text"}
+        return {**found, "DataFormat": "AVRO", "SchemaDefinition": "text", "VersionNumber": 4}
 
 
 @pytest.mark.parametrize("status", ["AVAILABLE", "PENDING"])
@@ -67,4 +68,7 @@ def test_an_id_of_this_registry_is_its_schema() -> None:
     registry = GlueRegistry(GlueSource("r", "us-east-1"), RegistrySettings("http://nowhere"))
     registry._opened = AllRegistries("r", "AVAILABLE")
 
-    assert registry.by_id(UUID(int=1)) == RegisteredSchema(UUID(int=1), "AVRO", "text")
+    found = registry.by_id(UUID(int=1))
+
+    assert found == RegisteredSchema(UUID(int=1), "AVRO", "text")
+    assert found.version == VersionNumber("arn:aws:glue:us-east-1:1:schema/r/orders", 4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from values_of_tables import spec
@@ -17,7 +18,7 @@ from frazil.materialize.preview.candidate import plan_schema
 from frazil.materialize.schema.strictness import strict_findings
 from frazil.materialize.schema.succession import Accepted, refused_if_strict
 from frazil.model.errors import IncompatibleSchemaError
-from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaType
+from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaType, VersionNumber
 from frazil.model.settings import CatalogSettings
 from frazil.model.spec import SubjectSettings
 from tests.fakes.clients_in_memory import a_field, record
@@ -155,6 +156,50 @@ def test_a_schema_of_keys_is_judged_by_itself() -> None:
     (finding,) = refused_if_strict(keyed, schema, Accepted(), of_key=True)
 
     assert finding.path == f"{keyed.metadata.prefix}key.at"
+
+
+IN_GLUE = spec(evolution="strict", wire_format="glue")
+
+
+def a_version(number: int, schema_id: int, text: str, name: str = "orders") -> RegisteredSchema:
+    """Return a version of a schema in AWS Glue. Its UUID says nothing of its order."""
+    return RegisteredSchema(UUID(int=schema_id), "AVRO", text, version=VersionNumber(name, number))
+
+
+def of_glue(schema: RegisteredSchema, *accepted: RegisteredSchema) -> list[str]:
+    known = Accepted.of(accepted, [each.id for each in accepted])
+    return [str(each) for each in refused_if_strict(IN_GLUE, schema, known, of_key=False)]
+
+
+def test_versions_that_uuids_name_are_compared_by_their_numbers() -> None:
+    first, third = a_version(1, 900, FIRST), a_version(3, 50, WITH_NOTE)
+
+    assert of_glue(a_version(2, 7, WITHOUT_M), first) == [f"m: is gone: `evolution: strict`, after schema {first.id}"]
+    assert of_glue(third, first) == []
+    assert of_glue(
+        a_version(2, 999, record(a_field("n"), a_field("m"), a_field("x", ["null", "int"]))), first, third
+    ) == [f"x: is gone: `evolution: strict`, before schema {third.id}"]
+    assert of_glue(a_version(10, 2, WITHOUT_M), first, a_version(9, 1, WITHOUT_M)) == []
+
+
+def test_versions_of_another_schema_are_not_compared() -> None:
+    assert of_glue(a_version(2, 7, WITHOUT_M, name="others"), a_version(1, 900, FIRST)) == []
+
+
+def test_a_schema_that_is_not_registered_comes_after_the_newest_version() -> None:
+    candidate = RegisteredSchema(UNREGISTERED, "AVRO", FIRST)
+    newest = a_version(10, 2, WITH_NOTE)
+
+    assert of_glue(candidate, newest, a_version(9, 900, FIRST)) == [
+        f"note: is gone: `evolution: strict`, after schema {newest.id}"
+    ]
+
+
+def test_schemas_that_numbers_name_are_not_compared_with_those_that_uuids_name() -> None:
+    numbered = RegisteredSchema(4, "AVRO", WITHOUT_M)
+
+    assert of_glue(numbered, a_version(1, 900, WITH_NOTE)) == []
+    assert of_glue(a_version(1, 900, WITH_NOTE), numbered) == []
 
 
 PROTO = 'syntax = "proto3"; message Row { int32 a = 1; %s }'

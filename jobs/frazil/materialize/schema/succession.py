@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from uuid import UUID
 
 from frazil.formats.open import invalid_for_confluent, map_schema
 from frazil.materialize.schema.strictness import strict_findings
 from frazil.model.columns import Column, Struct, walk
-from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaFinding, SchemaId, id_order, in_order
+from frazil.model.schemas import (
+    UNREGISTERED,
+    RegisteredSchema,
+    SchemaFinding,
+    SchemaId,
+    VersionNumber,
+    id_order,
+    in_order,
+)
 from frazil.model.spec import FormatSettings, TableSpec
 
 NEWEST = 16
@@ -44,13 +53,30 @@ class Accepted:
         """Return the accepted schemas that were registered last before this one, and first after it.
 
         Only those that are meant count; a few are looked at. A schema that is not registered comes after all others.
+        UUIDs have no order, so schemas that are named by them are compared by the numbers of their versions.
         """
+        known = in_order((*self.stored, *self.since))
+        if isinstance(schema.id, UUID) or (schema.id == UNREGISTERED and any(isinstance(each, UUID) for each in known)):
+            return self._around_version(schema, is_meant)
         here = (3, 0) if schema.id == UNREGISTERED else id_order(schema.id)
-        ids = [each for each in in_order((*self.stored, *self.since)) if each != schema.id]
+        ids = [each for each in known if each != schema.id and isinstance(each, int)]
         before = [each for each in reversed(ids) if id_order(each) < here]
         after = [each for each in ids if id_order(each) > here]
         first = (next(filter(is_meant, self._found(each[:NEWEST])), None) for each in (before, after))
         return Neighbours(*first)
+
+    def _around_version(self, schema: RegisteredSchema, is_meant: Callable[[RegisteredSchema], bool]) -> Neighbours:
+        """Return the same by the numbers of versions. All schemas are looked up: an id does not tell its version."""
+        others = (each for each in self.all() if each.id != schema.id and is_meant(each))
+        numbered = sorted(((each.version, each) for each in others if each.version is not None), key=_number)
+        if schema.id == UNREGISTERED:
+            return Neighbours(numbered[-1][1] if numbered else None, None)
+        here = schema.version
+        if here is None:
+            return Neighbours(None, None)
+        before = [each for version, each in numbered if version.name == here.name and version.number < here.number]
+        after = [each for version, each in numbered if version.name == here.name and version.number > here.number]
+        return Neighbours(before[-1] if before else None, after[0] if after else None)
 
     def all(self) -> Iterator[RegisteredSchema]:
         """Yield the accepted schemas, the largest ids first."""
@@ -63,6 +89,10 @@ class Accepted:
     def _found(self, ids: Iterable[SchemaId]) -> Iterator[RegisteredSchema]:
         found = (self.since.get(schema_id) or self.find(schema_id) for schema_id in ids)
         return (schema for schema in found if schema is not None)
+
+
+def _number(numbered: tuple[VersionNumber, RegisteredSchema]) -> int:
+    return numbered[0].number
 
 
 NONE_ACCEPTED = Accepted()
