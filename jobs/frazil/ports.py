@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.delta import DeltaLog, FileShape, LogWrite, Removals, TableFile, TableFiles
-from frazil.model.expiry import Cleaned, Expiry
+from frazil.model.expiry import Cleaned, Expiry, Paths
 from frazil.model.ingested import Deletion, DroppedFile, IngestTask, TaskResult, WrittenFile
 from frazil.model.plan import OffsetRange, TopicFacts
 from frazil.model.probe import FoundRows, ProbeTask, StoredFile, Within
@@ -31,10 +31,7 @@ class SchemaRegistry(Protocol):
     """A schema registry. Ids are resolved once a process."""
 
     def by_id(self, schema_id: SchemaId) -> RegisteredSchema | None:
-        """Return the schema, or None if the registry does not know the id (remembered for a minute).
-
-        Raises RegistryError if the registry does not answer, which callers must not take for None.
-        """
+        """Return the schema; None if the registry lacks the id (remembered for a minute). RegistryError: no answer."""
         ...
 
     def remembers_missing(self, schema_id: SchemaId) -> bool:
@@ -50,10 +47,7 @@ class SchemaRegistry(Protocol):
         ...
 
     def resolve(self, definition: SchemaDefinition) -> RegisteredSchema:
-        """Return a schema, which need not be registered, with the schemas that it refers to. Its id is UNREGISTERED.
-
-        Raises RegistryError if the registry lacks one of them.
-        """
+        """Return a schema with those that it refers to, as UNREGISTERED. Raises RegistryError if one is missing."""
         ...
 
     def subjects_under(self, prefix: str) -> Collection[str]:
@@ -258,11 +252,12 @@ class Lake(RebuiltTables, Protocol):
         ...
 
     def delete_unreachable(
-        self, before: TableView, expired: Sequence[int], *, named_elsewhere: Callable[[], Collection[str]]
+        self, before: TableView, expired: Sequence[int], *, named_elsewhere: Paths, left_elsewhere: Paths = frozenset
     ) -> Cleaned:
         """Delete the files that only `expired` snapshots of the view `before` referenced, after their commit.
 
-        `named_elsewhere` gives paths below the table's folder that must stay; called only where data files would go.
+        `named_elsewhere` gives paths that must stay; called only where data files would go. Files of `left_elsewhere`
+        go as well, if they are in the table's data folder and no snapshot has them.
         """
         ...
 
@@ -357,6 +352,10 @@ class DeltaLogs(Protocol):
 
     def removals(self, location: str, *, newest: int) -> Iterator[Removals]:
         """Yield what each version removed, from the version `newest` back to the oldest that is still there."""
+        ...
+
+    def removed(self, location: str) -> frozenset[str]:
+        """Return the paths of all files that any version removed and the newest does not have."""
         ...
 
     def write(self, location: str, write: LogWrite) -> None:

@@ -51,6 +51,13 @@ class DeltaLogsInMemory:
             gone = () if before is None else (file.path for file in before.files if file.path not in left)
             yield Removals(datetime.max.replace(tzinfo=UTC), tuple(gone))
 
+    def removed(self, location: str) -> frozenset[str]:
+        versions = self.versions.get(location)
+        if not versions:
+            return frozenset()
+        named = {file.path for version in versions for file in version.files}
+        return frozenset(named - {file.path for file in versions[-1].files})
+
     def write(self, location: str, write: LogWrite) -> None:
         self.before_write()
         there = self.versions.setdefault(location, [])

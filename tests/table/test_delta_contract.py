@@ -89,6 +89,7 @@ def test_any_path_is_read_as_it_was_written_and_can_be_removed(logs: DeltaLogs, 
     assert extended is not None
     assert set(begun.files) == {LoggedFile(path, 1), LoggedFile("data/a", 2)}
     assert extended.files == (LoggedFile("data/a", 2),)
+    assert logs.removed(location) == {path}
 
 
 def test_each_version_says_what_it_removed_newest_first(logs: DeltaLogs, location: str) -> None:
@@ -100,6 +101,19 @@ def test_each_version_says_what_it_removed_newest_first(logs: DeltaLogs, locatio
 
     assert [each.paths for each in logs.removals(location, newest=3)] == [("data/c",), (again.path,), ("data/a",), ()]
     assert [each.paths for each in logs.removals(location, newest=1)] == [("data/a",), ()]
+
+
+def test_what_any_version_removed_is_known_but_for_what_was_added_again(logs: DeltaLogs, location: str) -> None:
+    before = logs.removed(location)
+    logs.write(location, BEGIN)
+    for number in range(1, 13):  # also in a checkpoint
+        add = AddFile(f"data/{number}", 1, 1, "{}")
+        remove = (RemoveFile("data/a", 1, 1),) if number == 1 else ()
+        logs.write(location, ExtendLog(7 + number, number - 1, ONE, (add,), remove))
+    gone = logs.removed(location)
+    logs.write(location, ExtendLog(20, 12, ONE, (AddFile("data/a", 1, 1, "{}"),), (RemoveFile("data/3", 1, 1),)))
+
+    assert (before, gone, logs.removed(location)) == (frozenset(), {"data/a"}, {"data/3"})
 
 
 def test_a_path_that_another_writer_encoded_differently_is_told_apart(location: str) -> None:

@@ -300,6 +300,7 @@ def test_on_s3_a_version_is_put_only_where_none_is(on_s3: Trades) -> None:
     assert (log.version, log.snapshot_id, len(log.files)) == (1, on_s3.view.head, 2)
     assert [each.paths for each in on_s3.logs.removals(location, newest=1)] == [(), ()]
     assert list(on_s3.logs.removals(location, newest=9)) == [], "a version that was deleted"
+    assert on_s3.logs.removed(location) == frozenset()
     io = on_s3.view.current.io
     with io.new_output(f"{location}/_delta_log/{1:020}.json").create(overwrite=True) as stream:
         stream.write(b'{"commitInfo": {"timestamp": 0}}')

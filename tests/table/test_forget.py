@@ -12,7 +12,7 @@ import pytest
 
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg import traces
-from frazil.adapters.iceberg.orphans import list_objects
+from frazil.adapters.iceberg.listing import list_objects
 from frazil.adapters.iceberg.sought_value import sought_in
 from frazil.adapters.iceberg.source_nulls import FIELD_ID
 from frazil.adapters.iceberg.traces import TraceSearch

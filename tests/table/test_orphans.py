@@ -8,14 +8,14 @@ import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table.statistics import BlobMetadata, StatisticsFile
 
 from frazil.adapters.delta.log import DeltaRsLogs
-from frazil.adapters.iceberg.orphans import Orphans, OrphanSearch, StoredObject, local_time
+from frazil.adapters.iceberg.listing import StoredObject
+from frazil.adapters.iceberg.orphans import Orphans, OrphanSearch, local_time
 from frazil.adapters.iceberg.puffin import write_blob
 from frazil.cli.app import run
 from frazil.cli.orphans import _lines
@@ -139,15 +139,38 @@ def test_what_the_delta_log_names_is_needed(lake: SmallLake) -> None:
     announce_delta(lake.lake, lambda: DeltaRsLogs(lake.lake.storage), lake.view)
     named = [orphan(lake, name) for name in ("w-1.parquet", "w-2.parquet", "w 3%.parquet", "w-4.parquet")]
     orphan_of_none = orphan(lake, "w-5.parquet")
-    log = Path(lake.view.location.removeprefix("file://")) / "_delta_log"
-    actions: list[dict[str, object]] = [{"add": {"path": "data/w-1.parquet"}}, {"remove": {"path": "data/w-2.parquet"}}]
-    actions += [{"add": {"path": "data/w%203%25.parquet"}}, {"txn": None}]
-    (log / f"{1:020}.json").write_text("\n".join(map(json.dumps, actions)))
-    checkpoint = pa.table({"add": [{"path": named[3]}], "remove": pa.nulls(1)})
-    pq.write_table(checkpoint, log / f"{0:020}.checkpoint.parquet")
+    file = {"size": 1, "partitionValues": {}, "modificationTime": 0, "deletionTimestamp": 0, "dataChange": True}
+    absolute = {"path": quote(named[3]), **file}
+    actions = [{"add": {"path": path, **file}} for path in ("data/w-1.parquet", "data/w%203%25.parquet")]
+    removed = {"remove": {"path": "data/w-2.parquet", **file}}
+    log_version(lake, 1, *actions, removed, {"add": absolute})
+    log_version(lake, 2, {"remove": absolute})
     all_old(lake)
+    age(str(log_version(lake, 3, {"remove": actions[0]["add"]})), by=timedelta(hours=1))
 
-    assert found(lake) == [orphan_of_none]
+    assert sorted(found(lake)) == [named[1], named[3], orphan_of_none]
+
+
+def test_what_the_delta_log_removed_is_needed_for_as_long_as_its_readers_may_travel(lake: SmallLake) -> None:
+    announce_delta(lake.lake, lambda: DeltaRsLogs(lake.lake.storage), lake.view)
+    old = orphan(lake, "w-1.parquet")
+    file = {"path": "data/w-1.parquet", "size": 1, "partitionValues": {}, "modificationTime": 0, "dataChange": True}
+    log_version(lake, 1, {"remove": file})
+    all_old(lake)
+    search = OrphanSearch(lake.lake, travel=timedelta(days=5))
+
+    orphans = search.find(lake.spec.identifier, now=local_time())
+
+    assert orphans is not None
+    assert orphans.files == ()
+    assert found(lake) == [old]
+
+
+def log_version(lake: SmallLake, number: int, *actions: object) -> Path:
+    """Write a version of the Delta log as another writer does, without a time of its own."""
+    path = Path(lake.view.location.removeprefix("file://")) / "_delta_log" / f"{number:020}.json"
+    path.write_text("\n".join(map(json.dumps, actions)) + "\n")
+    return path
 
 
 def test_a_file_that_is_committed_while_the_command_runs_is_needed(lake: SmallLake) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.cli.screen import print_lines
 from frazil.model.errors import CatalogError, Misuse, SettingError
+from frazil.model.expiry import LEAST_AGE
 from frazil.model.moments import rfc3339
 from frazil.model.spelling import plural
 
@@ -37,15 +38,16 @@ def list_orphans(
     lake: IcebergLake, specs: Sequence[TableSpec], *, older_than: timedelta, delete: bool, as_json: bool
 ) -> None:
     """Print the orphans of the tables and of their dead letters, and delete them if that is asked for."""
-    from frazil.adapters.iceberg.orphans import LEAST_AGE, OrphanSearch, local_time  # noqa: PLC0415
+    from frazil.adapters.iceberg.orphans import OrphanSearch, local_time  # noqa: PLC0415
 
     if older_than < LEAST_AGE:
         raise SettingError(
             f"--older-than: expected {LEAST_AGE.days} days at least, found {older_than}",
             hint="younger files may be those of a running batch",
         )
-    search, found = OrphanSearch(lake, older_than), Found()
-    for identifier in _identifiers(lake, specs):
+    found = Found()
+    for spec, identifier in _tables(lake, specs):
+        search = OrphanSearch(lake, older_than, travel=spec.maintain.keep_snapshots.age)
         orphans = search.find(identifier, now=search.storage_time(identifier) if delete else local_time())
         if orphans is not None:
             found.append((orphans, search.delete(orphans) if delete and orphans.files else None))
@@ -64,14 +66,14 @@ def list_orphans(
             )
 
 
-def _identifiers(lake: IcebergLake, specs: Sequence[TableSpec]) -> Iterator[str]:
+def _tables(lake: IcebergLake, specs: Sequence[TableSpec]) -> Iterator[tuple[TableSpec, str]]:
     """Yield the tables that Frazil fills. Raises as `own_rows`: the files of others are theirs."""
     from frazil.materialize.maintenance.own_tables import own_dead_letters, own_rows  # noqa: PLC0415
 
     for spec in specs:
-        yield own_rows(lake, spec).identifier
+        yield spec, own_rows(lake, spec).identifier
         if own_dead_letters(lake, spec) is not None:
-            yield spec.dead_letters_identifier
+            yield spec, spec.dead_letters_identifier
 
 
 def _lines(orphans: Orphans, cleaned: Cleaned | None) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Find the data files that readers of a Delta log need, so that nothing deletes them."""
+"""Find the data files that readers of a Delta log need, so that nothing deletes them, and those that it has left."""
 
 from __future__ import annotations
 
@@ -35,3 +35,13 @@ def files_needed(logs: DeltaLogs, location: str, *, since: datetime) -> frozense
     )
     recent = dropwhile(lambda version: version.committed_at < since, reversed(list(versions)))
     return frozenset({file.path for file in log.files} | {path for version in recent for path in version.paths})
+
+
+def files_left(logs: DeltaLogs, location: str, *, since: datetime) -> frozenset[str]:
+    """Return the paths of all files that the log has removed and that no version needs which was the newest at `since`.
+
+    Most of them are gone. The others were still needed when their snapshots expired, or could not be deleted then.
+    Snapshots may have some of them. Empty if the table has no log.
+    """
+    removed = logs.removed(location)
+    return removed - files_needed(logs, location, since=since) if removed else removed

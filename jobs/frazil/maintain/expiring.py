@@ -9,16 +9,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from frazil.delta.needed import files_needed
+from frazil.delta.needed import files_left, files_needed
 from frazil.maintain.background import Background
 from frazil.maintain.expire import enough, expiry_of, is_due
 from frazil.model.errors import FrazilError
-from frazil.model.expiry import Cleaned, Expiry
+from frazil.model.expiry import LEAST_AGE, Cleaned, Expiry
 from frazil.model.snapshot import TableView
 from frazil.model.spec import KeepSnapshots
 from frazil.ports import DeltaLogs, Lake
 
 LOOK_SECONDS = 600.0
+
+SEARCH_SECONDS = 86_400.0
+"""Between two searches of a process for files that the Delta log has left, each of which lists the data files."""
 
 LOG = logging.getLogger(__name__)
 
@@ -52,6 +55,7 @@ class Expiring:
     clock: Callable[[], float] = elapsed_seconds
     _first_seen: _FirstSeen | None = None
     _looked_at: float = -math.inf
+    _searched_at: float = -math.inf
     _batches: int = 0
 
     def look(self, view: TableView, *, now: datetime) -> None:
@@ -113,8 +117,16 @@ class Expiring:
             LOG.info("expired", extra=_log_fields(view, expiry))
             return True
 
-        since = now - self.keep.age
-        return background.start(lambda: clean(lake, logs, view, expiry, since), before=committed)
+        return background.start(lambda: self._clean(lake, logs, view, expiry, now), before=committed)
+
+    def _clean(
+        self, lake: Lake, logs: Callable[[], DeltaLogs], before: TableView, expiry: Expiry, now: datetime
+    ) -> None:
+        """Delete files, also those that earlier expiries left to readers of Delta, if the last search is a day ago."""
+        since, began = now - self.keep.age, self.clock()
+        is_due = began - self._searched_at >= SEARCH_SECONDS
+        self._searched_at = began if is_due else self._searched_at
+        clean(lake, logs, before, expiry, since, search=min(since, now - LEAST_AGE) if is_due else None)
 
     def _expiry_of(self, view: TableView, now: datetime, tag_time: datetime) -> Expiry:
         return expiry_of(view, self.keep, now=now, checkpoint=self.checkpoint, tag_time=tag_time)
@@ -152,10 +164,27 @@ class Expiring:
         return min(now, start + passed)
 
 
-def clean(lake: Lake, logs: Callable[[], DeltaLogs], before: TableView, expiry: Expiry, since: datetime) -> None:
-    """Delete files that only the expired snapshots referenced. Files that cannot be deleted stay as orphans."""
+def clean(
+    lake: Lake,
+    logs: Callable[[], DeltaLogs],
+    before: TableView,
+    expiry: Expiry,
+    since: datetime,
+    *,
+    search: datetime | None,
+) -> None:
+    """Delete files that only the expired snapshots referenced. Files that cannot be deleted stay as orphans.
+
+    Files that a Delta version needs which was the newest at `since` or later stay. With `search`, files go that no
+    snapshot has and that no version needs of that time or later: they were needed when their snapshots expired, or the
+    process died before it had deleted them.
+    """
+    location = before.location
     cleaned = lake.delete_unreachable(
-        before, expiry.snapshots, named_elsewhere=lambda: files_needed(logs(), before.location, since=since)
+        before,
+        expiry.snapshots,
+        named_elsewhere=lambda: files_needed(logs(), location, since=since),
+        left_elsewhere=lambda: frozenset() if search is None else files_left(logs(), location, since=search),
     )
     _tell(before.identifier, cleaned)
 

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
+
+LEAST_AGE = timedelta(days=3)
+"""Three times the age at which a batch is refused: younger files that no snapshot has may be those of a running batch.
+"""
+
+Paths = Callable[[], Collection[str]]
+"""Paths below a table's folder, or absolute ones, which are read where they are needed."""
 
 
 @dataclass(frozen=True, slots=True)

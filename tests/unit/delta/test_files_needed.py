@@ -8,7 +8,7 @@ from typing import cast
 
 from delta_tables import NOON, log
 
-from frazil.delta.needed import files_needed
+from frazil.delta.needed import files_left, files_needed
 from frazil.model.delta import DeltaLog, Removals
 from frazil.ports import DeltaLogs
 
@@ -25,6 +25,9 @@ class Removed:
 
     def read(self, location: str) -> DeltaLog | None:
         return self._newest
+
+    def removed(self, location: str) -> frozenset[str]:
+        return frozenset(f"data/{name}" for name in self._names)
 
     def removals(self, location: str, *, newest: int) -> object:
         for age, name in zip(self._ages, self._names, strict=True):
@@ -52,3 +55,11 @@ def test_a_version_with_an_earlier_time_than_the_one_before_it_counts_as_that_on
 
 def test_without_a_log_no_file_is_needed() -> None:
     assert files_needed(cast(DeltaLogs, Removed(newest=None)), "s3://lake/trades", since=NOON) == frozenset()
+
+
+def test_what_no_version_of_the_time_needs_was_left() -> None:
+    logs = Removed("a", "b", "c", "d", "e", newest=log(1, "x", "e"))
+
+    left = files_left(cast(DeltaLogs, logs), "s3://lake/trades", since=NOON - HOUR)
+
+    assert left == {"data/c", "data/d"}, "a version that is needed has e again"

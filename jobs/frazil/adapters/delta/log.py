@@ -97,6 +97,18 @@ class DeltaRsLogs:
         with _as_errors(location):
             yield from removals(self._storage, location, newest)
 
+    def removed(self, location: str) -> frozenset[str]:
+        """Return what any version removed and the newest does not have; the newest checkpoint and later ones list it.
+
+        delta-rs lists it as what a VACUUM would delete. A dry run deletes nothing, and writes nothing to the log.
+        """
+        with _as_errors(location):
+            try:
+                table = self._open(location)
+            except TableNotFoundError:
+                return frozenset()
+            return frozenset(table.vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False))
+
     def write(self, location: str, write: LogWrite) -> None:
         """Write the planned version. Raises CommitRejectedError if another writer committed a version first."""
         with _as_errors(location):

@@ -8,13 +8,14 @@ found without reading every snapshot that is left:
   by the newest of a branch.
 - A data file leaves a table only by a snapshot that removes files. So candidates are what such snapshots removed, if
   they or their parents expired, and what expired snapshots added that have no descendants left. A candidate that any
-  kept snapshot holds is held by the newest of its branch, or by the parent of a snapshot that removes files.
+  kept snapshot holds is held by the newest of its branch, or by the parent of a snapshot that removes files. Other
+  candidates are files in the data folder that a Delta log has left.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -37,9 +38,10 @@ from pyiceberg.table.update import (
     ValidatableTableRequirement,
 )
 
-from frazil.model.expiry import Cleaned, Expiry
+from frazil.adapters.iceberg.left_files import left_files
+from frazil.adapters.iceberg.listing import READ_AT_ONCE
+from frazil.model.expiry import Cleaned, Expiry, Paths
 
-READ_AT_ONCE = 8
 DELETE_AT_ONCE = 8
 DELETE_SECONDS = 120.0
 """Files that are not deleted within this time stay, as orphans."""
@@ -107,7 +109,8 @@ class Unreachable:
     before: Table
     after: Table
     expired: frozenset[int]
-    named_elsewhere: Callable[[], Collection[str]]
+    named_elsewhere: Paths
+    left_elsewhere: Paths
     problems: list[str] = field(default_factory=list)
     _lists: dict[int, Manifests] = field(default_factory=dict)
 
@@ -136,7 +139,8 @@ class Unreachable:
         return [s for s in left if s.snapshot_id in parents | heads | first]
 
     def _data_files(self, pool: ThreadPoolExecutor, gone: Sequence[Snapshot], left: Sequence[Snapshot]) -> set[str]:
-        candidates = set(_flat(pool.map(self._entries_of_interest, self._writers(gone, left))))
+        of_expired = _flat(pool.map(self._entries_of_interest, self._writers(gone, left)))
+        candidates = {_plain(path): path for path in (*of_expired, *self._left_in_storage())}
         if not candidates:
             return set()
         ids = {snapshot.snapshot_id for snapshot in left}
@@ -145,8 +149,18 @@ class Unreachable:
         self._read(pool, holders)
         unique = {path: manifest for s in holders for path, manifest in self._manifests(s).items()}
         for live in pool.map(self._live, unique.values()):
-            candidates -= live
-        return candidates - self._in_delta(candidates) if candidates else candidates
+            for path in live & candidates.keys():
+                del candidates[path]
+        found = set(candidates.values())
+        return found - self._in_delta(found) if found else found
+
+    def _left_in_storage(self) -> list[str]:
+        """Return the files in the data folder that the Delta log has left; none if that is not known for sure."""
+        try:
+            return left_files(self.after, self.left_elsewhere())
+        except Exception as problem:  # noqa: BLE001 - whatever it is, the files stay
+            self.problems.append(f"could not find which files the Delta log has left: {problem}")
+            return []
 
     def _in_delta(self, candidates: set[str]) -> set[str]:
         """Return the candidates that the Delta log references, or all candidates if the log cannot be read."""
@@ -177,7 +191,7 @@ class Unreachable:
 
     def _live(self, manifest: ManifestFile) -> set[str]:
         entries = manifest.fetch_manifest_entry(self.before.io, discard_deleted=True)
-        return {entry.data_file.file_path for entry in entries}
+        return {_plain(entry.data_file.file_path) for entry in entries}
 
     def _read(self, pool: ThreadPoolExecutor, snapshots: Iterable[Snapshot]) -> None:
         unread = {s.snapshot_id: s for s in snapshots if s.snapshot_id not in self._lists}
@@ -234,12 +248,12 @@ def _plain(address: str) -> str:
 
 
 def delete_unreachable(
-    before: Table, after: Table, expired: Sequence[int], named_elsewhere: Callable[[], Collection[str]]
+    before: Table, after: Table, expired: Sequence[int], named_elsewhere: Paths, left_elsewhere: Paths
 ) -> Cleaned:
-    """Delete the files that only expired snapshots referenced. Errors of reading metadata propagate."""
+    """Delete files that only expired snapshots referenced, or a Delta log. Errors of reading metadata propagate."""
     if after.metadata.table_uuid != before.metadata.table_uuid:
         return Cleaned()
-    unreachable = Unreachable(before, after, frozenset(expired), named_elsewhere)
+    unreachable = Unreachable(before, after, frozenset(expired), named_elsewhere, left_elsewhere)
     files = list(unreachable.files())
     return delete_files(before.io, files, unreachable.problems)
 

@@ -49,7 +49,7 @@ from frazil.adapters.iceberg.view import read_document, view_of
 from frazil.model.changes import Change
 from frazil.model.columns import Column
 from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError, FrazilError, Misuse
-from frazil.model.expiry import Cleaned, Expiry
+from frazil.model.expiry import Cleaned, Expiry, Paths
 from frazil.model.ingested import Deletion, DroppedFile, WrittenFile
 from frazil.model.probe import StoredFile, Within
 from frazil.model.remembered import PuffinFile
@@ -268,12 +268,12 @@ class IcebergLake(RebuiltTables):
         self._commit(table, *expiry_commit(table, expiry))
 
     def delete_unreachable(
-        self, before: TableView, expired: Sequence[int], *, named_elsewhere: Callable[[], Collection[str]]
+        self, before: TableView, expired: Sequence[int], *, named_elsewhere: Paths, left_elsewhere: Paths = frozenset
     ) -> Cleaned:
         after = self.load(before.identifier)
         if after is None:
             return Cleaned()
-        return delete_unreachable(_table(before), _table(after), expired, named_elsewhere)
+        return delete_unreachable(_table(before), _table(after), expired, named_elsewhere, left_elsewhere)
 
     def set_property_at(self, view: TableView, name: str, value: str) -> None:
         table = _table(view)

@@ -7,47 +7,34 @@ and no branch has yet are kept apart by their age, by the clock of the storage.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote, unquote
 
-from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io import FileIO
 
-from frazil.adapters.iceberg.expiry import READ_AT_ONCE, delete_files
+from frazil.adapters.delta.log import DeltaRsLogs
+from frazil.adapters.iceberg.expiry import delete_files
 from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.adapters.iceberg.listing import StoredObject, list_objects
 from frazil.adapters.iceberg.reachable import (
+    METADATA_SUFFIXES,
     last_part,
-    logged_names,
+    metadata_of_another,
     named_in_properties,
     plain,
     reachable,
-    table_in,
 )
-from frazil.adapters.iceberg.table_storage import files_of
+from frazil.delta.needed import files_needed
 from frazil.model.errors import CatalogError, FrazilError
-from frazil.model.expiry import Cleaned
+from frazil.model.expiry import LEAST_AGE, Cleaned
 from frazil.model.moments import rfc3339
 from frazil.model.snapshot import TableView
-
-LEAST_AGE = timedelta(days=3)
-"""Three times the age at which a batch is refused: younger files may be those of a running batch."""
 
 FOLDERS = ("data", "metadata")
 """Frazil writes files of a table nowhere else, below its location. Other folders are never touched."""
 
-DELTA_LOG = "_delta_log"
 DELETE_SECONDS = 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class StoredObject:
-    """A file in storage; `address` without the scheme of local files."""
-
-    address: str
-    size: int
-    written: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +54,14 @@ class Orphans:
 
 @dataclass(frozen=True, slots=True)
 class OrphanSearch:
-    """Looks for the orphans of a lake's tables. `between` is called after the listing, for tests."""
+    """Looks for the orphans of a lake's tables. `between` is called after the listing, for tests.
+
+    Files that a version of a Delta log needs stay, if it was the newest within `travel` or `older_than`.
+    """
 
     lake: IcebergLake
     older_than: timedelta = LEAST_AGE
+    travel: timedelta = timedelta(0)
     between: Callable[[], None] = lambda: None
 
     def find(self, identifier: str, *, now: datetime) -> Orphans | None:
@@ -102,7 +93,6 @@ class OrphanSearch:
     def _find(self, before: TableView, now: datetime) -> Orphans:
         io, root = before.current.io, plain(before.location).rstrip("/")
         objects = [each for folder in FOLDERS for each in list_objects(io, f"{root}/{folder}")]
-        log = [each.address for each in list_objects(io, f"{root}/{DELTA_LOG}")]
         _check_alone(before.identifier, root, objects)
         self.between()
         needed_before, after = reachable(before), self._loaded(before.identifier)
@@ -113,7 +103,7 @@ class OrphanSearch:
         needed = needed_before | reachable(after)
         _check_listed(before, root, objects, needed_before & reachable(after))
         properties = named_in_properties(before) + named_in_properties(after)
-        logged = logged_names(io, log)
+        logged = self._logged_names(before, now)
         _check_own(io, before, [each.address for each in objects if each.address not in needed])
         unneeded = [
             each
@@ -127,6 +117,11 @@ class OrphanSearch:
             (each for each in unneeded if each.written < oldest), key=lambda each: (each.written, each.address)
         )
         return Orphans(before.identifier, tuple(old), len(objects), len(unneeded) - len(old))
+
+    def _logged_names(self, view: TableView, now: datetime) -> frozenset[str]:
+        """Return the last part of the path of each file that a Delta log needs: parts before it may be encoded."""
+        since = now - max(self.older_than, self.travel)
+        return frozenset(map(last_part, files_needed(DeltaRsLogs(self.lake.storage), view.location, since=since)))
 
     def _loaded(self, identifier: str) -> TableView:
         view = self.lake.load(identifier)
@@ -144,13 +139,6 @@ def _is_logged(name: str, logged: frozenset[str]) -> bool:
     return not logged.isdisjoint({name, quote(name), unquote(name), *({quote(quote(name))} if "%" in name else ())})
 
 
-def list_objects(io: FileIO, folder: str) -> list[StoredObject]:
-    files, path = files_of(io, folder)
-    scheme = "s3://" if folder.startswith("s3://") else ""
-    found = files.get_file_info(FileSelector(path, allow_not_found=True, recursive=True))
-    return [StoredObject(scheme + each.path, each.size, each.mtime) for each in found if each.type == FileType.File]
-
-
 def _check_alone(identifier: str, root: str, objects: Sequence[StoredObject]) -> None:
     """Refuse a folder that has another table in it: its files would be taken for orphans."""
     for each in objects:
@@ -163,15 +151,13 @@ def _check_alone(identifier: str, root: str, objects: Sequence[StoredObject]) ->
 
 def _check_own(io: FileIO, view: TableView, unneeded: Sequence[str]) -> None:
     """Refuse a folder with metadata of another table, which may exist: it was renamed, and its name used again."""
-    metadata = [address for address in unneeded if address.endswith((".metadata.json", ".metadata.json.gz"))]
-    with ThreadPoolExecutor(READ_AT_ONCE) as pool:
-        for address, found in zip(metadata, pool.map(lambda each: table_in(io, each), metadata), strict=True):
-            if found not in {view.uuid, None}:
-                raise CatalogError(
-                    f"{view.identifier}: another table has files in its folder, by {address}; nothing was deleted",
-                    hint="if it was renamed, its files are needed; if it was dropped for good, remove this metadata"
-                    " file and others of that table, and run it again",
-                )
+    address = metadata_of_another(io, view.uuid, [each for each in unneeded if each.endswith(METADATA_SUFFIXES)])
+    if address is not None:
+        raise CatalogError(
+            f"{view.identifier}: another table has files in its folder, by {address}; nothing was deleted",
+            hint="if it was renamed, its files are needed; if it was dropped for good, remove this metadata file and"
+            " others of that table, and run it again",
+        )
 
 
 def _check_listed(view: TableView, root: str, objects: Sequence[StoredObject], needed: frozenset[str]) -> None:

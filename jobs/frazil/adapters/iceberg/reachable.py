@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,9 +18,11 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
-from frazil.adapters.iceberg.expiry import READ_AT_ONCE
+from frazil.adapters.iceberg.listing import READ_AT_ONCE
 from frazil.model.snapshot import TableView
 from frazil.model.summary import STATE_BYTES, state_in
+
+METADATA_SUFFIXES = (".metadata.json", ".metadata.json.gz")
 
 _GZIP = b"\x1f\x8b"
 
@@ -49,7 +51,7 @@ def reachable(view: TableView) -> frozenset[str]:
                 *files,
                 *manifests,
                 *(snapshot.manifest_list for snapshot in metadata.snapshots),
-                *_metadata_files(table, metadata),
+                *metadata_files(table),
                 *_statistics(metadata),
                 *_of_states(view),
             ),
@@ -62,15 +64,6 @@ def named_in_properties(view: TableView) -> str:
     return "\n".join(view.properties.values())
 
 
-def logged_names(io: FileIO, log_files: list[str]) -> frozenset[str]:
-    """Return the names of all files that a Delta log adds or removes, in any version and checkpoint that it has.
-
-    Only the last part of each path: parts before it may be encoded.
-    """
-    with ThreadPoolExecutor(READ_AT_ONCE) as pool:
-        return frozenset(name for names in pool.map(lambda path: list(_logged(io, path)), log_files) for name in names)
-
-
 def last_part(path: str) -> str:
     return path.rpartition("/")[2]
 
@@ -81,6 +74,19 @@ def table_in(io: FileIO, address: str) -> str | None:
         return str(json.loads(content_of(io, address))["table-uuid"])
     except (FileNotFoundError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, KeyError, TypeError):
         return None
+
+
+def metadata_files(table: Table) -> Iterator[str]:
+    """Yield the table's metadata file, and those before it that it names."""
+    yield table.metadata_location
+    yield from (each.metadata_file for each in table.metadata.metadata_log)
+
+
+def metadata_of_another(io: FileIO, uuid: str, addresses: Sequence[str]) -> str | None:
+    """Return the first of these metadata files that describes another table; None if there is none."""
+    with ThreadPoolExecutor(READ_AT_ONCE) as pool:
+        found = zip(addresses, pool.map(lambda each: table_in(io, each), addresses), strict=True)
+        return next((address for address, table in found if table not in {uuid, None}), None)
 
 
 def content_of(io: FileIO, address: str) -> bytes:
@@ -106,11 +112,6 @@ def _named(io: FileIO, manifest: ManifestFile) -> list[str]:
     return [entry.data_file.file_path for entry in entries]
 
 
-def _metadata_files(table: Table, metadata: TableMetadata) -> Iterator[str]:
-    yield table.metadata_location
-    yield from (each.metadata_file for each in metadata.metadata_log)
-
-
 def _statistics(metadata: TableMetadata) -> Iterator[str]:
     yield from (each.statistics_path for each in metadata.statistics)
     yield from (each.statistics_path for each in metadata.partition_statistics)
@@ -122,13 +123,3 @@ def _of_states(view: TableView) -> Iterator[str]:
             remembered = state_in(snapshot).remembered
             if remembered is not None:
                 yield remembered.file.path
-
-
-def _logged(io: FileIO, path: str) -> Iterator[str]:
-    if not path.endswith((".json", ".parquet")):
-        return
-    for action in log_actions(io, path):
-        for kind in ("add", "remove"):
-            named = action.get(kind) if isinstance(action, dict) else None
-            if isinstance(named, dict) and isinstance(named.get("path"), str):
-                yield last_part(named["path"])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
-from typing import Any
 
-from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
+from frazil.adapters.iceberg.listing import files_of
 from frazil.adapters.iceberg.reachable import plain
 from frazil.model.errors import CatalogError
 
@@ -30,11 +29,3 @@ def storage_time(table: Table) -> datetime:
             hint="check the credentials and the free space; nothing was deleted",
         ) from problem
     return written
-
-
-def files_of(io: FileIO, address: str) -> tuple[Any, str]:
-    """Return the file system of an address, and the path in it."""
-    on_s3 = address.startswith("s3://")
-    path = address.removeprefix("s3://")
-    opened: Any = io
-    return opened.fs_by_scheme("s3" if on_s3 else "file", path.partition("/")[0]), path

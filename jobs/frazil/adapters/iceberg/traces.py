@@ -18,9 +18,8 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from frazil.adapters.iceberg.delete_files import PATH_ID
-from frazil.adapters.iceberg.expiry import READ_AT_ONCE
+from frazil.adapters.iceberg.listing import READ_AT_ONCE, list_objects
 from frazil.adapters.iceberg.manifest_entries import entries_in
-from frazil.adapters.iceberg.orphans import list_objects
 from frazil.adapters.iceberg.reachable import content_of, log_actions, plain, reachable
 from frazil.adapters.iceberg.scan import reading
 from frazil.adapters.iceberg.valued_rows import path_of, rows_with
