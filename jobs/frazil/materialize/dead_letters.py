@@ -16,6 +16,7 @@ from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, Staged, bran
 from frazil.materialize.dead_letter_checks import check_dead_letters
 from frazil.materialize.dead_letter_marks import EPOCH_COLUMN, has_marks
 from frazil.materialize.layout import ADDED_DEAD_LETTER_COLUMNS, DEAD_LETTER_COLUMNS, TABLE_PROPERTIES
+from frazil.materialize.rewrite_tags import rewrite_tags
 from frazil.materialize.state import CHECKPOINT_TAG, Standing
 from frazil.model.changes import AddColumn
 from frazil.model.errors import (
@@ -214,7 +215,7 @@ def reveal(lake: Lake, identifier: str, *, state: TableState, rows: str, rows_uu
         if prepared.base != _parent_for(view, state.epoch, rows_uuid).base:
             _stage_again(lake, view, prepared, Beginning.of_last(state, rows_uuid))
             continue
-        drop = list(_branches_of(view, state.batch_id))
+        drop = [*_branches_of(view, state.batch_id), *rewrite_tags(view)]
         try:
             lake.publish(view, branch=prepared.branch, tag=CHECKPOINT_TAG, drop=drop)
         except CommitError as failed:

@@ -1,6 +1,6 @@
 """What is done between batches: files with many deleted rows are rewritten, and old snapshots expire.
 
-Old dead letters and their snapshots are deleted now and then.
+Old dead letters and their snapshots are deleted now and then, and their small files are merged.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from frazil.materialize.clients import Clients
 from frazil.materialize.letter_retention import delete_old_letters
 from frazil.materialize.maintenance.perform import perform_and_answer
 from frazil.materialize.maintenance.request import open_requests
-from frazil.materialize.rewrite_files import Rewriting
+from frazil.materialize.rewrite_files import MadeTable, Rewriting
 from frazil.materialize.row_retention import RowRetention
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 
 DEAD_LETTERS_EVERY = 60
-"""Batches between two looks at the dead letters and their snapshots, which costs a read of their metadata."""
+"""Batches between two looks at the dead letters, their files and snapshots, which costs a read of their metadata."""
 
 
 @dataclass(slots=True)
@@ -39,6 +39,15 @@ class Housekeeping:
         self.rewriting = Rewriting(self.spec, self.writer)
         self.retention = RowRetention(self.spec, self.writer)
         self.rows, self.dead_letters = Expiring(keep, CHECKPOINT_TAG), Expiring(keep, CHECKPOINT_TAG)
+
+    @property
+    def letter_rewriting(self) -> Rewriting:
+        """Return what merges the files of the dead letters. It is new for each look, so it may copy all of them.
+
+        Few batches are looked at, so their rows do not show how many have come. Each copy of a row at least doubles the
+        bytes of its file, which bounds the copies.
+        """
+        return Rewriting(MadeTable(self.spec.maintain, "append"), self.writer)
 
     def change_files(self, clients: Clients, rows: TableView) -> TableView | None:
         """Rewrite files that make scans slow, if it pays, and take out rows that are too old.
@@ -60,6 +69,8 @@ class Housekeeping:
             return
         self._delete_old_letters(clients, rows)
         view = clients.lake.load(self.spec.dead_letters_identifier)
+        if view is not None and self.letter_rewriting.between_batches(clients, view):
+            view = clients.lake.load(self.spec.dead_letters_identifier)
         if view is not None:
             self.dead_letters.between_batches(
                 clients.lake, clients.delta_logs, view, clients.background, now=clients.now()

@@ -36,6 +36,7 @@ from frazil.materialize.dead_letter_marks import (
 from frazil.materialize.dead_letters import tagged, unrevealed
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.ingest.write import DataFileWriter
+from frazil.materialize.rewrite_tags import rewrite_tags
 from frazil.materialize.state import CHECKPOINT_TAG, standing
 from frazil.model.errors import CommitError, FrazilError
 from frazil.model.expired_letters import EXPIRED, Expired, ExpiredLetters, expired_letters
@@ -229,7 +230,7 @@ def publish_alone(lake: Lake, letters: TableView, branch: str, began: float) -> 
     staged = lake.load(letters.identifier)
     if staged is None or staged.head != letters.head or _others(staged) != _others(letters) or is_old(began):
         return False
-    drop = [name for name in staged.branches if name.startswith(RETENTION_PREFIX)]
+    drop = [*(name for name in staged.branches if name.startswith(RETENTION_PREFIX)), *rewrite_tags(staged)]
     lake.publish(staged, branch=branch, tag=CHECKPOINT_TAG, drop=drop, alone=True)
     return True
 

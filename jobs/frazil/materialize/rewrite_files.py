@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -99,6 +100,15 @@ class RewrittenTable(Protocol):
 
     @property
     def batch_rows(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MadeTable:
+    """A table without a spec of its own, whose batches have all rows: of a transformation, or of dead letters."""
+
+    maintain: Maintain
+    write: WriteMode
+    batch_rows: int = sys.maxsize
 
 
 @dataclass(slots=True)

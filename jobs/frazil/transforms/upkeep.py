@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import logging
-import sys
 from dataclasses import dataclass, field
 
 from frazil.maintain.expiring import Expiring
 from frazil.materialize.clients import Clients, ClientSource
-from frazil.materialize.rewrite_files import Rewriting
+from frazil.materialize.rewrite_files import MadeTable, Rewriting
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.errors import FrazilError
 from frazil.model.snapshot import TableView
-from frazil.model.spec import Maintain, WriteMode
 from frazil.model.transforms import TransformSpec
 
 LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class MadeTable:
-    """The table as the rewriting of files sees it: groups change, as rows of an upsert do; other rows stay."""
-
-    maintain: Maintain
-    write: WriteMode
-    batch_rows: int = sys.maxsize
-    """A batch has all rows that are there."""
 
 
 @dataclass(slots=True)
@@ -45,6 +33,7 @@ class Upkeep:
         maintain = self.spec.maintain
         self.clients = self.source.clients()
         self._expiring = Expiring(maintain.keep_snapshots, CHECKPOINT_TAG)
+        # groups change, as rows of an upsert do; other rows stay
         self._of_groups = Rewriting(MadeTable(maintain, "upsert"), self.writer)
         self._of_rows = Rewriting(MadeTable(maintain, "append"), self.writer)
 

@@ -72,7 +72,7 @@ def _compacted(keeping: Housekeeping, clients: Clients, table: str, *, until: fl
 
 
 def _rewrote(keeping: Housekeeping, clients: Clients, table: str) -> Rewrote | None:
-    """Rewrite files once, again on the new head if another process committed meanwhile."""
+    """Rewrite files of the rows or else of the dead letters, again if another process committed meanwhile."""
     for _ in range(ATTEMPTS - 1):
         try:
             return _rewrote_once(keeping, clients)
@@ -84,7 +84,11 @@ def _rewrote(keeping: Housekeeping, clients: Clients, table: str) -> Rewrote | N
 def _rewrote_once(keeping: Housekeeping, clients: Clients) -> Rewrote | None:
     view = own_rows(clients.lake, keeping.spec)
     _check_whole(clients, keeping.spec, view)
-    return keeping.rewriting.asked(clients, view)
+    done = keeping.rewriting.asked(clients, view)
+    if done is not None:
+        return done
+    letters = own_dead_letters(clients.lake, keeping.spec)
+    return None if letters is None else keeping.letter_rewriting.asked(clients, letters)
 
 
 def _check_whole(clients: Clients, spec: TableSpec, view: TableView) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from frazil.materialize.clients import Clients
 from frazil.materialize.housekeeping import Housekeeping
 from frazil.materialize.maintenance.own_tables import own_dead_letters, own_rows
-from frazil.materialize.rewrite_files import NOTHING_CHOSEN, benefit
+from frazil.materialize.rewrite_files import benefit
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
 
@@ -41,16 +41,19 @@ class MaintenancePlan:
 def preview(clients: Clients, spec: TableSpec, *, compact: bool, expire: bool) -> MaintenancePlan:
     """Return what would be done. Raises as `own_rows`."""
     view, keeping = own_rows(clients.lake, spec), Housekeeping(spec, "")
-    chosen = keeping.rewriting.paying(clients, view, pass_bytes=WITHOUT_BOUND) if compact else NOTHING_CHOSEN
+    letters = own_dead_letters(clients.lake, spec)
+    chosen = [keeping.rewriting.paying(clients, view, pass_bytes=WITHOUT_BOUND)] if compact else []
     expiries = [keeping.rows.possible(view, now=clients.now())] if expire else []
-    if expire:
-        letters = own_dead_letters(clients.lake, spec)
-        expiries += [] if letters is None else [keeping.dead_letters.possible(letters, now=clients.now())]
+    if letters is not None:
+        if compact:
+            chosen.append(keeping.letter_rewriting.paying(clients, letters, pass_bytes=WITHOUT_BOUND))
+        if expire:
+            expiries.append(keeping.dead_letters.possible(letters, now=clients.now()))
     return MaintenancePlan(
         table=spec.identifier,
-        files=len(chosen.files),
-        into=len(chosen.merges) or len({each.partition for each in chosen.files}),
-        copied_rows=chosen.rows,
-        saved_rows=chosen.saved,
+        files=sum(len(each.files) for each in chosen),
+        into=sum(len(each.merges) or len({file.partition for file in each.files}) for each in chosen),
+        copied_rows=sum(each.rows for each in chosen),
+        saved_rows=sum(each.saved for each in chosen),
         expired_snapshots=sum(len(each.snapshots) for each in expiries),
     )
