@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.delta.standing import LogStanding, log_standing
-from frazil.materialize.readers.delta import DELTA_TAG, NEXT_DELTA_TAG
+from frazil.model.delta import DELTA_TAG, NEXT_DELTA_TAG
 from tests.fakes.duckdb_once import engine
 from tests.faults.world import World
 

@@ -12,9 +12,9 @@ from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.rewrite_files import rewrite_files
 from frazil.delta.standing import LogStanding, log_standing
 from frazil.materialize.ingest.distribute import write_target
-from frazil.materialize.readers.delta import DELTA_TAG, NEXT_DELTA_TAG, announce_delta
+from frazil.materialize.readers.delta import announce_delta
 from frazil.materialize.rewrite_tags import REWRITE_PREFIX
-from frazil.model.delta import Announced, LogWritten, Withheld
+from frazil.model.delta import DELTA_TAG, NEXT_DELTA_TAG, Announced, LogWritten, Withheld
 from frazil.model.ingested import DeletedRows, DroppedFile
 from frazil.model.rewrites import RewriteTask
 from frazil.model.summary import REWRITTEN_BY

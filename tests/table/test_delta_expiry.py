@@ -29,7 +29,7 @@ KEEP_2 = KeepSnapshots(count=2, daily=0, age=AGE)
 
 @dataclass(slots=True)
 class Expired:
-    """A table with a Delta log, in one process that expires its snapshots; `later` lets the time go on."""
+    """A table with a Delta log, in one process that expires its snapshots, at a time `later` than now."""
 
     lake: SmallLake
     later: timedelta = timedelta(0)

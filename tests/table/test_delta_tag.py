@@ -13,9 +13,9 @@ from pyiceberg.table import Table
 
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.doctor.tables import look_at_table
-from frazil.materialize.readers.delta import DELTA_TAG, announce_delta
+from frazil.materialize.readers.delta import announce_delta
 from frazil.materialize.state import standing
-from frazil.model.delta import Announced, LogWritten
+from frazil.model.delta import DELTA_TAG, Announced, LogWritten
 from frazil.verify.table import verify_table
 from tests.fakes.watched_logs import WatchedLogs
 from tests.table.small_lake import NOON, Read, SmallLake

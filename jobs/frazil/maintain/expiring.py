@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from frazil.delta.needed import files_left, files_needed
 from frazil.maintain.background import Background
 from frazil.maintain.expire import enough, expiry_of, is_due
+from frazil.model.delta import DELTA_TAG
 from frazil.model.errors import FrazilError
 from frazil.model.expiry import LEAST_AGE, Cleaned, Expiry
 from frazil.model.snapshot import TableView
@@ -124,7 +125,7 @@ class Expiring:
     ) -> None:
         """Delete files, also those that earlier expiries left to readers of Delta, if the last search is a day ago."""
         since, began = now - self.keep.age, self.clock()
-        is_due = began - self._searched_at >= SEARCH_SECONDS
+        is_due = DELTA_TAG in before.tags and began - self._searched_at >= SEARCH_SECONDS
         self._searched_at = began if is_due else self._searched_at
         clean(lake, logs, before, expiry, since, search=min(since, now - LEAST_AGE) if is_due else None)
 

@@ -9,6 +9,15 @@ from datetime import datetime
 READER_VERSION = 1
 WRITER_VERSION = 2
 
+DELTA_TAG = "frazil_delta"
+"""Tag that keeps the files of the newest Delta version through any expiry: it is on that version's snapshot.
+
+It moves after that version is written: until then it keeps the files of the one before.
+"""
+
+NEXT_DELTA_TAG = "frazil_delta_next"
+"""Keeps the files of a version that is about to be written, where no other tag of ours does."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeltaMetadata:

@@ -9,9 +9,18 @@ from typing import Any, cast
 import pytest
 from delta_tables import file, view
 
-from frazil.materialize.readers.delta import DELTA_TAG, NEXT_DELTA_TAG, announce_delta
+from frazil.materialize.readers.delta import announce_delta
 from frazil.materialize.state import CHECKPOINT_TAG
-from frazil.model.delta import Announced, LogFailed, LogIsCurrent, LogWritten, TableFiles, Withheld
+from frazil.model.delta import (
+    DELTA_TAG,
+    NEXT_DELTA_TAG,
+    Announced,
+    LogFailed,
+    LogIsCurrent,
+    LogWritten,
+    TableFiles,
+    Withheld,
+)
 from frazil.model.errors import CatalogError, CommitRejectedError, CommitUnknownError
 from frazil.model.snapshot import TableView
 from frazil.ports import Lake

@@ -16,7 +16,7 @@ from shaped_tables import Shapes, specs
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.delta.standing import log_standing
 from frazil.maintain import rewriting
-from frazil.materialize.readers.delta import DELTA_TAG
+from frazil.model.delta import DELTA_TAG
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from values_of_tables import NOW, spec, topic
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.clients import Clients
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, pause_property
-from frazil.materialize.readers.delta import CHECK_EVERY, DELTA_TAG, NEXT_DELTA_TAG
+from frazil.materialize.readers.delta import CHECK_EVERY
 from frazil.materialize.run import TableRun
-from frazil.model.delta import DeltaLog, LoggedFile
+from frazil.model.delta import DELTA_TAG, NEXT_DELTA_TAG, DeltaLog, LoggedFile
 from frazil.model.errors import CatalogError, PausedError
 from frazil.model.plan import NothingToDo
 from frazil.model.settings import CatalogSettings, RegistrySettings

@@ -60,7 +60,7 @@ def test_the_files_of_a_table_are_deleted_before_the_next_table(
     orders.batches(4)
     spec = replace(orders.spec, maintain=replace(orders.spec.maintain, keep_snapshots=ALWAYS))
 
-    def slow(lake: Any, logs: Any, view: Any, *more: Any) -> None:
+    def slow(lake: Any, logs: Any, view: Any, *more: Any, **named: Any) -> None:
         time.sleep(0.3)
         deleted.append(view.identifier)
 

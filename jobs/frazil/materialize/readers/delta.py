@@ -15,6 +15,8 @@ from frazil.delta.standing import next_version
 from frazil.materialize.branches import ATTEMPTS
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.delta import (
+    DELTA_TAG,
+    NEXT_DELTA_TAG,
     Announced,
     LogFailed,
     LogIsCurrent,
@@ -28,16 +30,6 @@ from frazil.model.snapshot import TableView
 from frazil.ports import DeltaLogs, Lake
 
 LOG = logging.getLogger(__name__)
-
-DELTA_TAG = "frazil_delta"
-"""Tag that keeps the files of the newest Delta version through any expiry: it is on that version's snapshot.
-
-It moves after that version is written: until then it keeps the files of the one before.
-"""
-
-NEXT_DELTA_TAG = "frazil_delta_next"
-"""Keeps the files of a version that is about to be written, where no other tag of ours does."""
-
 
 CHECK_EVERY = timedelta(minutes=5)
 """How often a running process reads the log of a table that does not change: others may have written to it."""
