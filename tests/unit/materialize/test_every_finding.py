@@ -211,7 +211,7 @@ def test_a_strict_table_compares_what_could_be_mapped(world: World) -> None:
 
     assert said(world, before, record(a_field("n"), a_field("x", LONG_DECIMAL)), wanted) == [
         f"x: {DIGITS}",
-        f"x: {DIGITS}: `evolution: strict`, PRECISION_OUT_OF_RANGE",
+        "x: is a decimal of 39 digits: 1 to 38 are allowed: `evolution: strict`, PRECISION_OUT_OF_RANGE",
         "gone: is gone: `evolution: strict`, after schema 1",
     ]
 
