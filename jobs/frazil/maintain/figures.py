@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from frazil.model.errors import CatalogError
 from frazil.model.snapshot import Snapshot, TableView
+from frazil.model.summary import FORGOTTEN
 from frazil.model.transforms import records_batch
 
 SMALL_PART = 8
@@ -87,9 +88,9 @@ def throughput_of(view: TableView, *, now: datetime) -> Throughput | None:
 
 def added_rows(snapshot: Snapshot) -> int:
     """Return the rows that a batch of Frazil added; 0 for a rewrite of files and for commits of others."""
-    return snapshot.figure("added-records") if records_batch(snapshot) and not writes_anew(snapshot) else 0
+    return snapshot.figure("added-records") if records_batch(snapshot) and not forgets(snapshot) else 0
 
 
-def writes_anew(snapshot: Snapshot) -> bool:
-    """Return whether a commit took data files out, as an erasure or a rebuild does: rows that it added were there."""
-    return snapshot.figure("deleted-data-files") > 0
+def forgets(snapshot: Snapshot) -> bool:
+    """Return whether a commit only took rows out: an erasure adds those that were in the same files again."""
+    return FORGOTTEN in snapshot.summary

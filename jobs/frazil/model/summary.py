@@ -40,6 +40,9 @@ ROWS_UUID = "frazil.rows-uuid"
 REPLAYED = "frazil.replayed"
 """A summary key of a replay: how many dead letters it made rows of, or deletes or duplicates."""
 
+FORGOTTEN = "frazil.forgotten"
+"""A summary key of an erasure or of a batch that took old rows out: how many rows went."""
+
 REWRITTEN_BY = "frazil.rewritten-by"
 """A summary key of a snapshot in which Frazil wrote files again without their deleted rows: the writer's id."""
 
@@ -76,6 +79,7 @@ def store(state: TableState, receipt: Receipt | None = None) -> StoredState:
         **_identity(state),
         **({} if through is None else {COMPLETE_THROUGH: through.isoformat()}),
         **({REPLAYED: str(receipt.replayed)} if receipt is not None and receipt.replayed else {}),
+        **({FORGOTTEN: str(receipt.forgotten)} if receipt is not None and receipt.forgotten is not None else {}),
         STATE_BYTES: str(len(document)),
         STATE_CHECKSUM: checksum(document),
     }

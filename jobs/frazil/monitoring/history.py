@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
-from frazil.maintain.figures import SMALL_PART, added_rows, sizes_of, writes_anew
+from frazil.maintain.figures import SMALL_PART, added_rows, forgets, sizes_of
 from frazil.model.errors import CatalogError
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
@@ -81,7 +81,7 @@ def read_history(lake: Lake, spec: TableSpec, view: TableView | None = None) -> 
     head = view.head_snapshot()
     snapshots = _oldest_first(view)
     return TableHistory(
-        batches=tuple(_batch(each) for each in snapshots if carries_state(each) and not writes_anew(each)),
+        batches=tuple(_batch(each) for each in snapshots if carries_state(each) and not forgets(each)),
         rejects=_rejects(lake.load(spec.dead_letters_identifier)),
         file_sizes=() if head is None else sizes_of(head),
         small_bytes=spec.maintain.target_file_bytes // SMALL_PART,

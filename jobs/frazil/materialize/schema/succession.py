@@ -66,7 +66,7 @@ class Accepted:
         return Neighbours(*first)
 
     def _around_version(self, schema: RegisteredSchema, is_meant: Callable[[RegisteredSchema], bool]) -> Neighbours:
-        """Return the same by the numbers of versions. All schemas are looked up: an id does not tell its version."""
+        """Return the same by the numbers of versions. All schemas are looked up: an id does not say its version."""
         others = (each for each in self.all() if each.id != schema.id and is_meant(each))
         numbered = sorted(((each.version, each) for each in others if each.version is not None), key=_number)
         if schema.id == UNREGISTERED:
