@@ -15,7 +15,10 @@ from frazil.cli import app
 Said = pytest.CaptureFixture[str]
 ORDER = record_of(("order_id", "long"), name="shop.Order")
 WIDER = record_of(("order_id", "long"), ("channel", "string"), name="shop.Order")
-OTHER = record_of(("order_id", "string"), name="shop.Order")
+LONG_DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 39, "scale": 2}
+LINES = {"type": "array", "items": record_of(("price", LONG_DECIMAL), name="shop.Line")}
+OTHER = record_of(("lines", LINES), ("order_id", "string"), name="shop.Order")
+"""Of its two findings, one is its own, and the other one is against the table."""
 ITEM = record_of(("sku", "string"), name="shop.Item")
 OF_ITEMS = record_of(("order_id", "long"), ("item", "shop.Item"), name="shop.Order")
 
