@@ -11,7 +11,7 @@ from tests.sales_example import SalesExample
 BATCH = 200
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SalesSetting(Setting):
     """Travels between processes as its folder: each looks up the keys of masks where it uses them."""
 
@@ -25,4 +25,4 @@ def setting_of(example: SalesExample) -> SalesSetting:
     settings = example.settings()
     (spec,) = settings.tables
     in_batches = replace(spec, trigger=replace(spec.trigger, rows=BATCH))
-    return SalesSetting(example.services, settings.catalog, in_batches, example)
+    return SalesSetting(example.services, settings.catalog, in_batches, example=example)
