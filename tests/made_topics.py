@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -19,6 +19,19 @@ def make_topic(admin: AdminClient, name: str, partitions: int, config: Mapping[s
     while not _is_described(admin, name):
         assert time.monotonic() < deadline, f"the broker does not describe {name} {SECONDS:.0f} s after it was created"
         time.sleep(0.05)
+
+
+def committed(bootstrap_servers: str, topic: str) -> Iterator[Message]:
+    """Yield the records of committed transactions, one partition after the other."""
+    settings = {"group.id": "reads", "isolation.level": "read_committed", "log_level": 0}
+    settings |= {"enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, **settings})  # type: ignore[dict-item]
+    for partition in consumer.list_topics(topic, timeout=SECONDS).topics[topic].partitions:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        while (record := consumer.poll(SECONDS)) is None or record.error() is None:
+            assert record is not None, f"{topic}-{partition} does not answer"
+            yield record
+    consumer.close()
 
 
 def _is_described(admin: AdminClient, name: str) -> bool:

@@ -9,7 +9,6 @@ is carried out then. `in a task` is when a task of its query has written files a
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from frazil.model.settings import CatalogSettings
 from frazil.transforms.in_spark import SparkQueries
 from frazil.transforms.run import Transformation
 from frazil.transforms.schedule import run_once
+from tests.faults.death import Death
 from tests.query_session import WITHOUT_COMPILER
 from tests.table.transformed_orders import spec_of
 
@@ -36,23 +36,6 @@ QUERIES = {
     "rows": "SELECT id, upper(symbol) AS symbol, n + 1 AS next FROM orders WHERE n <> 3",
     "totals": "SELECT symbol, count(*) AS orders, sum(n) AS total, max(id) AS last FROM orders GROUP BY symbol",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Death:
-    """Ends a driver, its process group or the worker that it is called in."""
-
-    who: str
-    driver: int
-
-    def __call__(self) -> None:
-        match self.who:
-            case "worker":
-                os.kill(os.getpid(), signal.SIGKILL)
-            case "driver":
-                os.kill(self.driver, signal.SIGKILL)
-            case "group":
-                os.killpg(os.getpgid(self.driver), signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,23 +26,18 @@ from frazil.maintain import rewriting
 from frazil.materialize.scheduling.schedule import Stopping, run_once
 from frazil.model.errors import FrazilError
 from frazil.model.ingested import IngestTask, TaskResult
+from tests.faults.death import Death
 from tests.faults.world import Setting
 
 IN_A_TASK = "in a task"
 
 
-def dying(task: IngestTask, *, who: str, driver: int, once: Path) -> TaskResult | FrazilError:
+def dying(task: IngestTask, *, death: Death, once: Path) -> TaskResult | FrazilError:
     """Carry out a task; the first time, end the process before the task returns."""
     result = worker.run(task)
     if not once.exists():
         once.touch()
-        match who:
-            case "worker":
-                os.kill(os.getpid(), signal.SIGKILL)
-            case "driver":
-                os.kill(driver, signal.SIGKILL)
-            case _:
-                os.killpg(os.getpgid(driver), signal.SIGKILL)
+        death()
     return result
 
 
@@ -65,15 +59,16 @@ def main() -> None:
     pyspark.core.context.NamedTemporaryFile = no_file
     rewriting.WORTH_A_SNAPSHOT = 1
     paths, folder, who, moment = sys.argv[1:]
+    death = Death(who, os.getpid())
     settings: list[Setting] = [pickle.loads(Path(path).read_bytes()) for path in paths.split(",")]
 
     def reach(when: str, step: str) -> None:
         if f"{when} {step}" == moment:
-            os.killpg(0, signal.SIGKILL) if who == "group" else os.kill(os.getpid(), signal.SIGKILL)
+            death()
 
     if moment == IN_A_TASK:
         once = Path(folder) / f"{who} died"
-        spark_runner.run = partial(dying, who=who, driver=os.getpid(), once=once)  # type: ignore[assignment]
+        spark_runner.run = partial(dying, death=death, once=once)  # type: ignore[assignment]
     runner = Noted(log_file=Path(folder) / "spark.log")
     runs = [each.run(each.clients(runner=runner, observe=reach)) for each in settings]
     reports = run_once(runs, Stopping())

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -18,8 +16,8 @@ from frazil.local.supervisor import LocalServices
 from frazil.verify.table import verify_table
 from tests.faults.sales_setting import setting_of
 from tests.faults.test_killed import drivers
-from tests.faults.world import WAIT_SECONDS, World, admin_of, kafka_side
-from tests.made_topics import make_topic
+from tests.faults.world import World, admin_of, kafka_side
+from tests.made_topics import committed, make_topic
 from tests.sales_example import Row, SalesExample, clean_events
 
 ROWS, SEED, PARTITIONS = 900, 4, 3
@@ -32,24 +30,11 @@ def sent_to(example: SalesExample) -> list[tuple[str, Row]]:
     context = SerializationContext(example.output_topic, MessageField.VALUE)
     with SchemaRegistryClient({"url": example.services.schema_registry_url}) as registry:
         decode = AvroDeserializer(registry)
-        found = [(record.key(), record.value()) for record in committed(example.services, example.output_topic)]
+        found = [
+            (record.key(), record.value())
+            for record in committed(example.services.bootstrap_servers, example.output_topic)
+        ]
         return [(bytes(key or b"").decode(), decode(bytes(value or b""), context)) for key, value in found]
-
-
-def committed(services: LocalServices, topic: str) -> Iterator[Message]:
-    settings = {"group.id": topic, "isolation.level": "read_committed", "log_level": 0}
-    settings |= {"auto.offset.reset": "earliest", "enable.auto.commit": False, "enable.partition.eof": True}
-    consumer = Consumer({"bootstrap.servers": services.bootstrap_servers, **settings})
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-    left = PARTITIONS
-    while left:
-        record = consumer.poll(WAIT_SECONDS)
-        assert record is not None
-        if record.error() is None:
-            yield record
-        else:
-            left -= 1
-    consumer.close()
 
 
 def test_killed_on_the_way_each_event_is_there_once_without_personal_data(

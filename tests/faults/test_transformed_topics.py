@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -24,8 +23,8 @@ from frazil.transforms.run import Transformation
 from frazil.transforms.schedule import run_once
 from frazil.transforms.send import TransformSending
 from tests.fakes.watched_outputs import watched_outputs
-from tests.faults.world import WAIT_SECONDS, admin_of
-from tests.made_topics import make_topic
+from tests.faults.world import admin_of
+from tests.made_topics import committed, make_topic
 from tests.table.transformed_orders import DuckQueries, IcebergLake, Orders, spec_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -96,13 +95,8 @@ def test_each_state_of_a_group_is_in_the_topic_once_after_a_kill(services: Local
 
 def read_committed(services: LocalServices, topic: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     decode = AvroDeserializer(SchemaRegistryClient({"url": services.schema_registry_url}))
-    settings = {"group.id": "reads", "isolation.level": "read_committed", "enable.partition.eof": True, "log_level": 0}
-    consumer = Consumer({"bootstrap.servers": services.bootstrap_servers, **settings})  # type: ignore[dict-item]
-    for partition in range(PARTITIONS):
-        consumer.assign([TopicPartition(topic, partition, 0)])
-        while (record := consumer.poll(WAIT_SECONDS)) is not None and record.error() is None:
-            key = decode(record.key(), SerializationContext(topic, MessageField.KEY))
-            value = decode(record.value(), SerializationContext(topic, MessageField.VALUE))
-            assert key is not None and value is not None
-            yield key, value
-    consumer.close()
+    for record in committed(services.bootstrap_servers, topic):
+        key = decode(record.key(), SerializationContext(topic, MessageField.KEY))
+        value = decode(record.value(), SerializationContext(topic, MessageField.VALUE))
+        assert key is not None and value is not None
+        yield key, value

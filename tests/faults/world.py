@@ -6,7 +6,6 @@ import functools
 import json
 import pickle
 import struct
-import time
 import urllib.request
 import uuid
 from collections import Counter
@@ -14,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import boto3
 import pyarrow as pa
@@ -25,7 +24,6 @@ from pyiceberg.table import Table
 
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.adapters.iceberg.rebuild_lake import RebuildLake
 from frazil.adapters.kafka.reader import KafkaReader
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
@@ -59,6 +57,7 @@ from frazil.verify.table import verify_table
 from tests.fakes.in_process import InProcessRunner
 from tests.faults.write_modes import WITH_DELETES, Place, Row, Sent, rows_of
 from tests.made_topics import make_topic
+from tests.rebuilds import rebuild_of
 
 WAIT_SECONDS = 120.0
 _QUIET = {"log_level": "0"}
@@ -127,10 +126,7 @@ class Setting:
 
     def rebuild(self, clients: Clients) -> Rebuild:
         """Return a rebuild, or a rewind to the target, as a new process has."""
-        tables = (self.spec.dead_letters_identifier, *(each.identifier for each in (self.spec, *self.others)))
-        built = RebuildLake(cast(IcebergLake, clients.lake), tables)
-        quietly: dict[str, Any] = {"wait": time.sleep, "clock": time.monotonic, "report": lambda progress: None}
-        return Rebuild(self.spec, clients, built, _new_id(), target=self.target, others=self.others, **quietly)
+        return rebuild_of(self.run(clients), self.target)
 
     def save(self, path: Path) -> Path:
         path.write_bytes(pickle.dumps(self))

@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -15,6 +14,7 @@ from deployed import Deployed
 
 from frazil.local.produce import produce
 from frazil.local.sales_channel import truth
+from tests.made_topics import committed
 from tests.sales_example import HASH_KEY, Row, clean_events, flat_rows
 
 EXAMPLE = "examples/sales_channel"
@@ -44,22 +44,17 @@ def send_sales(deployed: Deployed) -> None:
     produce(SALES, ROWS, services=deployed.services, seed=SEED)
 
 
-def committed(deployed: Deployed, topic: str) -> Iterator[tuple[Any, Row]]:
+def sent_to(deployed: Deployed, topic: str) -> Iterator[tuple[Any, Row]]:
     """Yield the decoded key and value of each committed record; a key that is text stays text."""
-    settings = {"group.id": "looks", "isolation.level": "read_committed", "enable.partition.eof": True, "log_level": 0}
-    consumer = Consumer({"bootstrap.servers": deployed.services.bootstrap_servers, **settings})
     with SchemaRegistryClient({"url": deployed.services.schema_registry_url}) as registry:
         decode = AvroDeserializer(registry)
-        for partition in consumer.list_topics(topic).topics[topic].partitions:
-            consumer.assign([TopicPartition(topic, partition, 0)])
-            while (record := consumer.poll(30)) is not None and record.error() is None:
-                key, value = bytes(record.key() or b""), bytes(record.value() or b"")
-                is_avro = key.startswith(b"\0")
-                yield (
-                    decode(key, SerializationContext(topic, MessageField.KEY)) if is_avro else key.decode(),
-                    decode(value, SerializationContext(topic, MessageField.VALUE)),
-                )
-    consumer.close()
+        for record in committed(deployed.services.bootstrap_servers, topic):
+            key, value = bytes(record.key() or b""), bytes(record.value() or b"")
+            is_avro = key.startswith(b"\0")
+            yield (
+                decode(key, SerializationContext(topic, MessageField.KEY)) if is_avro else key.decode(),
+                decode(value, SerializationContext(topic, MessageField.VALUE)),
+            )
 
 
 def by_id(rows: Iterator[Row]) -> Mapping[str, Row]:

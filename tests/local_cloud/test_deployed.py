@@ -25,7 +25,7 @@ from keys import Keys, User, ages_told, rotated_secrets
 from life import ROLES, Life, Tables, proven
 from mails import mails, opened, rows_in
 from permission_proof import Granted, refused, unused
-from sales import CLEAN, EVENTS, FLAT, FLAT_ROWS, KEYS, SALES, TRUTH, WEEKLY, by_id, committed, make_keys, send_sales
+from sales import CLEAN, EVENTS, FLAT, FLAT_ROWS, KEYS, SALES, TRUTH, WEEKLY, by_id, make_keys, send_sales, sent_to
 from search import files_with, written_files
 from trades import produce_all_the_time, send_bad_records, send_with_a_new_field
 from waiting import eventually
@@ -223,7 +223,7 @@ def test_the_newest_total_of_each_group_is_in_the_output_topic(deployed: Deploye
     expected = {row[:4]: row[4:] for row in tables.rows(f"SELECT {name}, total, trades FROM {TOTALS}")}
 
     def newest() -> dict[tuple[object, ...], tuple[object, ...]]:
-        found = committed(deployed, TOTALS)
+        found = sent_to(deployed, TOTALS)
         return {tuple(key[each] for each in TOTAL_KEY): (row["total"], row["trades"]) for key, row in found}
 
     found = eventually(newest, lambda seen: len(seen) == len(expected), explain=deployed.last_words)
@@ -237,7 +237,7 @@ def test_sales_are_in_their_tables_and_topic_once_and_without_personal_data(depl
 
     assert by_id(as_dicts(tables, SALES, EVENTS)) == EVENTS
     assert by_id(as_dicts(tables, FLAT, FLAT_ROWS)) == FLAT_ROWS
-    sent = eventually(lambda: [*committed(deployed, CLEAN)], lambda seen: len(seen) >= len(EVENTS))
+    sent = eventually(lambda: [*sent_to(deployed, CLEAN)], lambda seen: len(seen) >= len(EVENTS))
     assert by_id(row for _, row in sent) == EVENTS
 
 

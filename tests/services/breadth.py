@@ -6,13 +6,12 @@ import functools
 import io
 import json
 import struct
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import boto3
 import fastavro
@@ -23,7 +22,6 @@ from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegis
 
 from frazil.adapters.delta.log import DeltaRsLogs
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.adapters.iceberg.rebuild_lake import RebuildLake
 from frazil.adapters.kafka.topics import KafkaTopics
 from frazil.adapters.registry import ConfluentRegistry
 from frazil.cli.clients import outputs_of
@@ -46,6 +44,7 @@ from frazil.specs.load import load_settings
 from frazil.specs.select import read_together
 from tests.fakes.in_process import InProcessRunner
 from tests.made_topics import make_topic
+from tests.rebuilds import rebuild_of
 
 WAIT_SECONDS = 120.0
 REGION = "us-east-1"
@@ -178,11 +177,7 @@ class Place:
 
     def rebuild(self, spec: str, target: Target | None = None) -> Rebuild:
         """The rebuild of the tables of a spec, or their rewind, by a process of its own."""
-        run = self.run(spec)
-        lake = cast(IcebergLake, run.clients.lake)
-        built = RebuildLake(lake, (run.spec.dead_letters_identifier, *(each.identifier for each in run.tables)))
-        quietly: dict[str, Any] = {"wait": time.sleep, "clock": time.monotonic, "report": lambda progress: None}
-        return Rebuild(run.spec, run.clients, built, run.writer, target=target, others=run.others, **quietly)
+        return rebuild_of(self.run(spec), target)
 
     def materialize(self, spec: str, **how: Any) -> Table:
         """All that is there, by a process of its own."""

@@ -21,7 +21,7 @@ class Format:
     """One value format with registered schemas.
 
     The first two functions raise IncompatibleSchemaError, which lists every problem of a schema. `invalid` returns what
-    Confluent's checker refuses in a schema that became columns.
+    Confluent's checker refuses in a schema, also one with findings.
     """
 
     schema_type: SchemaType

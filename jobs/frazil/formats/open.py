@@ -107,7 +107,7 @@ def _mapped(schema: RegisteredSchema) -> Mapped | None:
 
 @lru_cache(maxsize=64)
 def invalid_for_confluent(schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETTINGS) -> tuple[Invalid, ...]:
-    """Return what Confluent's checker refuses in a schema by itself. `map_schema` must have accepted it."""
+    """Return what Confluent's checker refuses in a schema by itself, also one with findings of `map_schema`."""
     known = FORMATS.get(schema.format)
     return () if known is None or known.invalid is None else tuple(dict.fromkeys(known.invalid(schema, settings)))
 

@@ -2,9 +2,9 @@
 
 The rules and their names are those of `policy/ValidityChecker.java` in the repository confluentinc/schema-registry,
 module `logical-types` (commit 794611bd86d1). `CONVERSION` is what the converters in front of the checker refuse, which
-its registry reports as `Schema cannot be represented as a logical type`. Three further rules need no code here, because
-`lenient` refuses such schemas as well: `UNRESOLVED_TYPE_REF`, a decimal of more than 38 digits, and names in one record
-that differ only in case.
+its registry reports as `Schema cannot be represented as a logical type`. `lenient` refuses a decimal of more than
+38 digits and names in one record that differ only in case as well, so these have two findings. It refuses all that
+`UNRESOLVED_TYPE_REF` does, which has no code here.
 """
 
 from __future__ import annotations

@@ -12,12 +12,7 @@ from frazil.formats.connect_json.schema import read_schema
 from frazil.formats.debezium.columns import LogicalColumns
 from frazil.formats.debezium.decoder import avro_changes, json_changes, map_avro, map_json
 from frazil.formats.debezium.envelope import is_key_of_row
-from frazil.formats.debezium.json_schema import (
-    json_schema_changes,
-    json_schema_keys,
-    map_json_schema,
-    map_json_schema_keys,
-)
+from frazil.formats.debezium.json_schema import json_schema_changes, json_schema_keys, map_json_schema
 from frazil.formats.debezium.keys import avro_keys, json_keys
 from frazil.formats.decoder import Decoder
 from frazil.formats.format import Format
@@ -95,7 +90,11 @@ def _open_json_schema_values(schema: RegisteredSchema, settings: FormatSettings)
 
 
 def _map_json_schema_keys(schema: RegisteredSchema, settings: FormatSettings) -> Mapped:
-    return map_json_schema_keys(json_schemas.expanded(schema, settings), json_schemas.map_schema(schema, settings))
+    found = json_schemas.expanded(schema, settings)
+    if not is_key_of_row(found.title):
+        return _of_no_row(found.title)
+    mapped = json_schemas.mapped(found)
+    return mapped if mapped.findings else replace(mapped, columns=LogicalColumns(mapped.columns, found.types).columns)
 
 
 def _open_json_schema_keys(schema: RegisteredSchema, settings: FormatSettings) -> Decoder:

@@ -96,12 +96,3 @@ def json_schema_keys(schema: Expanded, engine: Engine | None = None) -> Decoder:
         raise refuse(schema.findings)
     columns = LogicalColumns(columns_of(schema.row), schema.types)
     return KeyDecoder(json_decoders.open_decoder(schema.row, engine), columns)
-
-
-def map_json_schema_keys(schema: Expanded, mapped: Mapped) -> Mapped:
-    """Return the columns of keys, which have those of `mapped` before their types are read."""
-    if not is_key_of_row(schema.title):
-        return Mapped((), (), record=schema.title, is_of_rows=False)
-    if mapped.findings:
-        return mapped
-    return replace(mapped, columns=LogicalColumns(mapped.columns, schema.types).columns)

@@ -17,7 +17,11 @@ from frazil.model.spec import FormatSettings
 
 
 def map_schema(schema: RegisteredSchema, settings: FormatSettings) -> Mapped:
-    found = expanded(schema, settings)
+    return mapped(expanded(schema, settings))
+
+
+def mapped(found: Expanded) -> Mapped:
+    """Return the columns of a schema whose shape is known."""
     row = found.row
     columns = columns_of(row)
     if found.findings:
