@@ -32,6 +32,9 @@ LISTS_TABLES = re.compile(r"\bshow\b|\binformation_schema\b|\bduckdb_\w+\(", re.
 NO_SUCH_TABLE = re.compile(r"(Table with name (\S+) does not exist!)(\nDid you mean .*)?")
 """DuckDB knows only the tables that the SQL names, so it suggests one of its own or none."""
 
+FIX_SQL = "fix the SQL; `frazil query 'SHOW TABLES'` lists the tables"
+NO_EXTENSION = "DuckDB downloads an extension at its first use: check the network, or leave its functions out"
+
 SECRET_OPTIONS = {
     "KEY_ID": ("s3.access-key-id", "client.access-key-id"),
     "SECRET": ("s3.secret-access-key", "client.secret-access-key"),
@@ -74,18 +77,18 @@ def ask(settings: Settings, sql: str) -> Iterator[QueryResult]:
             _open_storage(connection, settings.catalog, on_s3=any(map(_is_on_s3, locations.values())))
         _make_views(connection, settings.database, locations)
         connection.execute("SET lock_configuration = true")
-        with _as_errors(sql, tables):
+        with as_errors(sql, tables):
             reader = connection.execute(sql).to_arrow_reader()
         yield QueryResult(tuple(reader.schema.names), tuple(reader.schema.types), _batches(reader, sql))
 
 
 def _batches(reader: pa.RecordBatchReader, sql: str) -> Iterator[pa.RecordBatch]:
-    with _as_errors(sql):
+    with as_errors(sql):
         yield from reader
 
 
 def _check_reads(sql: str) -> None:
-    with _as_errors(sql):
+    with as_errors(sql):
         statements = duckdb.extract_statements(sql)
     if len(statements) != 1 or statements[0].type not in READS:
         kinds = ", ".join(str(each.type).rpartition(".")[2] for each in statements) or "nothing"
@@ -96,8 +99,8 @@ def _check_reads(sql: str) -> None:
 
 
 @contextmanager
-def _as_errors(sql: str, tables: Iterable[str] = ()) -> Iterator[None]:
-    """DuckDB's failures, by whose fault they are. One of `tables` is suggested for a misspelt table."""
+def as_errors(sql: str, tables: Iterable[str] = ()) -> Iterator[None]:
+    """Raise DuckDB's failures as errors, by whose fault they are. One of `tables` is suggested for a misspelt one."""
     try:
         yield
     except (duckdb.IOException, duckdb.HTTPException, pa.ArrowIOError) as problem:
@@ -108,7 +111,7 @@ def _as_errors(sql: str, tables: Iterable[str] = ()) -> Iterator[None]:
     except (duckdb.Error, pa.ArrowInvalid) as problem:
         raise Misuse(
             f"the query failed: {NO_SUCH_TABLE.sub(lambda found: _no_table(found, tables), str(problem))}",
-            hint="fix the SQL; `frazil query 'SHOW TABLES'` lists the tables",
+            hint=NO_EXTENSION if "download extension" in str(problem) else FIX_SQL,
         ) from problem
 
 
@@ -164,7 +167,7 @@ def _make_views(connection: duckdb.DuckDBPyConnection, default: str, locations: 
         database, table = name.split(".", 1)
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(database)}")
         scan = f"iceberg_scan({literal(location)})"
-        with _as_errors(name):
+        with as_errors(name):
             connection.execute(f"CREATE VIEW {quoted(database)}.{quoted(table)} AS SELECT * FROM {scan}")  # noqa: S608
     connection.execute(f"SET schema = {literal(default)}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -49,15 +50,16 @@ def what_materialize_would_refuse(settings: Settings) -> Iterable[FrazilError]:
     from frazil.materialize.preview.preflight import problems  # noqa: PLC0415
 
     check_warehouse(settings.catalog)
-    return problems(
-        settings.tables,
-        lake=IcebergLake(settings.catalog),
-        topics=topics,
-        registry=open_registry(settings.registry),
-        outputs=outputs_of(settings.kafka, settings.registry),
-        tell=_tell,
-        remark=lambda line: print(f"note: {line}", file=sys.stderr),
-    )
+    with closing(open_registry(settings.registry)) as registry:
+        return problems(
+            settings.tables,
+            lake=IcebergLake(settings.catalog),
+            topics=topics,
+            registry=registry,
+            outputs=outputs_of(settings.kafka, settings.registry),
+            tell=_tell,
+            remark=lambda line: print(f"note: {line}", file=sys.stderr),
+        )
 
 
 def _tell(line: str) -> None:
@@ -76,9 +78,12 @@ def what_transformations_would_refuse(settings: Settings) -> Iterator[FrazilErro
     from frazil.transforms.checks import problems  # noqa: PLC0415
     from frazil.transforms.preview import missing  # noqa: PLC0415
 
-    folder, registry = Path(settings.source_file).parent, open_registry(settings.registry)
+    folder = Path(settings.source_file).parent
     specs, to_be = {spec.identifier: spec for spec in settings.tables}, dict[str, tuple[Column, ...]]()
-    with opened_in(settings, settings.transforms, folder, None) as found:
+    with (
+        opened_in(settings, settings.transforms, folder, None) as found,
+        closing(open_registry(settings.registry)) as registry,
+    ):
         for made in found:
             lacking = [each for each in missing(made) if each not in to_be]
             to_be |= {each: columns_to_be(specs[each], registry) for each in lacking if each in specs}

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
+from frazil.model.spelling import plural
 from frazil.monitoring.axes import Scale, Window, scale_of, scale_of_seconds, size_words
 from frazil.monitoring.history import TableHistory
 from frazil.monitoring.markup import Markup, element, joined
@@ -71,7 +72,7 @@ def sizes_plot(history: TableHistory) -> Markup:
     ticks = [((n + 0.5) / len(names), name) for n, name in enumerate(names)]
     bars = []
     for number, count in every.items():
-        title = f"{_range(number)}: {count:,} files, {small[number]:,} of them small"
+        title = f"{_range(number)}: {plural(count, 'file')}, {small[number]:,} small"
         place = (number + 0.12) / len(names), (number + 0.88) / len(names)
         bars.append(_bar(*place, scale.part(count), "bar size", title))
         bars.append(_bar(*place, scale.part(small[number]), "bar small", title))

@@ -135,7 +135,7 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "cdc_order": [refused("cdc_order", CHANGE_EVENTS, BY_POSITION, "kept or replaced by their current order")],
     "cdc_connector": [
-        refused("cdc_connector", BY_POSITION, CHANGE_EVENTS, "do not say which change is newer"),
+        refused("cdc_connector", BY_POSITION, BY_POSITION.replace("postgresql", "mysql"), "which change is newer"),
     ],
     "cdc_placeholder": [applied("cdc_placeholder", CHANGE_EVENTS, f"{CHANGE_EVENTS}\ncdc_placeholder: x")],
     "value": [refused("value", "value: avro", "value: string", "columns were made for values of its current format")],
@@ -428,6 +428,16 @@ def test_the_share_of_bad_records_is_shown_in_percent(world: World) -> None:
 
 
 CASES = [pytest.param(each, id=f"{path}-{n}") for path, found in EXAMPLES.items() for n, each in enumerate(found)]
+
+
+@pytest.mark.parametrize(("before", "after"), [(CHANGE_EVENTS, BY_POSITION), (BY_POSITION, CHANGE_EVENTS)])
+def test_a_connector_that_comes_or_goes_with_the_order_is_said_once(world: World, before: str, after: str) -> None:
+    world.registry.register("orders-value", avro_schema(POSTGRES))
+    world.make(world.spec(before))
+
+    found = explain(world.run(world.spec(after))).spec_changes
+
+    assert [change.key for change in found if change.key.startswith("cdc")] == ["cdc_order"]
 
 
 @pytest.mark.parametrize("example", CASES)

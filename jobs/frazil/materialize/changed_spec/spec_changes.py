@@ -124,9 +124,11 @@ def _another_table(judged: Judged) -> Iterator[SpecChange]:
     yield from ()
 
 
-def _never(key: str, why: str) -> Callable[[Judged], Iterator[SpecChange]]:
+def _never(key: str, why: str, *, by: str = "") -> Callable[[Judged], Iterator[SpecChange]]:
+    """Return the rule of a key that may not change. A change that goes with one of the key `by` is said there."""
+
     def judge(judged: Judged) -> Iterator[SpecChange]:
-        if judged.applied.keys[key] != TEXTS[key](judged.spec):
+        if [each for each in (by, key) if each and judged.applied.keys[each] != TEXTS[each](judged.spec)] == [key]:
             yield judged.change(key, Fate.REFUSED, why)
 
     return judge
@@ -363,7 +365,9 @@ RULES: Mapping[str, Callable[[Judged], Iterator[SpecChange]]] = {
     "cdc_keep": _never("cdc_keep", "existing rows were made without these columns, or with others"),
     "cdc_placeholder": _at_once("cdc_placeholder"),
     "cdc_order": _never("cdc_order", "existing rows were kept or replaced by their current order"),
-    "cdc_connector": _never("cdc_connector", "positions of two connectors do not say which change is newer"),
+    "cdc_connector": _never(
+        "cdc_connector", "positions of two connectors do not say which change is newer", by="cdc_order"
+    ),
     "partition_by": partition_by_rule,
     "sort_by": sort_by_rule,
     "readers": _readers,

@@ -170,7 +170,8 @@ def _next(explanation: Explanation) -> Iterator[str]:
         case None:
             yield f"  read together with {explanation.ledger}"
         case NothingToDo(_, state):
-            yield f"  nothing to do: read to the end of every partition, {plural(state.accounted.rows, 'row')} so far"
+            made = plural(state.accounted.rows, "record")
+            yield f"  nothing to do: read to the end of every partition, {made} became rows"
         case BatchPlan():
             yield from _plan_lines(explanation.plan, new=bool(explanation.new_columns))
         case never:
