@@ -100,7 +100,10 @@ def _check_reads(sql: str) -> None:
 
 @contextmanager
 def as_errors(sql: str, tables: Iterable[str] = ()) -> Iterator[None]:
-    """Raise DuckDB's failures as errors, by whose fault they are. One of `tables` is suggested for a misspelt one."""
+    """Make errors of DuckDB's failures, by whose fault they are. One of `tables` is suggested for a misspelt one.
+
+    Raises CatalogError if a table cannot be read, and Misuse otherwise.
+    """
     try:
         yield
     except (duckdb.IOException, duckdb.HTTPException, pa.ArrowIOError) as problem:
