@@ -59,6 +59,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=CHUNK, help="rows of each")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each")
     parser.add_argument("--sort-by", default="", help="a field of the table's sort order")
+    parser.add_argument("--z-order", nargs="*", default=(), help="columns of a z-order")
     asked = parser.parse_args()
     values = list(encoded(0, asked.rows * asked.files, 1))
     payloads = [binary(values[start : start + asked.rows]) for start in range(0, len(values), asked.rows)]
@@ -67,7 +68,7 @@ def main() -> None:
         small = small_files(target, payloads)
         stored = [StoredFile(each.path, each.rows, (), each.size, (0,)) for each in small]
         merge = Merge(tuple(stored), is_cold=True)
-        task = RewriteTask(target, stored, "merged", 128 << 20, {})
+        task = RewriteTask(target, stored, "merged", 128 << 20, {}, tuple(asked.z_order))
         seconds, before, after = [], [], []
         for _ in range(asked.rounds):
             began = time.process_time()

@@ -21,6 +21,7 @@ from frazil.materialize.layout import (
     partition_problems,
     retention_problems,
     sort_problems,
+    z_order_problems,
 )
 from frazil.materialize.schema.columns_of import (
     are_of_rows,
@@ -112,6 +113,7 @@ class NewTable:
 PROBLEMS_OF_COLUMNS = (
     partition_problems,
     sort_problems,
+    z_order_problems,
     retention_problems,
     delta_problems,
     identity_problems,

@@ -226,7 +226,7 @@ def _fix(spec: TableSpec, key: str, named: str, columns: tuple[Column, ...]) -> 
     A new table has no column of the values if records bring their schemas: of a topic of many kinds, or in themselves.
     """
     names = [column.name for column in columns]
-    if key in ("partition_by", "sort_by") and {*names} <= _names_without_values(spec):
+    if key in ("partition_by", "sort_by", "z_order") and {*names} <= _names_without_values(spec):
         return f"the first batch brings the columns of the values: remove `{key}` until it has been read"
     likely = None if named in names else did_you_mean(named, names)
     return f"{f'did you mean {likely}? ' if likely else ''}fix `{key}` in {spec.source_file}"
@@ -311,6 +311,17 @@ def sort_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecErr
     found = ((field.column, _field_problem("sort", field, columns)) for field in fields)
     return tuple(
         SpecError(f"{spec.identifier}: sort_by: {problem}", hint=_fix(spec, "sort_by", named, columns))
+        for named, problem in found
+        if problem is not None
+    )
+
+
+def z_order_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
+    """Return the errors in `maintain.z_order` for a table with these columns."""
+    fields = (PartitionField("identity", name) for name in spec.maintain.z_order)
+    found = ((field.column, _field_problem("sort", field, columns)) for field in fields)
+    return tuple(
+        SpecError(f"{spec.identifier}: maintain.z_order: {problem}", hint=_fix(spec, "z_order", named, columns))
         for named, problem in found
         if problem is not None
     )

@@ -20,7 +20,9 @@ from frazil.materialize.clients import Clients
 from frazil.materialize.even_shares import even_shares
 from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.rewrite_tags import REWRITE_PREFIX
+from frazil.materialize.schema.former_names import former_names_of
 from frazil.model.errors import CommitError, CommitRejectedError, CountMismatchError, FrazilError
+from frazil.model.identity_columns import column_at
 from frazil.model.ingested import DroppedFile, WrittenFile
 from frazil.model.probe import StoredFile
 from frazil.model.rewrites import RewriteTask
@@ -230,6 +232,7 @@ class Rewriting:
                 prefix=f"{self.writer}-rewrite",
                 target_bytes=self._full_bytes,
                 storage=clients.lake.storage,
+                z_order=_z_ordered(view, self.spec.maintain.z_order),
             )
             for share in chosen.shares(at_most=clients.runner.parallelism)
         ]
@@ -243,6 +246,16 @@ class Rewriting:
                 hint="this is a defect in Frazil: report it with the log; the table is intact",
             )
         return written
+
+
+def _z_ordered(view: TableView, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the present names of columns, or none if the table lacks one: its rows then stay as they are."""
+    known = former_names_of(view.properties)
+    found = [column_at(name, view.columns, known) for name in names]
+    if None in found:
+        LOG.warning("z_order_without_column", extra={"table": view.identifier, "columns": list(names)})
+        return ()
+    return tuple(each[0] for each in found if each is not None)
 
 
 def _partitions_with_new_files(clients: Clients, view: TableView) -> set[object]:

@@ -12,13 +12,17 @@ from frazil.model.secret import SettingValue
 
 @dataclass(frozen=True, slots=True)
 class RewriteTask:
-    """Files that one task writes again, into files of about `target_bytes` whose names begin with `prefix`."""
+    """Files that one task writes again, into files of about `target_bytes` whose names begin with `prefix`.
+
+    Rows are put in the z-order of columns, if any are given.
+    """
 
     target: WriteTarget
     files: Sequence[StoredFile]
     prefix: str
     target_bytes: int
     storage: Mapping[str, SettingValue]
+    z_order: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,10 @@ class KeepSnapshots:
         return max(self.age, timedelta(days=self.daily + 1) if self.daily else self.age)
 
 
+MOST_Z_ORDERED = 4
+"""Columns of a z-order: with more, a row group has nearly all values of each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Maintain:
     target_file_bytes: int
@@ -112,6 +116,9 @@ class Maintain:
 
     rewrite_deleted: float = 0.25
     """The share of a scan's cost that is wasted on deleted rows and on small files, from which files are rewritten."""
+
+    z_order: tuple[str, ...] = ()
+    """Columns of which each file that is rewritten has a narrow range of values, or narrow ones in its row groups."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from frazil.model.errors import SpecError
 from frazil.model.partitioning import CALL, TIMES, PartitionField
 from frazil.model.sort_order import SortField, parts_of
+from frazil.model.spec import MOST_Z_ORDERED
 from frazil.specs.document import ListNode, Node, ScalarNode
-from frazil.specs.problems import suggest
+from frazil.specs.problems import Position, Problem, suggest
 from frazil.specs.shapes import At, JsonSchema, ListOf, Scalar, Unfit
 
 T = TypeVar("T")
@@ -98,3 +101,12 @@ def _rejoined(items: tuple[Node, ...]) -> tuple[Node, ...]:
 
 def _is_open(node: ScalarNode) -> bool:
     return not node.quoted and node.text.count("(") > node.text.count(")")
+
+
+def z_order_problems(names: Sequence[str], place: Position, *, is_sorted: bool) -> Iterator[Problem]:
+    """Yield why rows cannot be put in the z-order of these columns; without columns there is no problem."""
+    if names and is_sorted:
+        yield Problem(place, "z_order: sort_by orders the rows already", "remove one of them", SpecError)
+    if len(names) == 1 or len({*names}) < len(names) or len(names) > MOST_Z_ORDERED:
+        what = f"z_order: expected 2 to {MOST_Z_ORDERED} different columns, found {', '.join(names)}"
+        yield Problem(place, what, "write sort_by to order rows by a single column", SpecError)

@@ -265,11 +265,18 @@ REWRITE_DELETED = Key(
     " for never.",
     "25%",
 )
+Z_ORDER = Key(
+    "z_order",
+    ListOf(COLUMN_NAME),
+    "Up to 4 columns: files that are merged or written again get rows with near values of all of them next to each"
+    " other, so that a filter on any of them skips row groups. Not with sort_by.",
+    "[]",
+)
 MAINTAIN = Key(
     "maintain",
     Built(
         Section(
-            (TARGET_FILE, KEEP_SNAPSHOTS, KEEP_DEAD_LETTERS, RETAIN_ROWS, REWRITE_DELETED),
+            (TARGET_FILE, KEEP_SNAPSHOTS, KEEP_DEAD_LETTERS, RETAIN_ROWS, REWRITE_DELETED, Z_ORDER),
         ),
         lambda values: Maintain(
             target_file_bytes=values[TARGET_FILE],
@@ -277,10 +284,11 @@ MAINTAIN = Key(
             keep_dead_letters=values.get(KEEP_DEAD_LETTERS),
             retain_rows=values.get(RETAIN_ROWS),
             rewrite_deleted=values[REWRITE_DELETED],
+            z_order=tuple(values[Z_ORDER]),
         ),
     ),
     "Maintenance of the table's files and snapshots, and of its dead letters.",
-    defaults_of(TARGET_FILE, KEEP_SNAPSHOTS, REWRITE_DELETED),
+    defaults_of(TARGET_FILE, KEEP_SNAPSHOTS, REWRITE_DELETED, Z_ORDER),
 )
 FORMATS = Key("formats", ListOf(Choice(get_args(TableFormat)), at_least_one=True),
               "The table formats: always iceberg, optionally with a Delta log.",

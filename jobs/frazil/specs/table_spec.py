@@ -45,6 +45,7 @@ from frazil.specs.keyed import deletes_by_key, identity_of, keyed_problems, orde
 from frazil.specs.keys import Key, Values
 from frazil.specs.names import safe_name
 from frazil.specs.outputs import output_problems, outputs_of
+from frazil.specs.partitions import z_order_problems
 from frazil.specs.policies import kept_under, policies_of, policy_problems
 from frazil.specs.problems import Position, Problem
 from frazil.specs.route_keys import ROUTES
@@ -187,6 +188,7 @@ def _table_problems(values: Values) -> Iterator[Problem]:
     """Yield what is wrong with a table; most problems are those of all tables of its spec."""
     yield from _partition_problems(values, metadata_of(values))
     yield from _sort_problems(values, metadata_of(values))
+    yield from _z_order_problems(values, metadata_of(values))
     yield from _retention_problems(values)
     yield from _key_problems(values)
     yield from _field_problems(values)
@@ -238,6 +240,16 @@ def _sort_problems(values: Values, metadata: MetadataColumns) -> Iterator[Proble
         if field.of in known:
             yield _problem(place, f"{known[field.of]} and {field} sort by the same values", "keep the first one")
         known.setdefault(field.of, field)
+
+
+def _z_order_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
+    place, names = values.place_of(keys.MAINTAIN), values[keys.MAINTAIN].z_order
+    for name in names:
+        yield from _not_kept(PartitionField("identity", name), place, metadata)
+    if names and values.get(ROUTES) is not None:
+        what = "z_order: each table of routes has columns of its own"
+        yield _problem(place, what, "write sort_by in each route, or one spec per table")
+    yield from z_order_problems(names, place, is_sorted=values.is_given(keys.SORT_BY))
 
 
 def _retention_problems(values: Values) -> Iterator[Problem]:

@@ -16,11 +16,11 @@ from frazil.specs.export_keys import parse_table
 from frazil.specs.keys import Built, Derived, Key, Required, Section, Values
 from frazil.specs.output_keys import OUTPUT, OUTPUT_KEY
 from frazil.specs.outputs import output_of
-from frazil.specs.partitions import PARTITIONS, SORT_FIELDS
+from frazil.specs.partitions import PARTITIONS, SORT_FIELDS, z_order_problems
 from frazil.specs.problems import Problem, suggest
 from frazil.specs.scalars import SIZE, TABLE_NAME, TEXT
 from frazil.specs.shapes import ListOf, Scalar, Unfit
-from frazil.specs.table_keys import KEEP_SNAPSHOTS, REWRITE_DELETED, defaults_of
+from frazil.specs.table_keys import KEEP_SNAPSHOTS, REWRITE_DELETED, Z_ORDER, defaults_of
 
 ADDING = ("append", "deduplicate")
 """The write modes that only add rows."""
@@ -59,10 +59,10 @@ TARGET_FILE = Key("target_file", SIZE, "The size from which rows go to another f
 
 MAINTAIN = Key(
     "maintain",
-    Built(Section((KEEP_SNAPSHOTS, REWRITE_DELETED)), lambda values: values),
+    Built(Section((KEEP_SNAPSHOTS, REWRITE_DELETED, Z_ORDER)), lambda values: values),
     "Maintenance of the table's files and snapshots, as that of [a table](tables.md#keys). Files are rewritten if the"
     " query has a `GROUP BY` whose groups change.",
-    defaults_of(KEEP_SNAPSHOTS, REWRITE_DELETED),
+    defaults_of(KEEP_SNAPSHOTS, REWRITE_DELETED, Z_ORDER),
 )
 
 TRANSFORM_OUTPUTS = Key(
@@ -115,6 +115,7 @@ def _maintain(values: Values) -> Maintain:
         target_file_bytes=values[TARGET_FILE],
         keep_snapshots=given[KEEP_SNAPSHOTS],
         rewrite_deleted=given[REWRITE_DELETED],
+        z_order=tuple(given[Z_ORDER]),
     )
 
 
@@ -126,6 +127,7 @@ def transform_problems(
     yield from _circle_problems(values, made, tables, every)
     yield from _name_problems(values, made)
     yield from _output_problems(values, made, tables)
+    yield from z_order_problems(made.maintain.z_order, values.place_of(MAINTAIN), is_sorted=bool(made.sort_by))
     here = values.place_of(TABLE if values.is_given(TABLE) else FROM)
     written = [(spec.source_file, name) for spec in tables for name in (spec.identifier, spec.dead_letters_identifier)]
     written += [(each.source_file, each.identifier) for each in before]

@@ -70,7 +70,7 @@ def _check_layout(spec: TransformSpec, columns: tuple[Column, ...]) -> None:
     schema = to_schema(columns)
     try:
         to_partition_spec(schema, spec.partition_by)
-        to_sort_order(schema, spec.sort_by)
+        to_sort_order(schema, spec.sort_by or spec.maintain.z_order)
     except SpecError as misfit:
         raise SpecError(f"{spec.source_file}: {misfit.what}", hint=misfit.hint) from misfit
 

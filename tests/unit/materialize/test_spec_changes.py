@@ -219,6 +219,11 @@ EXAMPLES: dict[str, list[Example]] = {
     "maintain.rewrite_deleted": [
         applied("maintain.rewrite_deleted", "", "maintain: {rewrite_deleted: 30%}"),
     ],
+    "maintain.z_order": [
+        applied("maintain.z_order", "", "maintain: {z_order: [n, kafka_offset]}", "written again from now on"),
+        applied("maintain.z_order", "maintain: {z_order: [n, kafka_offset]}", "", "written again from now on"),
+        refused("maintain.z_order", "", "maintain: {z_order: [n, nowhere]}", "does not have"),
+    ],
     "formats": [
         applied("formats", "formats: [iceberg]", "formats: [iceberg, delta]", "creates the Delta log"),
         applied("formats", "formats: [iceberg, delta]", "formats: [iceberg]", "delete the table's folder _delta_log/"),
@@ -602,6 +607,7 @@ SETTINGS_OF_FORMATS: dict[str, Any] = {
     "maintain.keep_dead_letters": {"maintain": Maintain(512_000_000, keep_dead_letters=timedelta(days=90))},
     "maintain.retain_rows": {"maintain": Maintain(512_000_000, retain_rows=timedelta(days=30))},
     "maintain.rewrite_deleted": {"maintain": Maintain(512_000_000, rewrite_deleted=0.3)},
+    "maintain.z_order": {"maintain": Maintain(512_000_000, z_order=("n", "kafka_offset"))},
     "key_message": {"key_settings": FormatSettings(message="other")},
     "routes": {"group": GROUP},
     "shapes": {"group": replace(GROUP, routes=(Route("orders"),))},

@@ -454,6 +454,26 @@ CONTRADICTIONS = {
         "tables/a.yaml:3:10: sort_by: kafka_key: the column kafka_key is not kept",
         "add key to metadata.keep",
     ),
+    "a z-order beside a sort order": (
+        "topic: a\nsort_by: [n]\nmaintain: {z_order: [n, m]}",
+        "tables/a.yaml:3:11: maintain: z_order: sort_by orders the rows already",
+        "remove one of them",
+    ),
+    "a z-order of one column": (
+        "topic: a\nmaintain: {z_order: [n]}",
+        "tables/a.yaml:2:11: maintain: z_order: expected 2 to 4 different columns, found n",
+        "write sort_by to order rows by a single column",
+    ),
+    "a z-order of a column that is not kept": (
+        "topic: a\nmetadata: {keep: [timestamp]}\nmaintain: {z_order: [kafka_key, n]}",
+        "tables/a.yaml:3:11: maintain: kafka_key: the column kafka_key is not kept",
+        "add key to metadata.keep",
+    ),
+    "a z-order of the tables of routes": (
+        "topic: a\nroutes: [{table: b, schema: s.B}, {table: c, schema: s.C}]\nmaintain: {z_order: [n, m]}",
+        "tables/a.yaml:3:11: maintain: z_order: each table of routes has columns of its own",
+        "write sort_by in each route, or one spec per table",
+    ),
     "sort by a column twice": (
         "topic: a\nsort_by: [n, day(at), n desc]",
         "tables/a.yaml:2:10: sort_by: n and n desc sort by the same values",

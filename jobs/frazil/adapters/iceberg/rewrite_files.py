@@ -20,6 +20,7 @@ def rewrite_files(task: RewriteTask) -> Rewritten:
         prefix=task.prefix,
         target_bytes=task.target_bytes,
         sorted_bytes=SORTED_BYTES,
+        z_order=task.z_order,
     )
     source = WholeRows.of(task.target, task.storage)
     deleted = 0

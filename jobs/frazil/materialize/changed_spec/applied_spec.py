@@ -65,6 +65,7 @@ ADDED_LATER: Mapping[str, str] = {
     "maintain.keep_dead_letters": _FOR_EVER,
     "maintain.retain_rows": _FOR_EVER,
     "maintain.rewrite_deleted": "25%",
+    "maintain.z_order": NO_LAYOUT,
     "string_formats": "typed",
     "fields": "",
     "routes": "",
@@ -159,7 +160,7 @@ def spec_property(applied: AppliedSpec) -> dict[str, str]:
 
 def applied_by(spec: TableSpec, before: AppliedSpec | None = None) -> AppliedSpec:
     """Return the spec that a table follows once this one is applied."""
-    keys = _keys_of(spec)
+    keys = {key: text(spec) for key, text in TEXTS.items()}
     if before is None:
         return AppliedSpec(keys)
     keys |= {key: before.keys[key] for key in FIXED if key in before.keys}
@@ -300,10 +301,6 @@ def _columns_of(keep: Sequence[str], key: str) -> set[str]:
     return {name for name in keep if name != "key" or key != "none"}
 
 
-def _keys_of(spec: TableSpec) -> dict[str, str]:
-    return {key: text(spec) for key, text in TEXTS.items()}
-
-
 def layout_text(fields: Sequence[str]) -> str:
     """Return the value of `partition_by` or `sort_by` as text."""
     return ", ".join(fields) or NO_LAYOUT
@@ -385,6 +382,7 @@ TEXTS: Mapping[str, Callable[[TableSpec], str]] = {
     "maintain.keep_dead_letters": lambda spec: _kept_for(spec.maintain.keep_dead_letters),
     "maintain.retain_rows": lambda spec: _kept_for(spec.maintain.retain_rows),
     "maintain.rewrite_deleted": lambda spec: f"{100 * spec.maintain.rewrite_deleted:g}%",
+    "maintain.z_order": lambda spec: layout_text(spec.maintain.z_order),
     "formats": lambda spec: ", ".join(spec.formats),
     "outputs": lambda spec: "; ".join(map(str, spec.outputs)) or "none",
     "start": lambda spec: _start(spec.start),

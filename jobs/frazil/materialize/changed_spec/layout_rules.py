@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from frazil.materialize.changed_spec.applied_spec import layout_text
+from frazil.materialize.changed_spec.applied_spec import layout_fields, layout_text
 from frazil.materialize.changed_spec.judged import NEXT_BATCH, Judged
-from frazil.materialize.layout import partition_problems, sort_problems
+from frazil.materialize.layout import partition_problems, sort_problems, z_order_problems
 from frazil.model.columns import Decimal
 from frazil.model.errors import SpecError
 from frazil.model.partitioning import PartitionField, partition_field, split_fields
@@ -17,6 +17,7 @@ from frazil.model.spec_change import Fate, SpecChange
 LAYOUT = ("partition_by", "sort_by")
 """Keys that a table follows last, once it has all columns."""
 REPARTITIONED = f"{NEXT_BATCH}; existing files keep their partitioning, and queries still read all rows"
+REWRITTEN = "for files that are written again from now on"
 REORDERED = f"{NEXT_BATCH}; existing files keep the order of their rows"
 
 
@@ -47,6 +48,16 @@ def sort_by_rule(judged: Judged) -> Iterator[SpecChange]:
         change = judged.layout_change("sort_by", there, wanted, REORDERED)
         problems = sort_problems(judged.spec, judged.columns + judged.arriving)
         yield _kept_or_refused(judged, replace(change, sort_by=wanted), problems, what="sort order")
+
+
+def z_order_rule(judged: Judged) -> Iterator[SpecChange]:
+    """Yield a change of the columns whose values are near each other in files that are written again."""
+    before = [judged.renamed.get(name, name) for name in layout_fields(judged.applied.keys["maintain.z_order"])]
+    wanted = judged.spec.maintain.z_order
+    if tuple(before) != wanted:
+        problems = z_order_problems(judged.spec, judged.columns + judged.arriving)
+        how = "; ".join(problem.what.partition(": maintain.z_order: ")[2] for problem in problems)
+        yield judged.change("maintain.z_order", Fate.REFUSED if problems else Fate.APPLIED, how or REWRITTEN)
 
 
 def _kept_or_refused(judged: Judged, change: SpecChange, problems: Sequence[SpecError], *, what: str) -> SpecChange:

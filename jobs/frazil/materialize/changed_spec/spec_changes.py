@@ -20,7 +20,13 @@ from frazil.materialize.changed_spec.applied_spec import (
 from frazil.materialize.changed_spec.changed_fields import changed_fields
 from frazil.materialize.changed_spec.earlier_keys import with_change
 from frazil.materialize.changed_spec.judged import NEXT_BATCH, Judged, prefix_renames
-from frazil.materialize.changed_spec.layout_rules import LAYOUT, partition_by_rule, sort_by_rule, with_new_names
+from frazil.materialize.changed_spec.layout_rules import (
+    LAYOUT,
+    partition_by_rule,
+    sort_by_rule,
+    with_new_names,
+    z_order_rule,
+)
 from frazil.materialize.changed_spec.policy_changes import policies_rule, tags_rule
 from frazil.materialize.layout import metadata_columns
 from frazil.materialize.schema.compare import applied
@@ -112,22 +118,15 @@ def _at_once(key: str, how: str = NEXT_BATCH) -> Callable[[Judged], Iterator[Spe
     return judge
 
 
-def _only_one(judged: Judged) -> Iterator[SpecChange]:
-    """The key has one value in this release."""
-    del judged
-    yield from ()
-
-
-def _another_table(judged: Judged) -> Iterator[SpecChange]:
-    """The key names the table: with another value it is another table, and this one stays as it is."""
+def _not_judged(judged: Judged) -> Iterator[SpecChange]:
+    """The key is judged with `topics`, or names the table: with another name it is another table."""
     del judged
     yield from ()
 
 
 def _never(key: str, why: str, *, by: str = "") -> Callable[[Judged], Iterator[SpecChange]]:
-    """Return the rule of a key that may not change. A change that goes with one of the key `by` is said there."""
-
     def judge(judged: Judged) -> Iterator[SpecChange]:
+        # a change that goes with one of the key `by` is said there
         if [each for each in (by, key) if each and judged.applied.keys[each] != TEXTS[each](judged.spec)] == [key]:
             yield judged.change(key, Fate.REFUSED, why)
 
@@ -344,10 +343,10 @@ def _keep(judged: Judged) -> Iterator[SpecChange]:
 
 
 RULES: Mapping[str, Callable[[Judged], Iterator[SpecChange]]] = {
-    "topic": _only_one,
+    "topic": _not_judged,
     "topics": _topics,
-    "table": _another_table,
-    "database": _another_table,
+    "table": _not_judged,
+    "database": _not_judged,
     "key": _key,
     "value": _never("value", "the table's columns were made for values of its current format"),
     "wire_format": _never("wire_format", "the table's rows were read from records of its current wire format"),
@@ -386,6 +385,7 @@ RULES: Mapping[str, Callable[[Judged], Iterator[SpecChange]]] = {
     "maintain.keep_dead_letters": _at_once("maintain.keep_dead_letters", "for all dead letters, at most an hour later"),
     "maintain.retain_rows": _at_once("maintain.retain_rows", "for all rows, at most an hour later"),
     "maintain.rewrite_deleted": _at_once("maintain.rewrite_deleted"),
+    "maintain.z_order": z_order_rule,
     "formats": _formats,
     "outputs": _at_once("outputs", "for the epochs that are published from now on"),
     "start": _start,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,10 +12,43 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirectio
 from pyiceberg.transforms import BucketTransform, IdentityTransform, TimeTransform, TruncateTransform
 
 from frazil.materialize.ingest.transformed import transformed
+from frazil.materialize.ingest.z_order import in_z_order
 
 _TRANSFORMS = (IdentityTransform, BucketTransform, TruncateTransform, TimeTransform)
 _BITS = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 """The integer of the same width, for each type of floating-point numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """How the rows of a file are arranged: in a table's sort order, else along a curve, else as they come."""
+
+    schema: Schema
+    order: SortOrder
+    z_order: Sequence[str]
+
+    @classmethod
+    def of(cls, schema: Schema, sort_order_json: str, z_order: Sequence[str]) -> Arrangement:
+        return cls(schema, possible_order(SortOrder.model_validate_json(sort_order_json), schema), z_order)
+
+    @property
+    def moves_rows(self) -> bool:
+        """True unless rows stay as they come."""
+        return not self.order.is_unsorted or bool(self.z_order)
+
+    @property
+    def sort_order_id(self) -> int | None:
+        """The order that a file says it is in."""
+        return None if self.order.is_unsorted else self.order.order_id
+
+    def of_rows(self, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """Return the rows as they are to be in a file."""
+        if not self.moves_rows:
+            return batches
+        is_curve = self.order.is_unsorted
+        rows = in_z_order(batches, self.z_order) if is_curve else in_order(batches, self.schema, self.order)
+        moved: list[pa.RecordBatch] = rows.to_batches()
+        return moved
 
 
 def possible_order(order: SortOrder, schema: Schema) -> SortOrder:

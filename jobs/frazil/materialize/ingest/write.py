@@ -6,7 +6,7 @@ import math
 import re
 import struct
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -19,11 +19,10 @@ from pyiceberg.io import FileIO, OutputStream
 from pyiceberg.partitioning import PartitionFieldValue, PartitionKey, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.locations import LocationProvider, load_location_provider
-from pyiceberg.table.sorting import SortOrder
 from pyiceberg.typedef import Record
 from pyiceberg.types import IcebergType, UUIDType
 
-from frazil.materialize.ingest.sorting import in_order, possible_order
+from frazil.materialize.ingest.sorting import Arrangement
 from frazil.materialize.ingest.statistics import NanCounts, StatisticsPlan, file_statistics
 from frazil.materialize.ingest.storage import open_storage
 from frazil.materialize.ingest.stored_schema import arrow_schema, iceberg_schema
@@ -78,15 +77,26 @@ class DataFileWriter:
         following: FollowedColumns | None = None,
         distinct: Collection[str] = (),
         sorted_bytes: int = 0,
+        z_order: Sequence[str] = (),
     ) -> None:
         """Open no file yet. With `following`, `followed` has what these columns hold of each row.
 
         If columns are `distinct`, they get no dictionaries, since few of their values are alike, and only they are
-        compressed. If the table has an order, rows of up to `sorted_bytes` are gathered before they are sorted.
+        compressed. If the table has an order, rows of up to `sorted_bytes` are gathered before they are sorted. If it
+        has none, they are put in the z-order of columns, if any are given.
         """
         self._schema, self._spec = iceberg_schema(target.schema_json), _partition_spec(target.partition_spec_json)
         self._out = _Output(
-            target, self._schema, self._spec.spec_id, storage, prefix, target_bytes, following, distinct, sorted_bytes
+            target,
+            self._schema,
+            self._spec.spec_id,
+            storage,
+            prefix,
+            target_bytes,
+            following,
+            distinct,
+            sorted_bytes,
+            z_order,
         )
         self.followed: list[FollowedRows] = []
         self._open: dict[tuple[object, ...], _OpenFile] = {}
@@ -252,28 +262,25 @@ class _Output:
     following: FollowedColumns | None
     distinct: Collection[str]
     sorted_bytes: int
+    z_order: Sequence[str]
     io: FileIO = field(init=False)
     locations: LocationProvider = field(init=False)
-    order: SortOrder = field(init=False)
+    arrangement: Arrangement = field(init=False)
     arrow_schema: pa.Schema = field(init=False)
 
     def __post_init__(self) -> None:
         self.io = open_storage(self.storage, self.target.location, table_properties=self.target.properties)
         self.locations = load_location_provider(self.target.location, dict(self.target.properties))
-        self.order = possible_order(SortOrder.model_validate_json(self.target.sort_order_json), self.schema)
+        self.arrangement = Arrangement.of(self.schema, self.target.sort_order_json, self.z_order)
         self.arrow_schema = arrow_schema(self.target.schema_json)
 
     @property
     def statistics_plan(self) -> StatisticsPlan:
         return _statistics_plan(self.target.schema_json, tuple(self.target.properties.items()))
 
-    def in_order(self, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        """Return the rows as they are to be in a file."""
-        return batches if self.order.is_unsorted else in_order(batches, self.schema, self.order).to_batches()
-
     def row_group_rows(self, buffered: int) -> int:
         """Return how many of the buffered rows are in one row group."""
-        groups = 1 if self.order.is_unsorted else max(1, buffered // SORTED_ROW_GROUP_ROWS)
+        groups = 1 if not self.arrangement.moves_rows else max(1, buffered // SORTED_ROW_GROUP_ROWS)
         return math.ceil(buffered / groups)
 
     def new_path(self, key: PartitionKey | None) -> str:
@@ -301,7 +308,7 @@ class _OpenFile:
         self._written_bytes = 0
         self._flushes = 0
         self._most_rows, self._most_bytes = ROW_GROUP_ROWS, min(ROW_GROUP_BYTES, 2 * out.target_bytes)
-        if out.sorted_bytes and not out.order.is_unsorted:
+        if out.sorted_bytes and out.arrangement.moves_rows:
             self._most_rows, self._most_bytes = BUFFERED_ROWS, out.sorted_bytes
         self.buffered = 0
         self.buffered_bytes = 0
@@ -333,7 +340,7 @@ class _OpenFile:
         if self._writer is None:
             self._stream = self._out.io.new_output(self._path).create(overwrite=True)
             self._writer = self._out.parquet(self._stream)
-        ordered = self._out.in_order(self._batches)
+        ordered = self._out.arrangement.of_rows(self._batches)
         if self._out.following is not None:
             self._followed += [self._out.following.of_rows(batch) for batch in ordered]
         parts = [part for batch in ordered for part in _page_sized(batch)]
@@ -369,7 +376,7 @@ class _OpenFile:
             lower_bounds=statistics.lower_bounds,
             upper_bounds=statistics.upper_bounds,
             split_offsets=statistics.split_offsets,
-            sort_order_id=None if self._out.order.is_unsorted or self._flushes > 1 else self._out.order.order_id,
+            sort_order_id=self._out.arrangement.sort_order_id if self._flushes == 1 else None,
         )
 
 

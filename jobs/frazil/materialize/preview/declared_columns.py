@@ -11,6 +11,7 @@ from frazil.materialize.layout import (
     partition_problems,
     reads_keys_by_schema,
     sort_problems,
+    z_order_problems,
 )
 from frazil.materialize.schema.columns_of import given_columns
 from frazil.model.errors import FrazilError, IncompatibleSchemaError
@@ -26,5 +27,5 @@ def problems_of_declared(spec: TableSpec) -> Iterator[FrazilError]:
     except IncompatibleSchemaError as refused:
         yield refused
         return
-    for find in (partition_problems, sort_problems, identity_problems, order_problems):
+    for find in (partition_problems, sort_problems, z_order_problems, identity_problems, order_problems):
         yield from find(spec, columns)
