@@ -102,8 +102,10 @@ class ByIdentity:
         begins = np.ones(self._held, np.bool_)
         begins[1:] = (np.diff(first) != 0) | (np.diff(second) != 0)
         starts = np.flatnonzero(begins)
-        combined = (first[starts], second[starts], *self._combine(numbers, starts))
-        for column, values in zip(self._columns, combined, strict=True):
+        combined = self._combine(numbers, starts)
+        for column in (first, second):
+            column[: len(starts)] = column[starts]
+        for column, values in zip(numbers, combined, strict=True):
             column[: len(starts)] = values
         self._held = len(starts)
 

@@ -161,25 +161,23 @@ class NewestRecords:
 
     def _rows_of(self, wanted: Wanted, count: int) -> tuple[Flags, Sequence[Numbers]]:
         """Return whether each key has a row, and of its newest row what orders it, its partition and its offset."""
-        width = len(self.columns.order) + 2
-        places, parts = [np.empty(0, np.int64)], [[np.empty(0, np.int64)] * width]
+        has_row = np.zeros(count, np.bool_)
+        newest: list[Numbers] = [np.zeros(count, np.int64) for _ in range(len(self.columns.order) + 2)]
         for batch in self._rows.batches() if count else ():
             first, second, whole = halves_of(batch)
             likely = wanted.candidates(first)
             found = wanted.find(first[likely], second[likely])
-            ours, *columns = self._with_source(found[found >= 0], whole.take(pa.array(likely[found >= 0])))
-            places.append(ours)
-            parts.append(columns)
-        place = np.concatenate(places)
-        by_place = np.argsort(place, kind="stable")
-        at, starts = np.unique(place[by_place], return_index=True)
-        newest: list[Numbers] = [np.zeros(count, np.int64) for _ in range(width)]
-        if len(at):
-            of_each = greatest([np.concatenate(column)[by_place] for column in zip(*parts, strict=True)], starts)
+            place, *columns = self._with_source(found[found >= 0], whole.take(pa.array(likely[found >= 0])))
+            if not len(place):
+                continue
+            by_place = np.argsort(place, kind="stable")
+            at, starts = np.unique(place[by_place], return_index=True)
+            of_each = greatest([column[by_place] for column in columns], starts)
+            known = list(zip(of_each, (column[at] for column in newest), strict=True))
+            is_newest = ~has_row[at] | is_newer(known, len(at))
             for column, values in zip(newest, of_each, strict=True):
-                column[at] = values
-        has_row = np.zeros(count, np.bool_)
-        has_row[at] = True
+                column[at[is_newest]] = values[is_newest]
+            has_row[at] = True
         return has_row, newest
 
     def _with_source(self, place: Numbers, rows: pa.RecordBatch) -> Iterator[Numbers]:
