@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from frazil.cli.app import run
-from frazil.monitoring.cost.observed import observe
+from frazil.monitoring.cost.observed import observe, observe_transforms
 from tests.table.small_lake import PAYLOAD_BYTES, Read, SmallLake
+from tests.table.transformed_orders import Orders, spec_of
+
+NOW = datetime.now(UTC) + timedelta(hours=1)
 
 
 def test_batches_are_observed_with_what_they_read_and_wrote(lake: SmallLake) -> None:
@@ -46,6 +50,24 @@ def test_table_without_a_batch_has_no_figures(empty_lake: SmallLake) -> None:
     view = empty_lake.view
 
     assert observe(empty_lake.lake, empty_lake.spec, now=view.snapshots[view.head or 0].committed_at) is None
+
+
+def test_batches_of_a_transformation_are_observed_with_their_time_and_read_nothing_from_kafka(tmp_path: Path) -> None:
+    orders, spec = Orders(tmp_path), spec_of()
+    assert list(observe_transforms(orders.lake, [spec], now=NOW)) == []
+    for numbers in ((1, 6), (2,)):
+        orders.add(*numbers)
+        orders.transformation(spec).batch()
+
+    (found,) = observe_transforms(orders.lake, [spec], now=NOW)
+
+    head = orders.view(spec.identifier).head_snapshot()
+    assert head is not None
+    assert (found.table, found.end, found.stored_bytes) == (spec.identifier, NOW, head.figure("total-files-size"))
+    assert [(each.read_bytes, each.files) for each in found.batches] == [(0, 1), (0, 1)]
+    assert sum(each.written_bytes for each in found.batches) == found.stored_bytes
+    assert all(each.seconds > 0 for each in found.batches)
+    assert found.begin < found.batches[0].at
 
 
 def test_command_prints_both_deployments(config: str, lake: SmallLake, capfd: pytest.CaptureFixture[str]) -> None:

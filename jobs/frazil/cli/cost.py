@@ -70,18 +70,21 @@ def cost(
     Bytes, files, batches and their times come from the retained snapshots of the tables, and requests from what a batch
     makes; the prices are a list that comes with Frazil, with its date. The tables may be on this machine. The first
     figures are those of a job run that streams, with the default sizes of workers. With options, the figures with them
-    follow. What reads the tables is not included, and neither are the tables of transformations.
+    follow. After the tables come those of the transformations that follow them. What reads the tables is not included.
     """
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
+    from frazil.model.transform_order import following  # noqa: PLC0415
     from frazil.monitoring.cost.estimate import Deployment, cost_of  # noqa: PLC0415
-    from frazil.monitoring.cost.observed import observe_tables  # noqa: PLC0415
+    from frazil.monitoring.cost.observed import observe_tables, observe_transforms  # noqa: PLC0415
     from frazil.specs.prices import read_prices  # noqa: PLC0415
     from frazil.specs.select import select_tables  # noqa: PLC0415
 
     other = _deployment(trigger, mode, workers, architecture, nat)
     settings = settings_from(config)
     specs = select_tables(settings, tables or ())
-    observed = tuple(observe_tables(IcebergLake(settings.catalog), specs, now=datetime.now(UTC)).values())
+    lake, now = IcebergLake(settings.catalog), datetime.now(UTC)
+    transforms = following(settings.transforms, [spec.identifier for spec in specs])
+    observed = (*observe_tables(lake, specs, now=now).values(), *observe_transforms(lake, transforms, now=now))
     prices, secrets = read_prices(), len(settings.secrets)
     costs = [
         (each, cost_of(observed, each, prices, secrets=secrets))

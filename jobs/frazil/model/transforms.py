@@ -28,6 +28,8 @@ JOINED = "frazil.transform.joined"
 SCHEMAS = "frazil.transform.schemas"
 """The ids of the schemas with which the tables were read last."""
 BATCH_ID = "frazil.transform.batch-id"
+SECONDS = "frazil.transform.seconds"
+"""A summary key of each batch: how long it took until its rows were staged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,15 @@ def transform_state(snapshot: Snapshot) -> TransformState | None:
         rows=_identified(said.get(GROUPS)),
         schemas=json.loads(said.get(SCHEMAS, "{}")),
     )
+
+
+def batch_seconds(snapshot: Snapshot) -> float | None:
+    """Return how long the batch of a transformation took; None for any other snapshot.
+
+    Those of a release that did not store it took 0.0 seconds.
+    """
+    is_batch = int(snapshot.summary.get(TRANSFORM_EPOCH, "0")) > 0
+    return float(snapshot.summary.get(SECONDS, "0")) if is_batch else None
 
 
 def records_batch(snapshot: Snapshot) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from frazil.maintain.expiring import elapsed_seconds
 from frazil.materialize.batch_age import is_old
 from frazil.materialize.branches import ATTEMPTS, BaseExpiredError, given_up, stage_branches, stage_on_branch
 from frazil.materialize.layout import TABLE_PROPERTIES
@@ -14,7 +15,7 @@ from frazil.model.columns import Column
 from frazil.model.errors import CatalogError, CommitError, CommitRejectedError, CountMismatchError, SpecError
 from frazil.model.ingested import WrittenFile
 from frazil.model.snapshot import TableView
-from frazil.model.transforms import Position, TransformSpec, TransformState
+from frazil.model.transforms import SECONDS, Position, TransformSpec, TransformState
 from frazil.modes.mode import BatchChange
 from frazil.ports import Lake
 
@@ -85,7 +86,8 @@ def publish(
     change, ContendedError and CatalogError.
     """
     assert view.head is not None  # noqa: S101 - a table is created with a snapshot
-    summary, document = state.summary(), document_of(state)
+    took = {} if began is None else {SECONDS: f"{elapsed_seconds() - began:.3f}"}
+    summary, document = state.summary() | took, document_of(state)
     try:
         staged = stage_on_branch(
             lake, view, base=view.head, names=names, change=change, summary=summary, document=document

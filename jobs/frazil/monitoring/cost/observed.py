@@ -11,6 +11,7 @@ from frazil.model.receipt import Receipt
 from frazil.model.snapshot import Snapshot, TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import carries_state, receipt_in
+from frazil.model.transforms import TransformSpec, batch_seconds
 from frazil.ports import Lake
 
 READ_AT_ONCE = 8
@@ -83,6 +84,34 @@ def observe(lake: Lake, spec: TableSpec, *, now: datetime) -> ObservedTable | No
     )
 
 
+def observe_transforms(lake: Lake, specs: Sequence[TransformSpec], *, now: datetime) -> Iterator[ObservedTable]:
+    """Yield what the table of each transformation has used, without those that have no batch. Raises CatalogError.
+
+    What a query reads is in tables that Frazil wrote, so these batches read nothing from Kafka.
+    """
+    for spec in specs:
+        view = lake.load(spec.identifier)
+        batches = () if view is None else tuple(_transformed(view))
+        if view is not None and batches:
+            yield ObservedTable(
+                table=spec.identifier,
+                begin=batches[0].at - timedelta(seconds=batches[0].seconds),
+                end=now,
+                batches=batches,
+                letter_batches=0,
+                letter_files=0,
+                letter_bytes=0,
+                stored_bytes=_stored(view),
+                target_bytes=spec.target_file_bytes,
+            )
+
+
+def _transformed(view: TableView) -> Iterator[ObservedBatch]:
+    """Yield the newest batches of a transformation, oldest first."""
+    made = [each for each in view.ancestry(view.head) if batch_seconds(each) is not None][:MOST_BATCHES]
+    return (_observed(each, 0, batch_seconds(each) or 0.0) for each in reversed(made))
+
+
 def _batches(view: TableView, *, reads: bool) -> Iterator[ObservedBatch]:
     """Yield the newest batches, oldest first. What a group reads counts for its ledger alone."""
     carriers = [each for each in view.ancestry(view.head) if carries_state(each)][:MOST_BATCHES][::-1]
@@ -93,12 +122,16 @@ def _batches(view: TableView, *, reads: bool) -> Iterator[ObservedBatch]:
 
 
 def _batch(snapshot: Snapshot, receipt: Receipt, *, reads: bool) -> ObservedBatch:
+    return _observed(snapshot, receipt.payload_bytes, sum(receipt.seconds.values())) if reads else _observed(snapshot)
+
+
+def _observed(snapshot: Snapshot, read_bytes: int = 0, seconds: float = 0.0) -> ObservedBatch:
     return ObservedBatch(
         at=snapshot.committed_at,
-        read_bytes=receipt.payload_bytes if reads else 0,
+        read_bytes=read_bytes,
         written_bytes=snapshot.figure("added-files-size"),
         files=snapshot.figure("added-data-files") + snapshot.figure("added-delete-files"),
-        seconds=sum(receipt.seconds.values()) if reads else 0.0,
+        seconds=seconds,
     )
 
 
