@@ -8,6 +8,7 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from frazil.exports.perform import Export, Exported, always
 from frazil.exports.periods import last_period, period_between
 from frazil.maintain.expire import expiry_of
 from frazil.materialize.state import CHECKPOINT_TAG
-from frazil.model.errors import ExportError, Misuse
-from frazil.model.exports import ExportSpec, ExportWindow, Period
+from frazil.model.errors import ContendedError, ExportError, Misuse
+from frazil.model.exports import EXPORT_TAG, ExportSpec, ExportWindow, Period
 from frazil.model.progress import TableState
 from frazil.model.spec import KeepSnapshots
 from tests.table.small_lake import Read, SmallLake
@@ -65,6 +66,11 @@ def with_next_of(before: TableState) -> Callable[[TableState], TableState]:
     return change
 
 
+def tags_of(lake: SmallLake) -> dict[str, int]:
+    """Return the tags of exports, with their snapshots."""
+    return {tag: at for tag, at in lake.view.tags.items() if tag.startswith(EXPORT_TAG)}
+
+
 def rows_in(folder: Path, manifest: Manifest | None) -> list[tuple[int, int]]:
     """Return the partition and offset of each row in the CSV files of a manifest, which must have the right hash."""
     assert manifest is not None
@@ -85,7 +91,8 @@ def test_an_export_has_the_rows_of_its_week(lake: SmallLake, spec: ExportSpec, f
     assert rows_in(folder, done.written) == IN_WEEK
     assert sorted(path.name for path in folder.iterdir()) == ["manifest.json", "weekly_2026-W06_part_1.csv"]
     assert done.finished[0].snapshot_id == lake.view.head
-    assert lake.view.tags["frazil_export_weekly_2026-W06_0"] == lake.view.head
+    assert tags_of(lake) == {done.finished[0].tag: lake.view.head}
+    assert done.finished[0].tag.startswith("frazil_export_weekly_2026-W06_0_")
 
 
 def test_a_repeated_window_is_not_written_again(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:
@@ -121,7 +128,7 @@ def test_later_rows_of_other_weeks_are_no_correction(lake: SmallLake, spec: Expo
     done = run(lake, spec)
 
     assert (done.written, len(done.finished)) == (None, 1)
-    assert "frazil_export_weekly_2026-W06_1" not in lake.view.tags
+    assert [*tags_of(lake)] == [done.finished[0].tag]
 
 
 def test_late_rows_are_found_after_compaction_by_others(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:
@@ -342,6 +349,41 @@ def test_two_runs_write_the_rows_of_the_snapshot_with_the_tag(
     assert rows_in(folder, done) in [sorted([*IN_WEEK, *more]) for more in MORE_IN_WEEK]
 
 
+def test_exports_of_one_name_to_two_places_leave_the_snapshots_of_each_other(
+    lake: SmallLake, spec: ExportSpec, folder: Path, tmp_path: Path
+) -> None:
+    """Also if one begins while the other has not finished."""
+    spec, elsewhere = replace(spec, part_rows=20), replace(spec, to=str(tmp_path / "elsewhere"), tag_seconds=3600)
+    begun = run(lake, spec, may_continue=lambda: False)
+    lake.batch(Read("orders", 1, 50, 60))
+
+    other = run(lake, elsewhere).finished[0]
+    run(lake, elsewhere, now=lambda: datetime.now(UTC) + timedelta(hours=2))
+    done = run(lake, spec).finished[0]
+
+    assert not begun.complete
+    assert tags_of(lake) == {done.tag: done.snapshot_id}
+    assert (rows_in(folder, done), other.rows) == (IN_WEEK, len(IN_WEEK) + 10)
+
+
+def test_a_run_gives_up_if_others_begin_and_end_each_time(
+    lake: SmallLake, spec: ExportSpec, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other one is there when the table is read, and one is when its old tag would go."""
+    first = run(lake, spec).finished[0]
+    (folder / "manifest.json").unlink()
+    answers = cycle([False, True])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Editions, "has_begun", lambda its, edition: next(answers))
+        with pytest.raises(ContendedError, match="began and ended 5 times while this one began"):
+            run(lake, spec)
+
+    assert tags_of(lake) == {first.tag: first.snapshot_id}
+    assert not [*folder.glob("manifest*")]
+    assert rows_in(folder, run(lake, spec).written) == IN_WEEK
+
+
 def test_a_window_whose_manifest_was_removed_is_that_of_the_newest_snapshot(
     lake: SmallLake, spec: ExportSpec, folder: Path
 ) -> None:
@@ -475,15 +517,12 @@ def test_no_increment_is_written_twice_if_the_first_ones_were_removed(lake: Smal
 
 def test_tags_are_dropped_at_their_age_and_the_window_stays_finished(lake: SmallLake, spec: ExportSpec) -> None:
     spec, later = replace(spec, tag_seconds=3600), datetime.now(UTC) + timedelta(hours=2)
-    first, _ = run(lake, spec), run(lake, replace(spec, name="weekly_other"))
-    kept = {"frazil_export_weekly_2026-W06_0", "frazil_export_weekly_other_2026-W06_0"}
-    assert kept <= lake.view.tags.keys()
+    first, other = run(lake, spec), run(lake, replace(spec, name="weekly_other"))
+    assert {*tags_of(lake)} == {first.finished[0].tag, other.finished[0].tag}
 
     again = run(lake, spec, now=lambda: later)
 
-    assert [tag for tag in lake.view.tags if tag.startswith("frazil_export_")] == [
-        "frazil_export_weekly_other_2026-W06_0"
-    ]
+    assert [*tags_of(lake)] == [other.finished[0].tag]
     assert (again.written, again.finished) == (None, first.finished)
     lake.batch(Read("orders", 1, 50, 60))
     late = run(lake, spec)
@@ -498,7 +537,7 @@ def test_tags_of_a_window_between_times_are_dropped_too(lake: SmallLake, spec: E
 
     run(lake, spec, period, now=lambda: later)
 
-    assert [tag for tag in lake.view.tags if tag.startswith("frazil_export_")] == []
+    assert tags_of(lake) == {}
 
 
 def test_an_incremental_export_refuses_rows_that_offsets_do_not_find(lake: SmallLake, spec: ExportSpec) -> None:

@@ -5,6 +5,7 @@ A period has a first set of files, and a numbered set for each correction. Only 
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -57,19 +58,24 @@ class Edition:
         """The name of the file that says that its manifest was announced."""
         return f"announced{self._suffix}.json"
 
-    @property
-    def tag(self) -> str:
-        """The tag of the table that keeps its snapshot."""
-        return f"{EXPORT_TAG}{self.export}_{self.label}_{self.number}"
+    def tag(self, spec: ExportSpec) -> str:
+        """Return the tag of the table that keeps its snapshot: of an export to this place alone."""
+        return f"{EXPORT_TAG}{self.export}_{self.label}_{self.number}_{_place_of(spec)}"
 
 
-def edition_in(tag: str, export: str) -> str | None:
-    """Return the rest of a tag, such as `2026-W03_0`, if it is of this export.
+def edition_in(tag: str, spec: ExportSpec) -> str | None:
+    """Return the edition in a tag, such as `2026-W03_0`, if it is of this export to this place.
 
     A label has a hyphen, which no name has, or is two times.
     """
-    rest = tag.removeprefix(f"{EXPORT_TAG}{export}_")
-    return rest if tag != rest and _EDITION.fullmatch(rest) else None
+    rest = tag.removeprefix(f"{EXPORT_TAG}{spec.name}_")
+    edition, _, place = rest.rpartition("_")
+    return edition if tag != rest and place == _place_of(spec) and _EDITION.fullmatch(edition) else None
+
+
+def _place_of(spec: ExportSpec) -> str:
+    """Return what distinguishes exports of one name that go to several places, such as a folder and a bucket."""
+    return hashlib.sha256(spec.to.encode()).hexdigest()[:8]
 
 
 def edition_of(manifest: Manifest) -> Edition:

@@ -139,7 +139,7 @@ class Export:
         for attempt in range(1, ATTEMPTS + 1):
             has_begun = editions.has_begun(edition)  # before the tag is read: its run may have begun between both
             view = self._view()
-            tagged = view.tags.get(edition.tag)
+            tagged = view.tags.get(edition.tag(self.spec))
             rows = choose(self.spec, view, edition, finished, period, begun=tagged if has_begun else None)
             if rows is None or (has_begun and tagged is not None):
                 return rows
@@ -157,14 +157,14 @@ class Export:
 
     def _has_put_tag(self, view: TableView, rows: Rows, editions: Editions) -> bool:
         """Return whether the snapshot of the rows has the tag now, or only an old one was dropped."""
-        edition = rows.edition
-        if edition.tag in view.tags:
+        edition, tag = rows.edition, rows.edition.tag(self.spec)
+        if tag in view.tags:
             if not editions.has_begun(edition):
                 check_unfinished(editions, edition)
-                self.lake.move_tags(view, put={}, drop=[edition.tag])
+                self.lake.move_tags(view, put={}, drop=[tag])
             return False
         editions.keep(editions.progress(basis_of(rows.spec, edition, rows.snapshot_id, rows.contents)))
-        self.lake.move_tags(view, put={edition.tag: rows.snapshot_id})
+        self.lake.move_tags(view, put={tag: rows.snapshot_id})
         return True
 
     def _view(self) -> TableView:
@@ -186,7 +186,7 @@ class Export:
             number=rows.edition.number,
             contents=rows.contents,
             snapshot_id=rows.snapshot_id,
-            tag=rows.edition.tag,
+            tag=rows.edition.tag(self.spec),
             rows=sum(part.rows for part in parts),
             parts=tuple(parts),
             columns=tuple(columns),
@@ -211,7 +211,7 @@ def old_tags(spec: ExportSpec, view: TableView, *, now: datetime) -> list[str]:
     if spec.tag_seconds is None:
         return []
     oldest = now - timedelta(seconds=spec.tag_seconds)
-    ours = {tag: view.snapshots[at] for tag, at in view.tags.items() if edition_in(tag, spec.name) is not None}
+    ours = {tag: view.snapshots[at] for tag, at in view.tags.items() if edition_in(tag, spec) is not None}
     return sorted(tag for tag, snapshot in ours.items() if snapshot.committed_at < oldest)
 
 
