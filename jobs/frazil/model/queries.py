@@ -21,7 +21,10 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression. An `AttributeReference` and an `Alias` have the id of a column; a subquery has a plan."""
+    """An expression. An `AttributeReference` and an `Alias` have the id of a column; a subquery has a plan.
+
+    A `CommonExpressionDef` and each `CommonExpressionRef` to it have an id that is none of columns.
+    """
 
     kind: str
     text: str

@@ -22,7 +22,7 @@ CHOOSES = {"Alias", "AttributeReference", "OuterReference", "GetStructField", "G
            "Abs", "UnaryMinus", "UnaryPositive", "IsNull", "IsNotNull", "IsNaN", "And", "Or", "Not", "ArrayContains",
            "EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual", "Between",
            "In", "InSubquery", "ListQuery", "Exists", "ScalarSubquery", "AggregateExpression", "Count", "Min", "Max",
-           "With", "CommonExpressionDef"}  # fmt: skip
+           "With", "CommonExpressionDef", "CommonExpressionRef"}  # fmt: skip
 """Expressions that give the same value for each type of a number."""
 
 COMPUTES = {"Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod", "Sum", "Average",
@@ -103,6 +103,8 @@ class _Reading:
     other: dict[str, frozenset[Widening]] = field(default_factory=dict)
     _of_columns: dict[int, frozenset[Widening]] = field(default_factory=dict)
     """What was widened, by the ids of columns whose type follows from it."""
+    _of_common: dict[int, frozenset[Widening]] = field(default_factory=dict)
+    """The same of expressions that are computed once, by ids of their own."""
 
     def operator(self, plan: Operator) -> None:
         for child in (*plan.children, *plan.subqueries):
@@ -138,12 +140,14 @@ class _Reading:
 
     def _expression(self, each: Expression) -> frozenset[Widening]:
         """Return what was widened of the columns from which the type of an expression follows."""
-        operands = [self._expression(child) for child in each.children]
+        operands = [self._expression(child) for child in _defined_first(each)]
         found = _all(operands)
         if each.plan is not None:
             found |= _all(self._of(column.id) for column in each.plan.output)
         if each.kind == "AttributeReference":
             found = self._of(each.id)
+        if each.kind == "CommonExpressionRef" and each.id is not None:
+            found = self._of_common.get(each.id, frozenset())
         has_wider_divisor = each.kind == "Divide" and each.type.startswith(_DECIMAL) and bool(operands[-1])
         if found and (has_wider_divisor or not _is_same(each, {widening.before for widening in found})):
             self.other[re.sub(r"#\d+L?", "", each.text)] = found
@@ -152,10 +156,17 @@ class _Reading:
             found = frozenset()  # Spark casts an integer beside a decimal to one, whose digits follow from its type
         if each.kind == "Alias" and each.id is not None:
             self._of_columns[each.id] = found
+        if each.kind == "CommonExpressionDef" and each.id is not None:
+            self._of_common[each.id] = found
         return found
 
     def _of(self, column: int | None) -> frozenset[Widening]:
         return frozenset() if column is None else self._of_columns.get(column, frozenset())
+
+
+def _defined_first(each: Expression) -> Sequence[Expression]:
+    """Return the operands, with those that others of them mean before these."""
+    return each.children[::-1] if each.kind == "With" else each.children
 
 
 def _all(found: Iterable[frozenset[Widening]]) -> frozenset[Widening]:
@@ -164,8 +175,8 @@ def _all(found: Iterable[frozenset[Widening]]) -> frozenset[Widening]:
 
 def _is_same(each: Expression, types: Set[str]) -> bool:
     """Return whether an expression of such types gives the same value with wider ones."""
-    if each.kind in CHOOSES:  # operands of several types get the one of 38 digits that holds most of what they hold
-        return len(each.children) < 2 or not any(_WIDEST in child.type for child in _of_one_type(each))
+    if each.kind in CHOOSES:
+        return not any(map(_loses_digits, _of_one_type(each)))
     if each.kind == "Cast":
         return "float" not in types or each.type in _EXACT_OF_FLOATS
     loses_digits = each.type.startswith(_WIDEST) and each.kind not in ("Sum", "Average")
@@ -173,7 +184,7 @@ def _is_same(each: Expression, types: Set[str]) -> bool:
 
 
 def _of_one_type(each: Expression) -> Sequence[Expression]:
-    """Return the operands of an expression that Spark casts to one type."""
+    """Return the operands of an expression of which Spark casts some to one type."""
     if each.kind in ("GetArrayItem", "GetMapValue", "CreateNamedStruct", "AggregateExpression"):
         return ()
     return each.children[1:] if each.kind == "ElementAt" else each.children  # an index, or a key beside those of a map

@@ -39,12 +39,23 @@ def project(expression: Expression, over: Operator = VIEW, n: int = 10) -> Opera
 
 X = Attribute(10, "x", "bigint")
 COMBINE = ("Union", "Intersect", "Except")
-THREE = Expression("Literal", "3", "decimal(1,0)")
+THREE, H = Expression("Literal", "3", "decimal(1,0)"), Expression("Literal", "h", "decimal(38,18)")
 
 
 def as_decimal(*, is_explicit: bool) -> Expression:
     """Return n as a decimal with the digits of any long."""
     return call("Cast", column(N), type_="decimal(20,0)", is_explicit=is_explicit)
+
+
+def as_widest(attribute: Attribute) -> Expression:
+    return call("Cast", column(attribute), type_="decimal(38,18)")
+
+
+def between(least: Expression) -> Expression:
+    """Return `n BETWEEN least AND …` as Spark has it: n is computed once."""
+    common = Expression("CommonExpressionRef", "common", "bigint", 0)
+    compared = call("GreaterThanOrEqual", call("Cast", common, type_="decimal(38,18)"), least, type_="boolean")
+    return call("With", compared, Expression("CommonExpressionDef", "n", "bigint", 0, (column(N),)), type_="boolean")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +80,10 @@ def as_decimal(*, is_explicit: bool) -> Expression:
         union(cast_to("decimal(38,18)", "decimal(30,20)", is_explicit=True)),
         union(cast_to("decimal(38,18)", "bigint")),
         union(cast_to("decimal(22,2)", "decimal(10,2)")),
-        project(call("CreateNamedStruct", column(N), Expression("Literal", "h", "decimal(38,18)"))),
+        project(call("CreateNamedStruct", column(N), H)),
+        project(call("Coalesce", as_widest(N), H, type_="decimal(38,18)")),
+        project(call("CreateMap", H, column(N), type_="map<decimal(38,18),bigint>")),
+        project(between(H)),
     ],
 )
 def test_what_chooses_and_what_computes_exactly_gives_the_same_values(plan: Operator) -> None:
@@ -98,14 +112,14 @@ def test_what_chooses_and_what_computes_exactly_gives_the_same_values(plan: Oper
         (project(call("Cast", call("NullIfZero", column(F)), type_="string")), "Cast(NullIfZero(f))", "f"),
         (
             project(
-                call(
-                    "Coalesce",
-                    call("Cast", column(N), type_="decimal(38,18)"),
-                    Expression("Literal", "h", "decimal(38,18)"),
-                    type_="decimal(38,18)",
-                )
+                call("Coalesce", as_widest(N), cast_to("decimal(38,18)", "decimal(38,20)"), type_="decimal(38,18)")
             ),
-            "Coalesce(Cast(n), h)",
+            "Coalesce(Cast(n), Cast(h))",
+            "n",
+        ),
+        (
+            project(between(cast_to("decimal(38,18)", "decimal(38,20)"))),
+            "GreaterThanOrEqual(Cast(common), Cast(h))",
             "n",
         ),
         *((union(cast_to("decimal(38,18)", "decimal(30,20)"), kind), f"{kind.upper()} of x", "n") for kind in COMBINE),
@@ -116,8 +130,8 @@ def test_what_chooses_and_what_computes_exactly_gives_the_same_values(plan: Oper
             "n",
         ),
         (
-            project(call("ArrayContains", call("Cast", column(N), type_="array<decimal(38,18)>"), THREE)),
-            "ArrayContains(Cast(n), 3)",
+            project(call("ArrayContains", cast_to("array<decimal(38,18)>", "array<decimal(38,20)>"), as_widest(N))),
+            "ArrayContains(Cast(h), Cast(n))",
             "n",
         ),
         (project(call("ShiftLeft", column(X)), project(column(N)), 11), "ShiftLeft(x)", "n"),

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from frazil.model.queries import VIEW, Attribute, Expression, Operator
 
 _WITH_IDS = {"AttributeReference", "Alias"}
+_COMMON = {"CommonExpressionDef", "CommonExpressionRef"}
+"""What is computed once and meant several times, as the first operand of BETWEEN."""
 _AGGREGATE = "AggregateExpression"
 _WITHOUT_TYPES = {"WindowExpression", "WindowSpecDefinition", "SpecifiedWindowFrame", "UnspecifiedFrame", "SortOrder",
                   "CurrentRow", "UnboundedPreceding", "UnboundedFollowing"}  # fmt: skip
@@ -100,15 +103,35 @@ class _Reading:
             kind,
             str(node.toString()),
             "" if kind in _WITHOUT_TYPES else str(node.dataType().simpleString()),
-            int(node.exprId().id()) if kind in _WITH_IDS else None,
+            _id_of(node, kind),
             children,
             plan,
             bool(node.deterministic()),
             is_limited,
             _moment(node, kind),
             str(node.canonicalized().toString()),
-            kind == "Cast" and self._mark_of_casts is not None and node.getTagValue(self._mark_of_casts).isDefined(),
+            kind == "Cast" and self._mark_of_casts is not None and self._is_explicit(node),
         )
+
+    def _is_explicit(self, cast: Any) -> bool:
+        """Return whether a cast is in the query itself, as a function too: Spark marks no `decimal(x)`."""
+        return bool(cast.getTagValue(self._mark_of_casts).isDefined()) or (
+            _is_call(_written(cast), str(cast.dataType().simpleString()).partition("(")[0])
+        )
+
+
+def _id_of(node: Any, kind: str) -> int | None:
+    if kind in _COMMON:
+        return int(node.id().id())
+    return int(node.exprId().id()) if kind in _WITH_IDS else None
+
+
+def _is_call(text: str, name: str) -> bool:
+    """Return whether SQL is one call of a function with this name; False if parentheses in it may be text."""
+    if not re.match(rf"{name}\s*\(", text, re.IGNORECASE) or not text.endswith(")") or re.search("[\"'`]", text):
+        return False
+    depths = list(accumulate({"(": 1, ")": -1}.get(letter, 0) for letter in text))
+    return depths.index(0, text.index("(")) == len(text) - 1
 
 
 def _moment(node: Any, kind: str) -> str:
