@@ -189,7 +189,11 @@ class ExportsStack(Stack):
             if links is None
             else {"address": links.address, "key_id": links.key_id, "secret": links.secret},
             "exports": {
-                export.name: {"spec": self._spec(export), "topic": self._topics[export.name].arn}
+                export.name: {
+                    "spec": self._spec(export),
+                    "topic": self._topics[export.name].arn,
+                    "mail": list(export.cloud.mail),
+                }
                 for export in self._exports
             },
         }

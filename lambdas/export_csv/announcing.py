@@ -7,7 +7,7 @@ between announces the same set again rather than never.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,14 +20,14 @@ from frazil.model.moments import rfc3339
 from lambdas.export_csv.links import Signer
 from lambdas.export_csv.mail import Mail, mail_of
 
-PENDING = "PendingConfirmation"
-"""What SNS says in the place of an ARN for an address that did not confirm. It says `Deleted` for days after one has
-unsubscribed."""
+CONFIRMED = "arn:"
+"""The beginning of the ARN of a subscription. SNS says `PendingConfirmation` in its place for an address that did not
+confirm, which it forgets after 48 hours, and `Deleted` for days after one has unsubscribed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipients:
-    """How many addresses get a message, and how many never confirmed that they want it."""
+    """How many subscribers get a message, and how many of the addresses that should get it do not."""
 
     confirmed: int
     unconfirmed: int
@@ -35,10 +35,12 @@ class Recipients:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcing:
-    """`sns` is boto3's client; `signer` makes links, None if the environment has none."""
+    """`mail` are the addresses that should get messages. `sns` is boto3's client; `signer` makes links, None if the
+    environment has none."""
 
     spec: ExportSpec
     topic: str
+    mail: Sequence[str]
     folder: ExportFolder
     sns: Any
     signer: Signer | None
@@ -89,9 +91,10 @@ class Announcing:
         return mail_of(manifest, self.folder.address, dict(zip(names, links, strict=True)), until)
 
     def _recipients(self) -> Recipients:
-        found = list(self._subscriptions())
-        return Recipients(sum(arn.startswith("arn:") for arn in found), found.count(PENDING))
+        confirmed = [each for each in self._subscriptions() if each["SubscriptionArn"].startswith(CONFIRMED)]
+        reached = {each["Endpoint"].lower() for each in confirmed}
+        return Recipients(len(confirmed), len({each.lower() for each in self.mail} - reached))
 
-    def _subscriptions(self) -> Iterator[str]:
+    def _subscriptions(self) -> Iterator[Mapping[str, str]]:
         for page in self.sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=self.topic):
-            yield from (each["SubscriptionArn"] for each in page["Subscriptions"])
+            yield from page["Subscriptions"]

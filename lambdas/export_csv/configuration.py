@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,11 @@ from lambdas.export_csv.links import Signer
 
 @dataclass(frozen=True, slots=True)
 class CloudExport:
-    """An export, and the ARN of the SNS topic that its announcements go to."""
+    """An export, the ARN of the SNS topic that its announcements go to, and the addresses that should get them."""
 
     spec: ExportSpec
     topic: str
+    mail: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,9 @@ def configuration_of(value: Mapping[str, Any]) -> Configuration:
     catalog, links = value["catalog"], value["links"]
     return Configuration(
         CatalogSettings("glue", catalog["warehouse"], catalog["properties"]),
-        {name: CloudExport(ExportSpec.of_json(each["spec"]), each["topic"]) for name, each in value["exports"].items()},
+        {
+            name: CloudExport(ExportSpec.of_json(each["spec"]), each["topic"], each["mail"])
+            for name, each in value["exports"].items()
+        },
         None if links is None else Links(**links),
     )

@@ -67,6 +67,7 @@ def _export(boto3: Any, event: Mapping[str, Any], context: Any) -> dict[str, Any
     announcing = Announcing(
         spec=wanted.spec,
         topic=wanted.topic,
+        mail=wanted.mail,
         folder=ran.folder,
         sns=boto3.client("sns"),
         signer=None if links is None else links.signer(LinkKeys(boto3.client("secretsmanager"), links.secret)),

@@ -97,13 +97,14 @@ def test_the_function_is_taken_from_the_bucket_and_tries_three_times(tmp_path: P
 
 
 def test_the_settings_of_the_function_name_what_is_in_the_cloud(tmp_path: Path) -> None:
-    found = document(synthesized(tmp_path)["exports"])
+    found = document(synthesized(tmp_path, mail=("a@example.com",))["exports"])
 
     spec = found["exports"]["weekly"]["spec"]
     assert spec["table"].endswith(".orders")
     assert (spec["to"].startswith("s3://"), spec["to"].endswith("/exports")) == (True, True)
     assert spec["source_file"] == "exports/weekly.yaml"
     assert found["exports"]["weekly"]["topic"] == "{topic-weekly.arn}"
+    assert found["exports"]["weekly"]["mail"] == ["a@example.com"]
     assert found["links"] is None
 
 

@@ -25,7 +25,7 @@ from frazil.exports.manifest import Contents, Manifest, written
 from frazil.exports.parts import Part
 from frazil.model.errors import Misuse, SettingError
 from frazil.model.exports import ExportSpec, ExportWindow, Period
-from lambdas.export_csv.announcing import PENDING, Announcing
+from lambdas.export_csv.announcing import Announcing
 from lambdas.export_csv.configuration import configuration_of
 from lambdas.export_csv.exporting import period_of
 from lambdas.export_csv.link_key import LinkKeys, when_allowed
@@ -37,6 +37,9 @@ NOW = datetime(2026, 1, 19, 7, tzinfo=UTC)
 WEEK = Period("2026-W03", datetime(2026, 1, 12, tzinfo=UTC), datetime(2026, 1, 19, tzinfo=UTC))
 SPEC = ExportSpec("exports/weekly.yaml", "weekly", "lake.orders", "s3://lake/exports",
                   ExportWindow("kafka_timestamp", "week", "UTC"), link_seconds=7 * 86400)  # fmt: skip
+MAIL = ("one@example.com", "two@example.com", "three@example.com")
+ONE = {"One@example.com": "arn:1"}
+PENDING = "PendingConfirmation"
 TOPIC = "arn:aws:sns:us-east-1:1:frazil-dev-export-weekly"
 
 
@@ -52,7 +55,8 @@ def manifest(rows: int = 2, *, number: int = 0, contents: Contents = "all rows",
 class Sns:
     """A topic that remembers what was published. `fails`: as if the connection were lost."""
 
-    subscriptions: list[str] = field(default_factory=list)
+    subscriptions: dict[str, str] = field(default_factory=dict)
+    """What SNS says of each address."""
     sent: list[dict[str, str]] = field(default_factory=list)
     fails: bool = False
 
@@ -68,8 +72,8 @@ class Sns:
 
     def paginate(self, **asked: str) -> Iterator[dict[str, Any]]:
         assert asked == {"TopicArn": TOPIC}
-        for arn in self.subscriptions:  # a page each
-            yield {"Subscriptions": [{"SubscriptionArn": arn}]}
+        for address, arn in self.subscriptions.items():  # a page each
+            yield {"Subscriptions": [{"SubscriptionArn": arn, "Endpoint": address}]}
 
 
 @dataclass
@@ -97,11 +101,11 @@ class Vault:
 
 def announcing(folder: Path, sns: Sns, *, signer: Signer | None = None, spec: ExportSpec = SPEC) -> Announcing:
     place = ExportFolder({}, str(folder))
-    return Announcing(spec=spec, topic=TOPIC, folder=place, sns=sns, signer=signer, now=NOW)
+    return Announcing(spec=spec, topic=TOPIC, mail=MAIL, folder=place, sns=sns, signer=signer, now=NOW)
 
 
 def test_increments_that_were_not_announced_are_announced_with_the_next_one(tmp_path: Path) -> None:
-    sns = Sns(["arn:1"])
+    sns = Sns(ONE)
     increments = [
         replace(manifest(), label=INCREMENTS, period=None, number=number, contents="new rows") for number in range(1, 6)
     ]
@@ -119,7 +123,7 @@ def test_increments_that_were_not_announced_are_announced_with_the_next_one(tmp_
 
 
 def test_each_set_of_files_is_announced_once(tmp_path: Path) -> None:
-    sns = Sns(["arn:1", PENDING, PENDING])
+    sns = Sns({**ONE, MAIL[1]: PENDING, MAIL[2]: PENDING})
     first, late = manifest(), manifest(1, number=1, contents="late rows")
 
     told = [announcing(tmp_path, sns).announce(each) for each in ([first], [first], [first, late], [first, late])]
@@ -131,10 +135,12 @@ def test_each_set_of_files_is_announced_once(tmp_path: Path) -> None:
     assert (noted["message_id"], noted["unconfirmed"], noted["links_end_at"]) == ("message-2", 2, None)
 
 
-def test_an_address_that_has_unsubscribed_is_no_recipient(tmp_path: Path) -> None:
-    told = announcing(tmp_path, Sns(["arn:1", PENDING, "Deleted"])).announce([manifest()])
+@pytest.mark.parametrize("others", [{}, {MAIL[1]: PENDING}, {MAIL[1]: PENDING, MAIL[2]: "Deleted"}])
+def test_an_address_that_gets_nothing_is_counted(tmp_path: Path, others: dict[str, str]) -> None:
+    """SNS forgets an address that did not confirm after 48 hours, and one that unsubscribed after 72."""
+    told = announcing(tmp_path, Sns({**ONE, **others})).announce([manifest()])
 
-    assert told == {"announced": 1, "recipients": 1, "unconfirmed": 1}
+    assert told == {"announced": 1, "recipients": 1, "unconfirmed": 2}
 
 
 def test_what_could_not_be_sent_is_announced_by_the_next_run(tmp_path: Path) -> None:
@@ -288,7 +294,7 @@ def test_an_unknown_export_is_refused_with_the_similar_one() -> None:
     value = {
         "catalog": {"warehouse": "s3://lake/kafka", "properties": {}},
         "links": None,
-        "exports": {"weekly": {"spec": SPEC.to_json(), "topic": TOPIC}},
+        "exports": {"weekly": {"spec": SPEC.to_json(), "topic": TOPIC, "mail": MAIL}},
     }
     configuration = configuration_of(json.loads(json.dumps(value)))
 
