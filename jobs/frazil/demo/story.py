@@ -48,16 +48,21 @@ trigger: {{every: 5s, rows: {rows}}}
 TOTALS = """\
 from: stock_trades
 sql: |
-  SELECT symbol, side, count(*) AS trades, sum(CAST(price AS decimal(18, 2)) * quantity) AS total
-  FROM stock_trades GROUP BY symbol, side
+  SELECT kafka_timestamp AS traded_at, userid, side, symbol,
+         sum(CAST(price AS decimal(18, 4)) * quantity) AS total,
+         count(*) AS trades
+  FROM stock_trades
+  GROUP BY kafka_timestamp, userid, side, symbol
+partition_by: [symbol]
 """
+"""As in transforms/stock_total_trades.yaml of a checkout, which an installed wheel does not have."""
 
 TOTALS_QUESTION = """\
-SELECT symbol, side, trades, total
-FROM lake.stock_total_trades ORDER BY total DESC LIMIT 3"""
+SELECT symbol, side, sum(trades) AS trades, sum(total) AS total
+FROM lake.stock_total_trades GROUP BY ALL ORDER BY total DESC LIMIT 3"""
 
 QUESTION = """\
-SELECT symbol, side, count(*) AS trades, sum(price * quantity) AS total
+SELECT symbol, side, count(*) AS trades, sum(CAST(price AS decimal(18, 4)) * quantity) AS total
 FROM lake.stock_trades GROUP BY ALL ORDER BY total DESC LIMIT 3"""
 
 NEXT = """
