@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -17,6 +17,14 @@ Texts = npt.NDArray[Any]
 
 DAY = 86_400_000_000
 """Microseconds."""
+
+SHORTER = {86_400: 3600, 3600: 1}
+"""Seconds in which clocks are looked at again, by those of a longer period in which one was changed."""
+
+CYCLE_SECONDS = 146_097 * 86_400
+"""The 400 years after which the Gregorian calendar repeats itself, weekdays included."""
+SAFE_SECONDS = 3 * CYCLE_SECONDS
+"""1,200 years, within which Python can compute before and after 1970."""
 
 EPOCH = date(1970, 1, 1).toordinal()
 FIRST, LAST = (date.min.toordinal() - EPOCH) * DAY, (date.max.toordinal() + 1 - EPOCH) * DAY
@@ -50,15 +58,48 @@ def timestamps_as_text(column: pa.Array, wall_clock: ZoneInfo | None) -> pa.Arra
     It is RFC 3339 with `Z` for a column with a time zone and without it for another one; with `wall_clock`, the time of
     a clock in this zone, cut to milliseconds. Years that do not have four digits have as many as they need, and a sign.
     """
-    if wall_clock is not None and column.type.tz is not None:
-        column = pc.local_timestamp(column.cast(pa.timestamp("us", wall_clock.key)))
-    utc = wall_clock is None and column.type.tz is not None
-    pattern = WALL_CLOCK_PATTERN if wall_clock is not None else UTC_PATTERN if utc else UTC_PATTERN[:-1]
+    in_zone = column.type.tz is not None
+    pattern = WALL_CLOCK_PATTERN if wall_clock is not None else UTC_PATTERN if in_zone else UTC_PATTERN[:-1]
     micros = np.asarray(pc.fill_null(column.cast(pa.int64()), 0))
-    if len(micros) and (micros.min() < FIRST or micros.max() >= LAST):
-        texts = [None if each is None else _of_any_year(each, pattern) for each in column.cast(pa.int64()).to_pylist()]
+    ahead = _offsets(micros, wall_clock) if wall_clock is not None and in_zone else np.zeros(len(micros), np.int64)
+    if len(micros) and (micros.min() < FIRST + DAY or micros.max() >= LAST - DAY):
+        times = zip(micros.tolist(), ahead.tolist(), column.is_valid().to_pylist(), strict=True)
+        texts = [_of_any_year(at + offset, pattern) if is_valid else None for at, offset, is_valid in times]
         return pa.array(texts, pa.string())
-    return _as_array(_digits(micros, pattern), column)
+    return _as_array(_digits(micros + ahead, pattern), column)
+
+
+def _offsets(micros: Numbers, zone: ZoneInfo, period: int = 86_400) -> Numbers:
+    """Return by how many microseconds clocks in a zone are ahead of UTC, looked up for each period of some seconds.
+
+    Arrow reads the zones of the operating system alone, which may have none, and knows no summer time after 2037.
+    """
+    periods, places = np.unique(micros // (period * 1_000_000), return_inverse=True)
+    begin, end = (
+        np.array([_offset(zone, number * period + second) for number in periods.tolist()], np.int64)
+        for second in (0, period - 1)
+    )
+    found = begin[places]
+    changed = np.flatnonzero((begin != end)[places])
+    if len(changed):
+        found[changed] = _offsets(micros[changed], zone, SHORTER[period])
+    return found
+
+
+@lru_cache(maxsize=20_000)
+def _offset(zone: ZoneInfo, second: int) -> int:
+    """Return by how many microseconds clocks are ahead at a second since 1970.
+
+    Python has no time beyond the years 1 and 9999. The calendar, and with it the last rule of a zone, repeats itself
+    every 400 years; before 1800, no clock was changed.
+    """
+    low, high = -SAFE_SECONDS, SAFE_SECONDS
+    if second < low:
+        second = low + (second - low) % CYCLE_SECONDS
+    elif second >= high:
+        second = high - CYCLE_SECONDS + (second - high) % CYCLE_SECONDS
+    ahead = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second)).astimezone(zone).utcoffset()
+    return 0 if ahead is None else ahead // timedelta(microseconds=1)
 
 
 def _digits(micros: Numbers, pattern: bytes) -> Texts:

@@ -12,6 +12,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -114,6 +115,45 @@ def test_wall_clock_times_are_those_of_the_time_zone() -> None:
         "2026-07-01 14:00:00.000",
         "",
     ]
+
+
+WITHOUT_EDGES = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), timezones=st.just(UTC))
+ZONES = ["Europe/Berlin", "Australia/Lord_Howe", "Africa/Casablanca", "America/Sao_Paulo", "Pacific/Apia", "UTC"]
+
+
+@pytest.mark.parametrize("key", ZONES)
+@given(st.lists(st.none() | WITHOUT_EDGES, max_size=50))
+@settings(max_examples=20, deadline=None)
+def test_wall_clock_times_are_those_of_pythons_zones(key: str, values: list[datetime | None]) -> None:
+    found = timestamps_as_text(pa.array(values, pa.timestamp("us", "UTC")), zone := ZoneInfo(key)).to_pylist()
+
+    clocks = [each and each.astimezone(zone).replace(tzinfo=None) for each in values]
+    assert found == [each and each.isoformat(" ", timespec="milliseconds") for each in clocks]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe"])
+def test_wall_clock_times_follow_each_change_of_a_clock(zone: str) -> None:
+    """Also after 2037, where Arrow knows no summer time, and beyond Python's years, in which the last rule goes on."""
+    seconds = [at + n for at in (1_774_746_000, 1_792_886_400, 2_532_135_600) for n in range(-7300, 7300, 50)]
+    cycle = 146_097 * 86_400
+    near, far = (
+        timestamps_as_text(
+            pa.array([(s + later) * 1_000_000 for s in seconds], pa.timestamp("us", "UTC")), ZoneInfo(zone)
+        )
+        for later in (0, 25 * cycle)
+    )
+
+    known = [datetime.fromtimestamp(each, ZoneInfo(zone)).replace(tzinfo=None) for each in seconds]
+    assert near.to_pylist() == [each.isoformat(" ", timespec="milliseconds") for each in known]
+    assert [each[6:] for each in far.to_pylist()] == [each[4:] for each in near.to_pylist()]
+
+
+def test_wall_clock_times_need_no_zones_of_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow reads these alone, and an image may have none: that of a function of Lambda, for instance."""
+    monkeypatch.setattr(pc, "local_timestamp", None)
+    at = pa.array([datetime(2026, 7, 1, 12, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+
+    assert timestamps_as_text(at, ZoneInfo("Europe/Berlin")).to_pylist() == ["2026-07-01 14:00:00.000"]
 
 
 @given(st.lists(st.none() | st.datetimes(timezones=st.just(UTC)), max_size=50))
