@@ -191,8 +191,10 @@ REFUSED = [
     ("SELECT id FROM orders UNION ALL SELECT 1", "adds rows that do not come from orders"),
     ("SELECT id FROM orders WHERE id > (SELECT max(id) FROM orders)", "in a subquery"),
     ("SELECT 1 AS x", "does not read orders"),
+    ("SELECT symbol COLLATE UTF8_LCASE AS s, count(*) AS c FROM orders GROUP BY 1", "gives s a collation"),
+    ("SELECT map(symbol, n) AS m, count(DISTINCT id) AS c FROM orders GROUP BY 1", "has a map in what names its rows"),
 ]
-SPARKS_OWN = ("nope", "others", "FRM", "ambiguous", "a.id", "subquery")
+SPARKS_OWN = ("nope", "others", "FRM", "ambiguous", "a.id", "subquery", "collation", "a map")
 """Words in those whose message or plan is Spark's own; `tests/unit/transforms` has all kinds of plans."""
 
 
@@ -242,6 +244,11 @@ AT_ANOTHER_TIME = [
     ("SELECT id, to_timestamp('now') AS t, to_date('today') AS d FROM orders", "depends on the time.*; it depends on"),
     ("SELECT id FROM orders WHERE CAST(id AS timestamp) < ' tomorrow UTC'", "depends on the time or the user"),
     ("SELECT id, t FROM orders, (VALUES (1, TIMESTAMP_NTZ 'yesterday')) AS v(n, t)", "depends on the time or the user"),
+    ("SELECT base64(aes_encrypt(symbol, '0000111122223333')) AS s FROM orders", "aes_encrypt with a random init"),
+    (
+        "SELECT aes_encrypt(symbol, '0000111122223333', 'CBC', 'PKCS', X'') AS s FROM orders",
+        "aes_encrypt with a random",
+    ),
 ]
 OF_OTHERS = [
     ("SELECT id FROM orders JOIN (SELECT * FROM users TABLESAMPLE (50 PERCENT)) USING (id)", "takes a sample"),
@@ -279,6 +286,10 @@ def test_what_gives_other_rows_at_another_time_is_refused(orders: Orders, sessio
         "SELECT id FROM orders UNION ALL SELECT id + 1 FROM orders",
         "SELECT id, word FROM orders LATERAL VIEW explode(split(symbol, '')) w AS word",
         "SELECT o.id FROM (SELECT * FROM orders) o WHERE n IN (1, 2)",
+        "SELECT aes_encrypt(symbol, '0000111122223333', 'ECB') AS s FROM orders",
+        "SELECT aes_encrypt(symbol, '0000111122223333', 'CBC', 'PKCS', unhex(repeat('0', 32))) AS s FROM orders",
+        "SELECT map(symbol, n) AS m, count(*) AS c FROM orders GROUP BY 1",
+        "SELECT count(DISTINCT symbol COLLATE UTF8_LCASE) AS c, symbol COLLATE UTF8_BINARY AS s FROM orders GROUP BY 2",
     ],
 )
 def test_what_looks_at_each_row_by_itself_is_kept(orders: Orders, session: SqlSession, sql: str) -> None:

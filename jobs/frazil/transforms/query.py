@@ -39,6 +39,9 @@ _FILTERED_GROUPS = (
     " the condition in WHERE: groups enter and leave its table as they come to meet it and no longer do"
 )
 
+COLLATION, MAP = " collate ", "map<"
+"""Parts of the names of types."""
+
 _CLOCKS = ("CurrentTimestamp", "CurrentDate", "CurrentTime", "Now", "LocalTimestamp", "CurrentTimeZone",
            "CurrentUser")  # fmt: skip
 
@@ -73,7 +76,9 @@ def refusals(plan: Operator, followed: str, kind: SourceKind = SourceKind()) -> 
         found = (*problems_of(last), *_of_subqueries(last, followed), *_of(last.children[0], followed))
     return [
         Refusal(reason)
-        for reason in dict.fromkeys([*_changing(plan, followed), *found, *_of_changes(plan, followed, kind)])
+        for reason in dict.fromkeys(
+            [*_changing(plan, followed), *_of_collations(plan), *found, *_of_changes(plan, followed, kind)]
+        )
     ]
 
 
@@ -92,6 +97,8 @@ def _of_changes(plan: Operator, followed: str, kind: SourceKind) -> Iterator[str
     if any(each.kind == VIEW and each.name != followed for each in plan.walk()):
         why = "whose rows change" if kind.changes else "and groups are computed again for count(DISTINCT …) or FILTER"
         yield f"joins another table with {followed}, {why}: rows would meet the other table as it was later"
+    if any(MAP in type_ for type_ in _types_of_keys(plan, followed, kind)):
+        yield "has a map in what names its rows, and Spark finds no rows by a map: write to_json(…) in its place"
     if is_grouped:
         return
     if not kind.identity:
@@ -102,6 +109,25 @@ def _of_changes(plan: Operator, followed: str, kind: SourceKind) -> Iterator[str
     elif not identity_in(plan, followed, kind):
         names = ", ".join(kind.identity)
         yield f"lacks one of the columns {names}, unchanged: they name the rows of {followed} that change"
+
+
+def _types_of_keys(plan: Operator, followed: str, kind: SourceKind) -> list[str]:
+    """Return the types of what stored rows are found by, if a batch computes rows again."""
+    last = last_step(plan)
+    if last.kind != "Aggregate":
+        return [column.type for column in plan.output if column.name in identity_in(plan, followed, kind)]
+    again = is_recomputed(plan, changes=kind.changes)
+    return [each.type for each in last.expressions[: last.groups]] if again else []
+
+
+def _of_collations(plan: Operator) -> Iterator[str]:
+    """Yield why columns of a query cannot be compared with those that are stored, which have no collation."""
+    for column in plan.output:
+        if COLLATION in column.type:
+            yield (
+                f"gives {column.name} a collation ({column.type}), which no column of a table has: write COLLATE"
+                " UTF8_BINARY around it, or lower(…) in a GROUP BY"
+            )
 
 
 def _of(plan: Operator, followed: str) -> Iterator[str]:
@@ -154,8 +180,23 @@ def _changing(plan: Operator, followed: str) -> Iterator[str]:
                 if each.kind in _CLOCKS or each.moment:
                     what = each.moment or each.text
                     yield f"depends on the time or the user ({what[:80]}): a rebuild would give other rows"
+                elif _has_random_vector(each):
+                    yield (
+                        "has aes_encrypt with a random initialization vector: a rebuild would give other rows; write"
+                        " one in the query, or the mode ECB"
+                    )
                 elif not each.deterministic and all(child.deterministic for child in each.children):
                     yield f"is not deterministic ({each.text[:80]}): a rebuild would give other rows"
+
+
+def _has_random_vector(each: Expression) -> bool:
+    """Return whether values are encrypted with a vector of Spark's choice, which it calls deterministic."""
+    if each.kind != "AesEncrypt":
+        return False
+    mode, vector = each.children[2], each.children[4]
+    while vector.kind == "Cast":
+        vector = vector.children[0]
+    return mode.text.upper() != "ECB" and vector.kind == "Literal" and vector.text in ("", "0x", "X''")
 
 
 def _of_others(operator: Operator) -> Iterator[str]:
