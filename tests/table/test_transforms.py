@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -75,7 +76,24 @@ def test_the_position_is_in_the_snapshot_that_has_the_rows(orders: Orders) -> No
     head = orders.view("lake.made").head_snapshot()
     assert head is not None
     assert (head.id, transform_state(head)) == (done.snapshot_id, done.state)
-    assert orders.view().tags["frazil_transform_made"] == orders.view().head
+    assert orders.view().tags["frazil_transform_lake.made"] == orders.view().head
+
+
+def test_transformations_of_one_name_in_two_projects_keep_their_own_snapshots(orders: Orders) -> None:
+    orders.make("lake.users", (Column("name", Scalar("string")),))
+    spec = spec_of(joins=("lake.users",))
+    here, there = orders.transformation(spec), orders.transformation(replace(spec, database="other"))
+    orders.add(1)
+    there.batch()
+    before = {tag for view in (orders.view(), orders.view("lake.users")) for tag in view.tags}
+    head = orders.view().head
+
+    orders.add(2)
+    orders.put([{"name": "u"}], "lake.users")
+    here.batch()
+
+    assert orders.view().tags[there.spec.tag] == head
+    assert before <= {*orders.view().tags, *orders.view("lake.users").tags}
 
 
 def test_an_epoch_without_rows_only_moves_the_position(orders: Orders) -> None:

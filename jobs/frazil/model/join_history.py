@@ -84,11 +84,11 @@ def _numbers(boundary: Boundary) -> Sequence[int]:
     return boundary.epoch, boundary.snapshot_id
 
 
-def tag_of(name: str, snapshot_id: int) -> str:
-    """Return the tag by which a transformation keeps a snapshot."""
-    return f"{JOINED_TAG}{name}_{snapshot_id}"
+def tag_of(identifier: str, snapshot_id: int) -> str:
+    """Return the tag by which the transformation that fills a table keeps a snapshot."""
+    return f"{JOINED_TAG}{identifier}_{snapshot_id}"
 
 
-def tags_of(name: str, tags: Mapping[str, int]) -> Mapping[str, int]:
+def tags_of(identifier: str, tags: Mapping[str, int]) -> Mapping[str, int]:
     """Return those of a table's tags that a transformation has put to keep snapshots for a rebuild."""
-    return {tag: snapshot_id for tag, snapshot_id in tags.items() if tag == tag_of(name, snapshot_id)}
+    return {tag: snapshot_id for tag, snapshot_id in tags.items() if tag == tag_of(identifier, snapshot_id)}

@@ -14,7 +14,8 @@ from frazil.model.spec import Maintain
 from frazil.model.summary import carries_state
 
 TRANSFORM_TAG = "frazil_transform_"
-"""The beginning of the tag on the snapshot up to which a transformation has read its source; then follows its name."""
+"""The beginning of the tag on the snapshot up to which a transformation has read its source; then follows its table:
+another project may have a transformation of the same name."""
 
 TRANSFORM = "frazil.transform"
 """A summary key of each snapshot of a transformation: its name."""
@@ -69,7 +70,7 @@ class TransformSpec:
 
     @property
     def tag(self) -> str:
-        return TRANSFORM_TAG + self.name
+        return TRANSFORM_TAG + self.identifier
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -130,8 +130,8 @@ def keep(lake: Lake, spec: TransformSpec, views: Sequence[TableView], *histories
 
 def _keep(lake: Lake, spec: TransformSpec, view: TableView, wanted: set[int]) -> None:
     for _ in range(ATTEMPTS):
-        there = tags_of(spec.name, view.tags)
-        tags = {tag_of(spec.name, each): each for each in wanted if each in view.snapshots}
+        there = tags_of(spec.identifier, view.tags)
+        tags = {tag_of(spec.identifier, each): each for each in wanted if each in view.snapshots}
         put = {tag: each for tag, each in tags.items() if tag not in there}
         drop = [tag for tag in there if tag not in tags]
         if not put and not drop:
