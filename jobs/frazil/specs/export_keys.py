@@ -22,6 +22,8 @@ S3 = "s3://"
 MINUTE, LONGEST_LINK = 60, 365 * 24 * 60 * 60
 LARGEST_PART = 4_000_000_000
 """A whole file gets its name on S3 by a copy, which takes at most 5 GB; a part is a little larger than its size."""
+OF_A_MACHINE, VARIANTS = ("localtime", "posixrules", "Factory"), ("posix/", "right/")
+"""Files beside those of time zones: the zone of this machine, and zones with leap seconds, for instance."""
 
 
 def parse_table(text: str) -> str:
@@ -31,10 +33,13 @@ def parse_table(text: str) -> str:
 
 
 def parse_time_zone(text: str) -> str:
+    expected = "write a name of the IANA time zone database: Europe/Berlin, America/New_York, UTC"
+    if text in OF_A_MACHINE or text.startswith(VARIANTS):
+        raise Unfit(expected)
     try:
         return ZoneInfo(text).key
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise Unfit("write a name of the IANA time zone database: Europe/Berlin, America/New_York, UTC") from error
+        raise Unfit(expected) from error
 
 
 def parse_true(text: str) -> bool:

@@ -81,7 +81,10 @@ def test_no_folder_means_no_exports(tmp_path: Path) -> None:
         ("table: orders\nto: out\nincremental: false\n", "incremental: expected true", "give a window"),
         (f"{WEEKLY}where: a = = 1\n", "where: expected a condition", "side = 'BUY' AND quantity > 100"),
         (WEEKLY.replace("}", ", every: year}"), "window.every: expected one of day, week, month", ""),
-        (WEEKLY.replace("}", ", time_zone: Berlin}"), "window.time_zone: expected a time zone", "Europe/Berlin"),
+        *(
+            (WEEKLY.replace("}", f", time_zone: {zone}}}"), "window.time_zone: expected a time zone", "Europe/Berlin")
+            for zone in ("Berlin", "localtime", "right/UTC", "posix/Europe/Berlin")
+        ),
         (WEEKLY.replace("out", "gs://x"), 'to: expected a folder, or s3://bucket/prefix, found "gs://x"', ""),
         (WEEKLY.replace("out", "s3:///x"), "names no bucket", ""),
         (f"{WEEKLY}format: parquet\ngzip: true\n", "gzip: no effect, because format is parquet", "remove gzip"),
