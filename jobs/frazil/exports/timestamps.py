@@ -53,14 +53,14 @@ def _dates(first: int, last: int) -> Texts:
 
 
 def timestamps_as_text(column: pa.Array, wall_clock: ZoneInfo | None) -> pa.Array:
-    """Return text of a column of timestamps in microseconds.
+    """Return text of a column of timestamps, those in nanoseconds cut to microseconds.
 
     It is RFC 3339 with `Z` for a column with a time zone and without it for another one; with `wall_clock`, the time of
     a clock in this zone, cut to milliseconds. Years that do not have four digits have as many as they need, and a sign.
     """
     in_zone = column.type.tz is not None
     pattern = WALL_CLOCK_PATTERN if wall_clock is not None else UTC_PATTERN if in_zone else UTC_PATTERN[:-1]
-    micros = np.asarray(pc.fill_null(column.cast(pa.int64()), 0))
+    micros = np.asarray(pc.fill_null(column.cast(pa.int64()), 0)) // (1000 if column.type.unit == "ns" else 1)
     ahead = _offsets(micros, wall_clock) if wall_clock is not None and in_zone else np.zeros(len(micros), np.int64)
     if len(micros) and (micros.min() < FIRST + DAY or micros.max() >= LAST - DAY):
         times = zip(micros.tolist(), ahead.tolist(), column.is_valid().to_pylist(), strict=True)

@@ -168,6 +168,17 @@ def test_timestamps_are_those_of_pythons_calendar(values: list[datetime | None])
     ]
 
 
+def test_nanoseconds_are_cut_to_microseconds() -> None:
+    """Tables of other writers, in version 3 of Iceberg's format, have them."""
+    column = pa.array([1_700_000_000_123_456_789, -1, None], pa.timestamp("ns", "UTC"))
+
+    assert timestamps_as_text(column, None).to_pylist() == [
+        "2023-11-14T22:13:20.123456Z",
+        "1969-12-31T23:59:59.999999Z",
+        None,
+    ]
+
+
 def test_years_of_more_digits_have_a_sign() -> None:
     column = pa.array([2**60, -(2**60), None, 0], pa.timestamp("us", "UTC"))
 
