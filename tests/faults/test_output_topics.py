@@ -20,8 +20,8 @@ from frazil.adapters.kafka.output_topics import KafkaOutputTopics
 from frazil.adapters.output_schemas import RegistrySchemas
 from frazil.local.supervisor import LocalServices
 from frazil.materialize.scheduling.schedule import Stopping, run_once
-from frazil.model.errors import FencedError, OutputSchemaError, TopicMissingError
-from frazil.model.outputs import OutputSpec, ShardPlace
+from frazil.model.errors import BrokerError, FencedError, OutputSchemaError, TopicMissingError
+from frazil.model.outputs import Marker, OutputSpec, ShardPlace
 from frazil.outputs.ports import Encoded, ShardProducer
 from tests.fakes.watched_outputs import MOMENTS, watched_outputs
 from tests.faults.test_keyed import Changelog
@@ -273,6 +273,31 @@ def test_a_fenced_driver_is_told_so_when_it_sends_records(services: LocalService
         add_until_refused(first, record)
     first.close()
     second.close()
+
+
+def test_a_topic_decides_how_large_a_record_may_be(services: LocalServices) -> None:
+    """Its default is 1 MB, as that of librdkafka is; records of 8 MB can be read."""
+    large, usual = (f"large-{os.urandom(4).hex()}" for _ in range(2))
+    make_topic(admin_of(services), large, 1, {"max.message.bytes": "4000000"})
+    make_topic(admin_of(services), usual, 1, {})
+    topics = KafkaOutputTopics({"bootstrap.servers": services.bootstrap_servers})
+    record = Encoded(None, pa.array([os.urandom(2_000_000)]), pa.array([0], pa.int32()))
+
+    def send(topic: str) -> None:
+        producer = topics.open(ShardPlace("0b9c", topic, topic, 0))
+        producer.begin()
+        try:
+            producer.add(record)
+            producer.commit(Marker(1, 1))
+        finally:
+            producer.close()
+
+    send(large)
+    with pytest.raises(BrokerError) as refused:
+        send(usual)
+
+    assert topics.markers([ShardPlace("0b9c", each, each, 0) for each in (large, usual)]) == [Marker(1, 1), None]
+    assert "raise `max.message.bytes` of the topic, or name fewer `columns`" in refused.value.hint
 
 
 def add_until_refused(producer: ShardProducer, record: Encoded) -> None:

@@ -46,6 +46,9 @@ TRANSACTION_MS = 10 * 60 * 1000
 If a process dies, the transaction stays open for so long, unless another process takes the shard over before.
 """
 
+LARGEST_RECORD_BYTES = 1_000_000_000
+"""The most that librdkafka takes, so that the topic's own limit decides (`max.message.bytes`). Its default is 1 MB."""
+
 BATCH_BYTES = 512 << 10
 QUEUE_KBYTES = 64 << 10
 
@@ -116,6 +119,7 @@ class TransactionalProducer:
             "transaction.timeout.ms": TRANSACTION_MS,
             "compression.type": "lz4",
             "linger.ms": 20,
+            "message.max.bytes": LARGEST_RECORD_BYTES,
             "batch.size": BATCH_BYTES,
             "queue.buffering.max.kbytes": QUEUE_KBYTES,
             "queue.buffering.max.messages": 200_000,
@@ -296,7 +300,9 @@ def _timed_out(what: str, topic: str) -> TransactionTimedOutError:
     )
 
 
-_FORBIDDEN = {
+_HINTS = {
+    KafkaError.MSG_SIZE_TOO_LARGE: "a row is larger than {topic} takes: raise `max.message.bytes` of the topic, or name"
+    " fewer `columns` in the output; nothing is lost",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: TO_TOPICS,
     KafkaError.GROUP_AUTHORIZATION_FAILED: TO_GROUPS,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant WRITE and DESCRIBE on the transactional ids with the"
@@ -305,5 +311,5 @@ _FORBIDDEN = {
 
 
 def _hint(code: int | None, topic: str) -> str:
-    granted = _FORBIDDEN.get(code or 0)
-    return IS_IT_UP if granted is None else granted.format(topic=topic)
+    known = _HINTS.get(code or 0)
+    return IS_IT_UP if known is None else known.format(topic=topic)
