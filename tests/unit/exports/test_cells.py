@@ -133,7 +133,7 @@ def test_wall_clock_times_are_those_of_pythons_zones(key: str, values: list[date
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe"])
 def test_wall_clock_times_follow_each_change_of_a_clock(zone: str) -> None:
-    """Also after 2037, where Arrow knows no summer time, and beyond Python's years, in which the last rule goes on."""
+    """Also after 2037, where Arrow knows no summer time, and in years that Python does not have."""
     seconds = [at + n for at in (1_774_746_000, 1_792_886_400, 2_532_135_600) for n in range(-7300, 7300, 50)]
     cycle = 146_097 * 86_400
     near, far = (
