@@ -29,7 +29,7 @@ class SpilledIdentities:
     """Takes identities in any order, and yields those of one part after the other, in the order of their first halves.
 
     The file is written once and read once, in blocks; each block is sorted by part. It has no name, so it is gone after
-    a crash as well. `complete` becomes False if the temporary folder has no room for all identities.
+    a crash as well. `complete` becomes False if there is no temporary folder with room for all identities.
     """
 
     def __init__(self, *, rows: int, block: int = BLOCK) -> None:
@@ -100,4 +100,9 @@ class SpilledIdentities:
 def _has_room(rows: int) -> bool:
     """Return whether the identities of so many rows take at most half of what the temporary folder has free."""
     needed = IDENTITY_BYTES * rows
-    return needed <= IN_MEMORY_BYTES or 2 * needed <= shutil.disk_usage(tempfile.gettempdir()).free
+    if needed <= IN_MEMORY_BYTES:
+        return True
+    try:
+        return 2 * needed <= shutil.disk_usage(tempfile.gettempdir()).free
+    except OSError:  # no such folder, or none that a file can be written to
+        return False

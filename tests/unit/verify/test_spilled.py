@@ -80,3 +80,18 @@ def test_half_of_the_free_space_may_be_used(free: int, complete: bool, monkeypat
 
     with SpilledIdentities(rows=10_000_000) as held:
         assert held.complete == complete
+
+
+def test_the_identities_are_not_complete_without_a_temporary_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an image whose disk is read-only, or whose disks are full when Python looks for such a folder."""
+
+    def nowhere() -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    monkeypatch.setattr(spilled, "IN_MEMORY_BYTES", 10)
+
+    with SpilledIdentities(rows=3) as held:
+        held.add(*as_halves([(1, 1), (2, 2), (3, 3)]))
+
+        assert not held.finish()
