@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from avro_samples import REPEATABLE
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -122,6 +123,19 @@ def test_payloads_of_a_json_schema_are_decoded_the_same(engine: Any) -> None:
         (3, Reason.UNKNOWN_OPERATION, "op"),
     ]
     assert places(found) == ([1], [4])
+
+
+@pytest.mark.parametrize("written", ["NaN", "-Infinity"])
+def test_numbers_that_json_does_not_have_are_texts_and_so_dead_letters(engine: Any, written: str) -> None:
+    row = struct("shop.public.orders.Value", id=INT, weight=optional({"type": "double"}))
+    schema = envelope("shop.public.orders", row, POSTGRES_SOURCE)
+    payloads = binary([json_schema_payload(schema, postgres("u", after={"id": 1, "weight": written}))])
+    in_records = json_changes(read_schema(json.dumps(schema)), ChangeEvents(), engine)
+    registered = json_schema_changes(expand(json_schema(schema)), ChangeEvents(), engine)
+
+    for decoder in (in_records, registered):
+        (reject,) = decoder.decode(payloads).rejects
+        assert (reject.reason, reject.path) == (Reason.WRONG_TYPE, "after.weight")
 
 
 def test_columns_that_a_json_schema_lacks_are_kept(engine: Any) -> None:
