@@ -88,9 +88,12 @@ class FollowedTable:
                 self.snapshots.by_id[snapshot.id] = Seen.of(snapshot, self.now, self.registered)
         chain = [*self.snapshots.chain(view.head)]
         generation = next(each.generation for each in chain if each.ends is not None)
-        built = self._start_again(chain, generation) if generation != self.generation else set()
+        built, rewound = self._start_again(chain, generation) if generation != self.generation else (set(), None)
         for each in reversed(chain):
             self._take(each, forgets=each.id not in built)
+            if each.id == rewound:
+                self.table.renew(each.now)
+                self.snapshots.stood[each.id] = replace(self._stands(), generation=each.generation)
         assert view.head is not None
         self.snapshots.stood[view.head] = self._stands()
 
@@ -98,8 +101,8 @@ class FollowedTable:
         self.table, self.next, self.inserted = stood.table.copy(), dict(stood.next), stood.inserted
         self.replays = stood.replays
 
-    def _start_again(self, chain: list[Seen], generation: int) -> set[int]:
-        """Go back to where a rebuild began. Return its snapshots."""
+    def _start_again(self, chain: list[Seen], generation: int) -> tuple[set[int], int | None]:
+        """Go back to where a rebuild began. Return its snapshots, and of a rewind the one that made them visible."""
         base, since = self.snapshots.since_known(chain)
         self.stand_at(Stood(self.table.new(), {}, 0, 0) if base is None else self.snapshots.stood[base])
         self.generation = generation
@@ -107,7 +110,8 @@ class FollowedTable:
         self.log.append(f"  rebuilt as generation {generation}, from {self.next} on")
         if base is None:
             self.has_other_rows = any(each.now != self.now for each in built)  # deletes of it may be forgotten
-        return {each.id for each in built}
+        visible = next((each.id for each in reversed(since) if each.generation == generation), None)
+        return {each.id for each in built}, None if base is None else visible
 
     def _take(self, seen: Seen, *, forgets: bool) -> None:
         if seen.ends is None:

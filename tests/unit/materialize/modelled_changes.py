@@ -78,6 +78,9 @@ class Table:
     def waiting(self) -> set[Place]:
         return self.letters
 
+    def renew(self, now: datetime) -> None:
+        self.deletes = {key: (order, now) for key, (order, _) in self.deletes.items()}
+
     def replay(self, seen: Seen) -> list[Place]:
         raise AssertionError("no record of these is worth a replay")
 

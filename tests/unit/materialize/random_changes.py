@@ -62,7 +62,9 @@ class ChangesCampaign(Campaign):
         elif kind == "d":
             event = Event(kind, key, lsn, f"z{number}", phone=phone)
         partition = self.draw.randrange(count) if rules.by_source else key % count
-        later = phone is not None or (self.evolved and self.chance(30))
+        self.write(partition, event, later=phone is not None or (self.evolved and self.chance(30)))
+
+    def write(self, partition: int, event: Event, *, later: bool) -> None:
         there = self.world.records[partition]
         self.log.append(f"  {partition}@{len(there)} {event}")
         self.events[partition, len(there)] = event

@@ -29,6 +29,10 @@ class Model(Protocol):
 
     def apply(self, batch: Mapping[Place, Any], seen: Seen, *, forgets: bool) -> None: ...
 
+    def renew(self, now: datetime) -> None:
+        """Let all deletes that are remembered count as read by a rewind that ended at this time."""
+        ...
+
     def replay(self, seen: Seen) -> list[Place]:
         """Take the dead letters that a replay takes, and return them."""
         ...
