@@ -109,7 +109,12 @@ def _mapped(schema: RegisteredSchema) -> Mapped | None:
 def invalid_for_confluent(schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETTINGS) -> tuple[Invalid, ...]:
     """Return what Confluent's checker refuses in a schema by itself, also one with findings of `map_schema`."""
     known = FORMATS.get(schema.format)
-    return () if known is None or known.invalid is None else tuple(dict.fromkeys(known.invalid(schema, settings)))
+    if known is None or known.invalid is None:
+        return ()
+    try:
+        return tuple(dict.fromkeys(known.invalid(schema, settings)))
+    except RecursionError:  # far deeper than a table's columns, which `map_schema` finds
+        return ()
 
 
 def why_invalid(schema: RegisteredSchema) -> str | None:

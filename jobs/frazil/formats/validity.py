@@ -9,10 +9,11 @@ its registry reports as `Schema cannot be represented as a logical type`. `lenie
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -102,15 +103,38 @@ def of_length(length: int, path: str, *, least: int) -> Iterator[Invalid]:
         yield Invalid(Rule.LENGTH_OUT_OF_RANGE, path, f"has the length {length}: at least {least} is allowed")
 
 
-def reaches_itself(name: Name, uses: Callable[[Name], Iterable[Name]]) -> bool:
-    """Return whether a named type contains itself. `uses` returns the named types in the definition of one."""
-    waiting = list(uses(name))
-    seen: set[Name] = set()
-    while waiting:
-        each = waiting.pop()
-        if each == name:
-            return True
-        if each not in seen:
-            seen.add(each)
-            waiting += uses(each)
-    return False
+def whole(given: object) -> int | None:
+    """Return a number without its fraction; None for what is no finite number: 1e999 and NaN are numbers in JSON."""
+    if isinstance(given, float):
+        return int(given) if math.isfinite(given) else None
+    return int(given) if isinstance(given, int) else None
+
+
+class Recursive(Generic[Name]):
+    """Knows which named types contain themselves. `uses` returns the named types in the definition of one."""
+
+    def __init__(self, uses: Callable[[Name], Iterable[Name]]) -> None:
+        self._uses = uses
+        self._used: dict[Name, tuple[Name, ...]] = {}
+        self._found: dict[Name, bool] = {}
+
+    def __contains__(self, name: Name) -> bool:
+        if name not in self._found:
+            self._found[name] = self._reaches_itself(name)
+        return self._found[name]
+
+    def _reaches_itself(self, name: Name) -> bool:
+        waiting, seen = [*self._used_by(name)], set[Name]()
+        while waiting:
+            each = waiting.pop()
+            if each == name:
+                return True
+            if each not in seen:
+                seen.add(each)
+                waiting += self._used_by(each)
+        return False
+
+    def _used_by(self, name: Name) -> tuple[Name, ...]:
+        if name not in self._used:
+            self._used[name] = tuple(dict.fromkeys(self._uses(name)))
+        return self._used[name]

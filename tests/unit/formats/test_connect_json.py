@@ -151,6 +151,7 @@ BAD = [
     (fields(), "a struct without fields"),
     (fields({"field": "a"}), "a: a type is missing"),
     (fields({"field": "a", "type": "int128"}), "a: unknown type 'int128'"),
+    (fields({"field": "half of a pair \ud800", "type": "int8"}), "surrogates not allowed"),
     (fields({"field": "a", "type": "int8"}, {"field": "A", "type": "int8"}), "a and A"),
     (
         fields(

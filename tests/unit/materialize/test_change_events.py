@@ -190,6 +190,17 @@ def test_no_table_is_made_for_records_that_are_no_change_events(tmp_path: Path) 
     assert "lacks the fields op and after" in problem.what
 
 
+def test_a_schema_in_a_record_that_utf_8_cannot_hold_pauses_the_table(tmp_path: Path) -> None:
+    stream = ChangeStream.at(tmp_path, form="json")
+    stream.send(1, postgres("c", after=order(1)))
+    stream.catch_up()
+    stream.send(2, postgres("c", after=order(2)))
+    stream.world.values[-1] = stream.world.values[-1].replace(b'"field":"notes"', b'"field":"\\ud800"')
+
+    with pytest.raises(IncompatibleSchemaError, match="surrogates not allowed"):
+        stream.catch_up()
+
+
 def test_a_table_is_made_while_the_newest_schema_is_that_of_a_heartbeat(tmp_path: Path) -> None:
     """The first batch brings the columns of the rows."""
     stream = ChangeStream.at(tmp_path)

@@ -265,7 +265,7 @@ class _Parser:
             namespace = enclosing
         full_name = _qualified(name, namespace) if isinstance(name, str) else name
         parts = full_name.split(".") if isinstance(full_name, str) else [full_name]
-        if parts[-1] in _PRIMITIVES and len(parts) == 1:
+        if len(parts) == 1 and isinstance(name, str) and name in _PRIMITIVES:
             self.note(path, f"{parts[-1]} cannot be the name of a definition")
         spaces = [self._name(part, path, of_namespace=True) for part in parts[:-1]]
         return ".".join([*spaces, self._name(parts[-1], path)])
@@ -319,8 +319,9 @@ def _qualified(name: str, namespace: str) -> str:
 
 
 def _doc(raw: Mapping[str, object]) -> str | None:
+    """Return the comment, as UTF-8 can hold it: half of a surrogate pair, which JSON may have, becomes `?`."""
     doc = raw.get("doc")
-    return doc if isinstance(doc, str) else None
+    return doc.encode(errors="replace").decode() if isinstance(doc, str) else None
 
 
 def _connect(raw: Mapping[str, object]) -> ConnectType | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from frazil.formats.validity import (
     Invalid,
+    Recursive,
     clashes,
     cyclic,
     join,
@@ -21,13 +22,14 @@ from frazil.formats.validity import (
     of_length,
     of_precision,
     of_timestamp,
-    reaches_itself,
     unconvertible,
     variant,
+    whole,
 )
 
 _PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
-_NAMED = ("record", "error", "enum", "fixed")
+_RECORDS = ("record", "error")
+_NAMED = (*_RECORDS, "enum", "fixed")
 _CARRIERS = {"time-millis": 3, "timestamp-millis": 3, "timestamp-micros": 6,
              "local-timestamp-millis": 3, "local-timestamp-micros": 6}  # fmt: skip
 """The logical types whose `flink.precision` may only be smaller, with their fractional digits."""
@@ -50,6 +52,7 @@ class _Walk:
         self._named: dict[str, tuple[Mapping[str, Any], str]] = {}
         """Definitions by full name, with the namespace of what is inside them."""
         self._walked: set[str] = set()
+        self._recursive = Recursive(self._used_by)
 
     def define(self, raw: Any, namespace: str) -> None:
         """Note all definitions inside a type."""
@@ -61,12 +64,14 @@ class _Walk:
                 full_name = _full_name(raw, namespace)
                 inside = full_name.rpartition(".")[0]
                 self._named.setdefault(full_name, (raw, inside))
-                for field in raw.get("fields", ()):
+                for field in _fields(raw):
                     self.define(field["type"], inside)
-            case dict():
-                for inner in (raw.get("type"), raw.get("items"), raw.get("values")):
-                    if isinstance(inner, dict | list):
-                        self.define(inner, namespace)
+            case (
+                {"type": "array", "items": inner}
+                | {"type": "map", "values": inner}
+                | {"type": dict() | list() as inner}
+            ):
+                self.define(inner, namespace)
 
     def type(self, raw: Any, namespace: str, path: str, branches: Any = None) -> Iterator[Invalid]:
         match raw:
@@ -97,13 +102,13 @@ class _Walk:
     def _use(self, name: str, path: str) -> Iterator[Invalid]:
         """Yield what is wrong with a named type, once: at the first path that leads to it."""
         raw, namespace = self._named[name]
-        if raw["type"] not in ("record", "error"):
+        if raw["type"] not in _RECORDS:
             if raw["type"] == "fixed":
                 yield from _bytes(raw, path)
             return
         if _is_variant(name, raw):
             yield variant(name, path)
-        elif reaches_itself(name, self._used_by):
+        elif name in self._recursive:
             yield cyclic(name, path)
         elif name not in self._walked:
             self._walked.add(name)
@@ -141,38 +146,43 @@ class _Walk:
 
     def _name_of(self, raw: Any, namespace: str) -> str:
         kind: Any = raw.get("type") if isinstance(raw, dict) else raw
-        if isinstance(kind, dict):
-            return self._name_of(kind, namespace)
+        if not isinstance(kind, str):
+            return self._name_of(kind, namespace) if isinstance(kind, dict) else "union"
         if kind in _NAMED:
             return _full_name(raw, namespace)
         return kind if kind in _PRIMITIVES or kind in ("array", "map") else self._found(kind, namespace)
 
     def _array(self, raw: Mapping[str, Any], namespace: str, path: str) -> Iterator[Invalid]:
-        entry, inside = self._entry(raw, namespace)
-        if entry is None:
+        name = self._entry(raw, namespace)
+        if name is None:
             yield from self.type(raw["items"], namespace, path + "[]")
             return
+        entry, inside = self._named[name]
         fields = {field["name"]: field["type"] for field in entry["fields"]}
         if fields.keys() != {"key", "value"}:
             yield unconvertible(path, "is a map as an array of entries, whose fields are not key and value")
             return
         yield from _multiset(raw, fields["value"], path)
-        yield from self.type(fields["key"], inside, path + "{key}")
-        yield from self.type(fields["value"], inside, path + "{}")
+        if name in self._recursive:
+            yield cyclic(name, path)
+        elif name not in self._walked:
+            self._walked.add(name)
+            yield from self.type(fields["key"], inside, path + "{key}")
+            yield from self.type(fields["value"], inside, path + "{}")
 
-    def _entry(self, raw: Mapping[str, Any], namespace: str) -> tuple[Mapping[str, Any] | None, str]:
-        """Return the record of a map that is written as an array of its entries; None for other arrays."""
+    def _entry(self, raw: Mapping[str, Any], namespace: str) -> str | None:
+        """Return the name of the record of a map that is written as an array of its entries; None for other arrays."""
         items = raw["items"]
         name = self._name_of(items, namespace) if isinstance(items, str | dict) else ""
-        definition, inside = self._named.get(name, ({}, ""))
+        definition, _ = self._named.get(name, ({}, ""))
         if definition.get("type") != "record":
-            return None, ""
+            return None
         is_entry = name == _MAP_ENTRY or definition.get("connect.internal.type") == "MapEntry"
-        return (definition, inside) if is_entry or raw.get("logicalType") == "map" else (None, "")
+        return name if is_entry or raw.get("logicalType") == "map" else None
 
     def _used_by(self, name: str) -> Iterator[str]:
         raw, namespace = self._named[name]
-        for field in raw.get("fields", ()):
+        for field in _fields(raw):
             yield from self._names_in(field["type"], namespace)
 
     def _names_in(self, raw: Any, namespace: str) -> Iterator[str]:
@@ -185,8 +195,13 @@ class _Walk:
                     yield self._found(raw, namespace)
             case {"type": kind} if kind in _NAMED:
                 yield _full_name(raw, namespace)
-            case {"items": inner} | {"values": inner} | {"type": inner}:
+            case {"type": "array", "items": inner} | {"type": "map", "values": inner} | {"type": inner}:
                 yield from self._names_in(inner, namespace)
+
+
+def _fields(raw: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    fields: Iterable[Mapping[str, Any]] = raw["fields"] if raw["type"] in _RECORDS else ()
+    return fields
 
 
 def _primitive(name: str, about: Mapping[str, Any], path: str) -> Iterator[Invalid]:
@@ -207,8 +222,7 @@ def _primitive(name: str, about: Mapping[str, Any], path: str) -> Iterator[Inval
 
 
 def _time(logical: str, about: Mapping[str, Any], path: str) -> Iterator[Invalid]:
-    given = about.get("flink.precision")
-    digits = int(given) if isinstance(given, int | float) else None
+    digits = whole(about.get("flink.precision"))
     most = _CARRIERS.get(logical)
     if most is not None and digits is not None and digits > most:
         yield unconvertible(path, f"has the flink.precision {digits}, and {logical} has {most} fractional digits")
@@ -221,11 +235,12 @@ def _time(logical: str, about: Mapping[str, Any], path: str) -> Iterator[Invalid
 def _bytes(about: Mapping[str, Any], path: str) -> Iterator[Invalid]:
     """Yield what is wrong with bytes or a fixed. The checker gives a decimal without a precision 10 digits."""
     if str(about.get("logicalType", "")).lower() == "decimal":
-        precision, scale = about.get("precision", 10), about.get("scale", 0)
-        if not isinstance(precision, int | float):
-            yield unconvertible(path, f"is a decimal with the precision {precision!r}, which is not a number")
+        given = about.get("precision", 10)
+        precision, scale = whole(given), whole(about.get("scale", 0))
+        if precision is None:
+            yield unconvertible(path, f"is a decimal with the precision {given!r}, which is not a number")
             return
-        yield from of_decimal(int(precision), int(scale) if isinstance(scale, int | float) else 0, path)
+        yield from of_decimal(precision, scale or 0, path)
     elif isinstance(most := about.get("flink.maxLength"), int) and about["type"] == "bytes":
         yield from of_length(most, path, least=0)
 

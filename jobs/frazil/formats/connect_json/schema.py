@@ -62,6 +62,7 @@ def read_schema(text: str) -> EmbeddedSchema:
     reading = _Reading()
     try:
         schema = json.loads(text)
+        json.dumps(schema, ensure_ascii=False).encode()  # fails for half of a surrogate pair
         shape = reading.shape(schema, "", 0)
     except (ValueError, RecursionError) as error:
         raise _refused([SchemaFinding("", f"not JSON: {error}")]) from error

@@ -33,6 +33,11 @@ class Conjunction:
     def first(self, keyword: str) -> object:
         return next((given for _, given in self.with_keyword(keyword)), None)
 
+    def word(self, keyword: str) -> str | None:
+        """Return the first value if it is a text: no draft says anything about others of `title` or `format`."""
+        given = self.first(keyword)
+        return given if isinstance(given, str) else None
+
     def has(self, *keywords: str) -> bool:
         return any(keyword in _of(node) for node in self.nodes for keyword in keywords)
 
@@ -147,7 +152,8 @@ def types_of(conjunction: Conjunction) -> frozenset[str] | None:
     """Return the types that a value may have, but for null; None if the schema names none."""
     named: frozenset[str] | None = None
     for _, given in conjunction.with_keyword("type"):
-        types = frozenset(each for each in (given if isinstance(given, list) else [given]) if each in TYPES)
+        words = given if isinstance(given, list) else [given]
+        types = frozenset(each for each in words if isinstance(each, str)) & TYPES
         types = types - {"integer"} if "number" in types else types
         named = types if named is None else _both(named, types)
     return None if named is None else named - {"null"}

@@ -10,12 +10,12 @@ from frazil.formats.limits import MAX_DIGITS
 
 SCALARS = frozenset({"boolean", "integer", "number", "string"})
 _CONNECT = "org.apache.kafka.connect.data."
-_MOMENTS: Mapping[object, LeafKind] = {
+_MOMENTS: Mapping[str, LeafKind] = {
     f"{_CONNECT}Date": "date-days",
     f"{_CONNECT}Time": "time-millis",
     f"{_CONNECT}Timestamp": "timestamp-millis",
 }
-_FORMATS: Mapping[object, LeafKind] = {"date-time": "timestamp", "date": "date", "time": "time"}
+_FORMATS: Mapping[str, LeafKind] = {"date-time": "timestamp", "date": "date", "time": "time"}
 _SMALL = frozenset({"int8", "int16", "int32"})
 _TEXTS = frozenset({"string", "date", "time", "timestamp"})
 _INTEGERS = frozenset({"int", "long", "whole-int", "whole-long"})
@@ -47,10 +47,10 @@ def _kind(schema: Conjunction, name: str, *, string_formats: bool) -> LeafKind:
 
 
 def _integer(schema: Conjunction) -> LeafKind:
-    moment = _MOMENTS.get(schema.first("title"))
+    moment = _MOMENTS.get(schema.word("title") or "")
     if moment is not None and schema.has("connect.type"):
         return moment
-    is_small = schema.first("connect.type") in _SMALL
+    is_small = schema.word("connect.type") in _SMALL
     if schema.nodes[0].draft.takes_fractions or types_of(schema) is None:  # 1.0 is equal to a 1 in `enum` or `const`
         return "whole-int" if is_small else "whole-long"
     return "int" if is_small else "long"
@@ -59,7 +59,7 @@ def _integer(schema: Conjunction) -> LeafKind:
 def _text(schema: Conjunction, *, string_formats: bool) -> LeafKind:
     if schema.first("connect.type") == "bytes" or schema.first("contentEncoding") == "base64":
         return "base64"
-    return _FORMATS.get(schema.first("format"), "string") if string_formats else "string"
+    return _FORMATS.get(schema.word("format") or "", "string") if string_formats else "string"
 
 
 def _decimal(parameters: object) -> Money | None:
@@ -67,7 +67,7 @@ def _decimal(parameters: object) -> Money | None:
     try:
         precision = int(given.get("connect.decimal.precision", DEFAULT_DIGITS))
         scale = int(given.get("scale", DEFAULT_SCALE))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # 1e999 is a number in JSON
         return None
     fits = 0 <= scale <= precision <= MAX_DIGITS and precision
     return Money(precision, scale, takes_base64=True) if fits else None

@@ -201,7 +201,8 @@ class _Expansion:
         for node, given in schema.with_keyword("properties"):
             for name, raw in given.items() if isinstance(given, dict) else ():
                 declared.setdefault(name, []).append(node.child(raw))
-        required = {name for _, given in schema.with_keyword("required") if isinstance(given, list) for name in given}
+        lists = (given for _, given in schema.with_keyword("required") if isinstance(given, list))
+        required = {name for given in lists for name in given if isinstance(name, str)}
         found = [
             replace(member, is_required=name in required and not any(_allows_null(node.raw) for node in nodes))
             for name, nodes in _in_order(declared)
@@ -297,5 +298,7 @@ def _allows_null(raw: Any) -> bool:
     """Return whether a property's own schema names null, as its type or as an alternative."""
     if not isinstance(raw, dict):
         return False
-    types, branches = raw.get("type"), [*raw.get("oneOf", ()), *raw.get("anyOf", ())]
-    return types == "null" or (isinstance(types, list) and "null" in types) or any(map(_allows_null, branches))
+    types, branches = raw.get("type"), (raw.get(keyword) for keyword in ("oneOf", "anyOf"))
+    if types == "null" or (isinstance(types, list) and "null" in types):
+        return True
+    return any(_allows_null(each) for given in branches if isinstance(given, list) for each in given)

@@ -14,6 +14,7 @@ from frazil.formats.json_schema.documents import Documents, Node
 from frazil.formats.json_schema.drafts import DRAFT_4
 from frazil.formats.validity import (
     Invalid,
+    Recursive,
     clashes,
     cyclic,
     join,
@@ -21,7 +22,6 @@ from frazil.formats.validity import (
     of_decimal,
     of_length,
     of_timestamp,
-    reaches_itself,
     unconvertible,
     variant,
 )
@@ -46,7 +46,11 @@ class _Walk:
         self._documents = documents
         self._targets: dict[int, Node] = {}
         """What `$ref` leads to, by the identity of its text."""
-        self._walked: set[int] = set()
+        self._recursive = Recursive(self._used_by)
+        self._walked: dict[int, Any] = {}
+        """Schemas by identity, which stays theirs because they are kept."""
+        self._around: set[int] = set()
+        """The schemas around the one that is judged. An `allOf` leads back to one without a reference of its own."""
 
     def schema(self, node: Node, path: str) -> Iterator[Invalid]:
         raw = node.raw
@@ -56,7 +60,17 @@ class _Walk:
             yield variant("any value", path)
         elif isinstance(raw.get("$ref"), str):
             yield from self._reference(node, path)
-        elif "not" in raw or ("if" in raw and node.draft != DRAFT_4):
+        elif id(raw) in self._around:
+            yield cyclic(str(raw.get("title") or "the schema"), path)
+        elif id(raw) not in self._walked:
+            self._walked[id(raw)] = raw
+            self._around.add(id(raw))
+            yield from self._of_values(node, raw, path)
+            self._around.discard(id(raw))
+
+    def _of_values(self, node: Node, raw: dict[str, Any], path: str) -> Iterator[Invalid]:
+        """Yield what is wrong with a schema, once: at the first path that leads to it."""
+        if "not" in raw or ("if" in raw and node.draft != DRAFT_4):
             yield unconvertible(path, "has `not` or `if`, whose values would have no column")
         elif properties := self._properties(node, set()):
             yield from self._record(properties, path)
@@ -126,15 +140,12 @@ class _Walk:
             yield from self.schema(node.child(items), path + "[]")
 
     def _reference(self, node: Node, path: str) -> Iterator[Invalid]:
-        """Yield what is wrong with what a `$ref` leads to, once: at the first path that leads to it."""
         target = self._documents.resolve(node, str(node.get("$ref")))
         if target is None:
             return
-        number = self._number(target)
-        if reaches_itself(number, self._used_by):
+        if self._number(target) in self._recursive:
             yield cyclic(str(node.get("$ref")), path)
-        elif number not in self._walked:
-            self._walked.add(number)
+        else:
             yield from self.schema(target, path)
 
     def _number(self, target: Node) -> int:
@@ -204,8 +215,8 @@ def _number(raw: dict[str, Any], path: str) -> Iterator[Invalid]:
         given = raw.get("connect.parameters")
         parameters = given if isinstance(given, dict) else {}
         try:
-            precision = int(parameters.get("connect.decimal.precision", "38"))
-            yield from of_decimal(precision, int(parameters.get("scale", "18")), path)
+            precision = int(str(parameters.get("connect.decimal.precision", "38")))
+            yield from of_decimal(precision, int(str(parameters.get("scale", "18"))), path)
         except ValueError:
             yield unconvertible(path, "is a decimal with a parameter that is not a number")
     elif kind == "int64" and (title == _TIMESTAMP or raw.get("flink.type") == "timestamp"):

@@ -11,6 +11,7 @@ from typing import Any
 from frazil.formats.protobuf.schema import ProtobufSchema
 from frazil.formats.validity import (
     Invalid,
+    Recursive,
     clashes,
     cyclic,
     join,
@@ -19,7 +20,6 @@ from frazil.formats.validity import (
     of_length,
     of_precision,
     of_timestamp,
-    reaches_itself,
     unconvertible,
     variant,
 )
@@ -44,11 +44,12 @@ class _Walk:
     def __init__(self, schema: ProtobufSchema) -> None:
         self._schema = schema
         self._walked: set[str] = set()
+        self._recursive = Recursive(self._used_by)
 
     def message(self, message: Any, path: str) -> Iterator[Invalid]:
         """Yield what is wrong with a message, once: at the first path that leads to it."""
         name = message.full_name
-        if reaches_itself(name, self._used_by):
+        if name in self._recursive:
             yield cyclic(name, path)
         elif name not in self._walked:
             self._walked.add(name)
