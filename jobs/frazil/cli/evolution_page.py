@@ -28,8 +28,13 @@ and its path. `frazil explain TABLE` shows both beforehand.
 
 The fourth column has what [`evolution: strict`](tables.md#keys) refuses as well: what Confluent's compatibility checker
 for Iceberg tables refuses. It compares a schema with those that were registered just before and just after it, by the
-names of fields, their order and whether they are required; a default value makes no difference. It also judges [each
-schema by itself](#what-one-schema-may-not-hold). Schemas that the table has columns for already are not judged again.
+names of fields, their order and whether they are required. A default value makes a difference for arrays and maps only,
+and the fields of a JSON Schema without `connect.index` are in the order of their names. It also judges [each schema by
+itself](#what-one-schema-may-not-hold). Schemas that the table has columns for already are not judged again.
+
+A schema that no record has yet counts while the process runs that has met it as the newest one, and for
+`frazil plan-schema`. A process that starts after the next schema was registered does not know it, so it may accept what
+`plan-schema` refused before.
 
 The order of registration is that of Confluent's schema ids or, with `wire_format: glue`, of the version numbers of one
 schema in AWS Glue. The setting is refused where no order is known: with `wire_format: confluent_headers`, since a GUID
@@ -123,6 +128,7 @@ EXAMPLES = (
     Example("has a new required field", {"a": "int"}, {"a": "int", "b": "string"}),
     Example("has a new required field with a default", {"a": "int"}, {"a": "int", "b": WithDefault("string", "x")}),
     Example("has a new array or map", {"a": "int"}, {"a": "int", "b": _list("string"), "c": _map("long")}),
+    Example("has a new array with a default", {"a": "int"}, {"a": "int", "b": WithDefault(_list("string"), [])}),
     Example(
         "has a new optional field in a record", {"a": _record(x="int")}, {"a": _record(x="int", y=["null", "string"])}
     ),
@@ -243,7 +249,7 @@ def if_strict(example: Example) -> str:
     before, after = _columns(example.before, {}), _columns(example.after, example.aliases)
     if isinstance(before, str) or isinstance(after, str) or compare(after, before, aliases_of(before)).findings:
         return "the same"
-    findings = tuple(strict_findings(before, after))
+    findings = tuple(each.finding for each in strict_findings(before, after))
     return _paused(findings) if findings else "the same"
 
 

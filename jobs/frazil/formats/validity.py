@@ -2,8 +2,7 @@
 
 The rules and their names are those of `policy/ValidityChecker.java` in the repository confluentinc/schema-registry,
 module `logical-types` (commit 794611bd86d1). `CONVERSION` is what the converters in front of the checker refuse, which
-its registry reports as `Schema cannot be represented as a logical type`. `lenient` refuses a decimal of more than
-38 digits and names in one record that differ only in case as well, so these have two findings. It refuses all that
+its registry reports as `Schema cannot be represented as a logical type`. `lenient` refuses all that
 `UNRESOLVED_TYPE_REF` does, which has no code here.
 """
 
@@ -36,6 +35,10 @@ class Rule(StrEnum):
     CONVERSION = "CONVERSION"
 
 
+WITH_LENIENT = frozenset((Rule.FIELD_NAME_CASE_COLLISION, Rule.CYCLIC_TYPE, Rule.PRECISION_OUT_OF_RANGE))
+"""Rules for what `lenient` may refuse at the same path: decimals of more than 38 digits, endless records, and names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Invalid:
     """A part of a schema that a rule refuses, by its dotted path; the path is empty for the whole schema."""
@@ -50,12 +53,12 @@ def join(path: str, name: str) -> str:
 
 
 def clashes(names: Iterable[str], path: str) -> Iterator[Invalid]:
-    """Yield the names of one record or union that differ only in case."""
+    """Yield the names of one record or union that differ only in case from an earlier one."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.lower(), name)
         if other != name:
-            yield Invalid(Rule.FIELD_NAME_CASE_COLLISION, path, f"{other} and {name} differ only in case")
+            yield Invalid(Rule.FIELD_NAME_CASE_COLLISION, join(path, name), f"{other} and {name} differ only in case")
 
 
 def no_fields(kind: str, path: str) -> Invalid:

@@ -18,6 +18,7 @@ OUTCOMES = {
     "has a new required field": "changes: add column b: string",
     "has a new required field with a default": "changes: add column b: string",
     "has a new array or map": "changes: add column b: list<string>, add column c: map<string, long>",
+    "has a new array with a default": "changes: add column b: list<string>",
     "has a new optional field in a record": "changes: add column a.y: string",
     "has a new field in a record": "changes: add column a.y: string",
     "has a new field in a record in an array or a map": "changes: add column a[].y: string",
@@ -64,6 +65,7 @@ OUTCOMES = {
 IF_STRICT = {
     "has a new required field": "is paused: `b` is a new required field",
     "has a new required field with a default": "is paused: `b` is a new required field",
+    "has a new array or map": "is paused: `b` is a new required field: make it optional; `c` is a new required field",
     "has a new field in a record": "is paused: `a.y` is a new required field",
     "has a new field in a record in an array or a map": "is paused: `a[].y` is a new required field",
     "lacks a field": "is paused: `b` is gone",

@@ -108,7 +108,7 @@ CHANGES = {
     ],
     "add required scalar, no default": ["has a new required field", "has a new field in a record"],
     "add required scalar with default": ["has a new required field with a default"],
-    "add required list or map": ["has a new array or map"],
+    "add required list or map": ["has a new array or map", "has a new array with a default"],
     "int to long, float to double": [
         "has a long that was an int",
         "has a double that was a float",

@@ -1,4 +1,4 @@
-"""Schemas that nobody expects of a registry or a record: each is read or refused, and none ends the process."""
+"""Schemas that few expect in a registry or a record: each is read or refused, and none ends the process."""
 
 from __future__ import annotations
 

@@ -211,8 +211,24 @@ def test_a_strict_table_compares_what_could_be_mapped(world: World) -> None:
 
     assert said(world, before, record(a_field("n"), a_field("x", LONG_DECIMAL)), wanted) == [
         f"x: {DIGITS}",
-        "x: is a decimal of 39 digits: 1 to 38 are allowed: `evolution: strict`, PRECISION_OUT_OF_RANGE",
         "gone: is gone: `evolution: strict`, after schema 1",
+    ]
+
+
+def test_what_the_table_and_confluent_refuse_is_said_once(world: World) -> None:
+    before, wanted = record(a_field("n"), a_field("m")), spec(evolution="strict")
+    world.registry.register("orders-value", before)
+    world.values.append(framed(1, before, {"n": 1, "m": 1}))
+    drained(world, wanted)
+
+    after = record(a_field("m", "string"), a_field("n", ["null", "string"]), a_field("N", ["null", "string"]))
+
+    assert said(world, before, after, wanted) == [
+        "N: n and N differ only in case",
+        f"m: {IS_STRING}",
+        f"n: {IS_STRING}",
+        "N: differs only in letter case from the table's column n",
+        "n: comes before a field that it followed in the former schema: `evolution: strict`, after schema 1",
     ]
 
 

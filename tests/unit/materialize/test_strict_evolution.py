@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -25,6 +26,8 @@ from tests.fakes.clients_in_memory import a_field, record
 
 SPEC = spec(evolution="strict")
 FIRST = record(a_field("n"), a_field("m"))
+ITEMS = {"type": "array", "items": "long"}
+LIST = a_field("l", ITEMS)
 WITHOUT_M = record(a_field("n"))
 WITH_NOTE = record(a_field("n"), a_field("m"), a_field("note", ["null", "string"]))
 
@@ -242,3 +245,48 @@ def test_each_format_says_which_fields_are_required(
     old, new = (map_schema(RegisteredSchema(1, schema_type, text)).columns for text in (before, after))
 
     assert [str(each) for each in strict_findings(old, new)] == found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ([], [LIST], ["l: is a new required field: make it optional"]),
+        ([], [{**LIST, "default": []}], []),
+        ([a_field("l", ["null", ITEMS])], [LIST], ["l: is required, and was optional in the former schema"]),
+        ([a_field("l", ["null", ITEMS])], [{**LIST, "default": []}], []),
+        ([{**LIST, "default": []}], [LIST], []),
+        ([], [{**a_field("l", "long"), "default": 0}], ["l: is a new required field: make it optional"]),
+    ],
+)
+def test_an_array_with_a_default_may_be_missing(before: list[Any], after: list[Any], found: list[str]) -> None:
+    old, new = (
+        map_schema(RegisteredSchema(1, "AVRO", record(a_field("n"), *each))).columns for each in (before, after)
+    )
+
+    assert [str(each) for each in strict_findings(old, new)] == found
+
+
+def test_the_fields_of_a_json_schema_are_in_the_order_of_their_names() -> None:
+    number = {"type": "integer"}
+    wanted = spec(evolution="strict", value="json_schema")
+    inside = {"type": "object", "properties": {"y": number, "x": number}}
+    before = RegisteredSchema(1, "JSON", an_object("a", a=number, b=inside))
+    again = {"type": "object", "properties": {"x": number, "y": number}}
+
+    def found(text: str) -> list[str]:
+        after = RegisteredSchema(2, "JSON", text)
+        return [str(each) for each in refused_if_strict(wanted, after, Accepted.of([before], [1]), of_key=False)]
+
+    assert found(an_object("a", b=again, a=number)) == []
+    assert found(an_object("a", b={**again, "connect.index": 1}, a={**number, "connect.index": 2})) == [
+        "a: comes before a field that it followed in the former schema: `evolution: strict`, after schema 1"
+    ]
+
+
+def test_schemas_that_cannot_be_read_any_more_are_not_compared(world: World) -> None:
+    """Others may delete what an accepted schema refers to: a new schema does not."""
+    world.registry.schemas[1] = replace(world.registry.schemas[1], missing=("version 1 of part",))
+    world.registry.register("orders-value", WITH_NOTE)
+    world.values.append(framed(2, WITH_NOTE, {"n": 3, "m": 4, "note": None}))
+
+    assert isinstance(world.table(SPEC).batch(), Published)

@@ -67,6 +67,7 @@ def _column(member: Member) -> Column:
         tags=member.tags,
         is_json=is_json,
         spellings=member.spellings,
+        has_default=member.has_default,
     )
     return _COLUMNS.put(member, column) if member.is_shared else column
 
@@ -88,12 +89,8 @@ def _branch(member: Member) -> Column:
 
 
 def _is_required(shape: Shape) -> bool:
-    """Return whether a field always has a value. An array or a map counts as optional: it may be empty."""
-    match shape:
-        case Choice(branches):
-            return None not in branches
-        case _:
-            return not isinstance(shape, Items | Entries)
+    """Return whether a field always has a value."""
+    return not isinstance(shape, Choice) or None not in shape.branches
 
 
 def column_type(shape: Shape) -> ColumnType:

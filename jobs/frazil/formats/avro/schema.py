@@ -256,7 +256,7 @@ class _Parser:
         around, self.tags = self.tags, [*tags_of(item)]
         field_type = self.type(item.get("type"), namespace, here)
         tags, self.tags = tuple(self.tags), around
-        return Field(name, field_type, aliases, _doc(item), tags=tags)
+        return Field(name, field_type, aliases, _doc(item), tags=tags, has_default="default" in item)
 
     def _full_name(self, raw: Mapping[str, object], enclosing: str, path: str) -> str:
         name, namespace = raw.get("name"), raw.get("namespace", enclosing)

@@ -65,6 +65,7 @@ class Member:
     tags: tuple[str, ...] = field(compare=False, default=())
     spellings: tuple[tuple[str, ...], ...] = field(compare=False, default=())
     """See `Column.spellings`."""
+    has_default: bool = field(compare=False, default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +245,7 @@ class _Expansion:
     def _member(self, given: Field, path: str, inside: tuple[str, ...]) -> Member:
         shape = self._expand(given.type, _join(path, given.name), inside)
         tags = tuple(dict.fromkeys((*given.tags, *self._tags_inside(given.type))))
-        return Member(given.name, shape, given.aliases, given.doc, tags=tags)
+        return Member(given.name, shape, given.aliases, given.doc, tags=tags, has_default=given.has_default)
 
     def _tags_inside(self, avro_type: AvroType) -> Iterator[str]:
         """Yield the tags of the named types that values, or the items of arrays and maps in them, can have."""

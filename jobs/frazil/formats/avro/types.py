@@ -101,6 +101,7 @@ class Field:
     """Whether all schemas with the same text for this field and the same definitions used by it share this object."""
     names: Names = field(compare=False, repr=False, default=Names())
     tags: tuple[str, ...] = ()
+    has_default: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,8 @@ class _Expansion:
             self._tell(here, LEFT_OUT)
         doc = schema.first("description")
         tags = self._tags.of([*nodes, *schema.tagging])
-        yield Member(key, name, shape, doc if isinstance(doc, str) else None, tags)
+        has_default = any(node.get("default") is not None for node in nodes)
+        yield Member(key, name, shape, doc if isinstance(doc, str) else None, tags, has_default=has_default)
 
     # --- limits and notes
 

@@ -99,6 +99,7 @@ class Member:
     doc: str | None = None
     tags: tuple[str, ...] = ()
     is_required: bool = field(default=False, compare=False)
+    has_default: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,7 @@ def _columns(members: Members) -> tuple[Column, ...]:
             column_type(each.shape),
             doc=each.doc,
             required=each.is_required,
+            has_default=each.has_default,
             tags=each.tags,
             is_json=_has_text(each.shape),
             key=each.key if each.key != each.name else None,

@@ -18,6 +18,7 @@ from frazil.materialize.schema.columns_of import map_given, map_key, map_record
 from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
 from frazil.materialize.schema.former_names import FormerNames, ordered_by_present_name
 from frazil.materialize.schema.notices import notes_of_keys, notes_of_values
+from frazil.materialize.schema.strictness import StrictFinding
 from frazil.materialize.schema.succession import (
     NONE_ACCEPTED,
     Accepted,
@@ -51,7 +52,7 @@ class RequiredColumns:
     held: bool = False
     """Whether the table had these columns before: another writer has changed them since, or the spec has changed."""
     other_message: OtherMessage | None = None
-    if_strict: tuple[SchemaFinding, ...] = ()
+    if_strict: tuple[StrictFinding, ...] = ()
     shared: tuple[SchemaFinding, ...] = ()
     """The columns that other fields of accepted schemas have."""
     findings: tuple[SchemaFinding, ...] = ()
@@ -254,5 +255,7 @@ def needed(
     keyed = (*_identity_findings(spec, wanted, evolution), *_order_findings(ordered, wanted, evolution, have))
     impossible = impossible_columns(spec, changed, evolution.changes, present)
     unable = (*keyed, *impossible, *newly_unreadable(have, changed, spec))
-    beside = (*wanted.shared, *wanted.if_strict, *clashes, *taken, *unable)
+    types = {each.path for each in evolution.findings}
+    strict = (each.finding for each in wanted.if_strict if not each.of_type or each.path not in types)
+    beside = (*wanted.shared, *strict, *clashes, *taken, *unable)
     return replace(evolution, findings=(*wanted.findings, *found, *evolution.findings, *beside))

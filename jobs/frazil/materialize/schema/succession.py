@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from uuid import UUID
 
 from frazil.formats.open import invalid_for_confluent, map_schema
-from frazil.materialize.schema.strictness import strict_findings
+from frazil.formats.validity import WITH_LENIENT
+from frazil.materialize.schema.strictness import StrictFinding, by_name, strict_findings
 from frazil.model.columns import Column, Struct, walk
 from frazil.model.schemas import (
     UNREGISTERED,
@@ -87,8 +88,9 @@ class Accepted:
         return self._found(in_order((*self.stored, *self.since))[: -NEWEST - 1 : -1])
 
     def _found(self, ids: Iterable[SchemaId]) -> Iterator[RegisteredSchema]:
+        """Yield schemas by their ids, without those that cannot be read any more, such as for a lost reference."""
         found = (self.since.get(schema_id) or self.find(schema_id) for schema_id in ids)
-        return (schema for schema in found if schema is not None)
+        return (schema for schema in found if schema is not None and not schema.missing)
 
 
 def _number(numbered: tuple[VersionNumber, RegisteredSchema]) -> int:
@@ -178,7 +180,7 @@ def _keys(schema: RegisteredSchema, settings: FormatSettings) -> Mapping[str, st
 
 def refused_if_strict(
     spec: TableSpec, schema: RegisteredSchema, accepted: Accepted, *, of_key: bool
-) -> tuple[SchemaFinding, ...]:
+) -> tuple[StrictFinding, ...]:
     """Return what `evolution: strict` refuses in a schema that the table does not know yet.
 
     It is judged by itself, and compared with the accepted schemas that were registered just before and just after it.
@@ -197,13 +199,14 @@ def refused_if_strict(
 
     def columns(each: RegisteredSchema) -> tuple[Column, ...]:
         found = map_schema(each, settings)
+        fields = by_name(found.columns) if _is_sorted_by_name(each) else found.columns
         if not of_key:
-            return found.columns
+            return fields
         is_struct = found.record is not None or not found.columns
-        return (Column(f"{spec.metadata.prefix}key", Struct(found.columns) if is_struct else found.columns[0].type),)
+        return (Column(f"{spec.metadata.prefix}key", Struct(fields) if is_struct else fields[0].type),)
 
     beside = accepted.around(schema, is_successive)
-    found = [*_invalid(spec, schema, settings, of_key=of_key)]
+    found = [*_invalid(spec, schema, mapped.findings, of_key=of_key)]
     if beside.before is not None:
         found += _said(strict_findings(columns(beside.before), columns(schema)), "after", beside.before.id)
     if beside.after is not None:
@@ -211,13 +214,22 @@ def refused_if_strict(
     return tuple(found)
 
 
+def _is_sorted_by_name(schema: RegisteredSchema) -> bool:
+    """Return whether Confluent's checker sorts the fields of a schema: JSON Schema has no order of its own."""
+    texts = (schema.text, *schema.referenced_texts)
+    return schema.format == "JSON" and not any("connect.index" in text for text in texts)
+
+
 def _invalid(
-    spec: TableSpec, schema: RegisteredSchema, settings: FormatSettings, *, of_key: bool
-) -> Iterator[SchemaFinding]:
-    around = f"{spec.metadata.prefix}key" if of_key else ""
+    spec: TableSpec, schema: RegisteredSchema, own: Collection[SchemaFinding], *, of_key: bool
+) -> Iterator[StrictFinding]:
+    """Yield what Confluent's checker refuses in one schema, without what is among its `own` findings in other words."""
+    settings = spec.key_settings if of_key else spec.value_settings
+    around, known = f"{spec.metadata.prefix}key" if of_key else "", {each.path for each in own}
     for each in invalid_for_confluent(schema, settings):
-        path = ".".join(filter(None, (around, each.path)))
-        yield SchemaFinding(path, f"{each.problem}: `evolution: strict`, {each.rule}")
+        if each.rule not in WITH_LENIENT or each.path not in known:
+            path = ".".join(filter(None, (around, each.path)))
+            yield StrictFinding(path, f"{each.problem}: `evolution: strict`, {each.rule}")
 
 
 def _one_subject(spec: TableSpec, of_key: bool) -> bool:
@@ -225,5 +237,5 @@ def _one_subject(spec: TableSpec, of_key: bool) -> bool:
     return len(spec.topics) == 1 and subject.of(spec.topics[0], "key" if of_key else "value") is not None
 
 
-def _said(found: Iterable[SchemaFinding], where: str, other: SchemaId) -> Iterator[SchemaFinding]:
-    return (SchemaFinding(each.path, f"{each.problem}: `evolution: strict`, {where} schema {other}") for each in found)
+def _said(found: Iterable[StrictFinding], where: str, other: SchemaId) -> Iterator[StrictFinding]:
+    return (replace(each, problem=f"{each.problem}: `evolution: strict`, {where} schema {other}") for each in found)
