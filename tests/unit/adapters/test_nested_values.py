@@ -29,7 +29,7 @@ KINDS: dict[str, tuple[Any, Any]] = {"list": (a_list, lambda value: [value]), "m
 
 
 def schema_of(outer: str, inner: str, *names: str) -> Schema:
-    """Return the schema of a column of lists or maps of others, of structs with the fields 10, 11 … with these names."""
+    """Return the schema of a column of lists or maps of others, of structs with fields of these names."""
     fields = (NestedField(10 + index, name, LongType(), required=False) for index, name in enumerate(names))
     inside = KINDS[inner][0](4, StructType(*fields))
     return Schema(NestedField(1, "a", KINDS[outer][0](2, inside), required=False))
