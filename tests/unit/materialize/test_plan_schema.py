@@ -246,9 +246,22 @@ def test_a_file_is_a_schema_or_the_request_that_registers_it(tmp_path: Path) -> 
     )
     request.write_text(json.dumps({"schema": LONG}))
     assert read_schema_file(request, "JSON") == SchemaDefinition("AVRO", LONG)
+    request.write_text(json.dumps({"schema": LONG, "schemaType": None}))
+    assert read_schema_file(request, "JSON") == SchemaDefinition("AVRO", LONG)
+    plain.write_text("[" * 100_000)
+    assert read_schema_file(plain, "AVRO") == SchemaDefinition("AVRO", "[" * 100_000)
 
 
-@pytest.mark.parametrize("references", [[{"name": "a"}], ["a"], 7])
+@pytest.mark.parametrize("schema_type", ["XML", {}])
+def test_a_request_of_another_type_is_misuse(tmp_path: Path, schema_type: object) -> None:
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps({"schema": LONG, "schemaType": schema_type}))
+
+    with pytest.raises(Misuse, match="expected AVRO, PROTOBUF or JSON"):
+        read_schema_file(file, "AVRO")
+
+
+@pytest.mark.parametrize("references", [[{"name": "a"}], ["a"], 7, [{"name": "a", "subject": "b", "version": 1e999}]])
 def test_a_reference_without_a_version_is_misuse(tmp_path: Path, references: object) -> None:
     file = tmp_path / "request.json"
     file.write_text(json.dumps({"schema": LONG, "references": references}))
