@@ -17,7 +17,7 @@ from frazil.formats.open import map_schema
 from frazil.materialize.outcome import Again, Published
 from frazil.materialize.preview.candidate import plan_schema
 from frazil.materialize.schema.strictness import strict_findings
-from frazil.materialize.schema.succession import Accepted, refused_if_strict
+from frazil.materialize.schema.succession import NEWEST, Accepted, refused_if_strict
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import UNREGISTERED, RegisteredSchema, SchemaType, VersionNumber
 from frazil.model.settings import CatalogSettings
@@ -196,6 +196,20 @@ def test_a_schema_that_is_not_registered_comes_after_the_newest_version() -> Non
     assert of_glue(candidate, newest, a_version(9, 900, FIRST)) == [
         f"note: is gone: `evolution: strict`, after schema {newest.id}"
     ]
+
+
+def test_a_few_of_a_thousand_versions_are_looked_at() -> None:
+    known = [a_version(number, 5000 - number, WITH_NOTE) for number in range(1, 1001) if number != 500]
+    looked_at: list[int] = []
+
+    def never(schema: RegisteredSchema) -> bool:
+        assert schema.version is not None
+        looked_at.append(schema.version.number)
+        return False
+
+    Accepted.of(known, [each.id for each in known]).around(a_version(500, 1, FIRST), never)
+
+    assert looked_at == [*range(499, 499 - NEWEST, -1), *range(501, 501 + NEWEST)]
 
 
 def test_schemas_that_numbers_name_are_not_compared_with_those_that_uuids_name() -> None:

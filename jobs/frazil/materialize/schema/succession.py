@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import islice
 from uuid import UUID
 
 from frazil.formats.open import invalid_for_confluent, map_schema
@@ -63,21 +64,21 @@ class Accepted:
         ids = [each for each in known if each != schema.id and isinstance(each, int)]
         before = [each for each in reversed(ids) if id_order(each) < here]
         after = [each for each in ids if id_order(each) > here]
-        first = (next(filter(is_meant, self._found(each[:NEWEST])), None) for each in (before, after))
-        return Neighbours(*first)
+        return _nearest(self._found(before), self._found(after), is_meant)
 
     def _around_version(self, schema: RegisteredSchema, is_meant: Callable[[RegisteredSchema], bool]) -> Neighbours:
         """Return the same by the numbers of versions. All schemas are looked up: an id does not say its version."""
-        others = (each for each in self.all() if each.id != schema.id and is_meant(each))
+        others = (each for each in self.all() if each.id != schema.id)
         numbered = sorted(((each.version, each) for each in others if each.version is not None), key=_number)
         if schema.id == UNREGISTERED:
-            return Neighbours(numbered[-1][1] if numbered else None, None)
+            return _nearest((each for _, each in reversed(numbered)), (), is_meant)
         here = schema.version
         if here is None:
             return Neighbours(None, None)
-        before = [each for version, each in numbered if version.name == here.name and version.number < here.number]
-        after = [each for version, each in numbered if version.name == here.name and version.number > here.number]
-        return Neighbours(before[-1] if before else None, after[0] if after else None)
+        of_name = [(version.number, each) for version, each in numbered if version.name == here.name]
+        before = (each for number, each in reversed(of_name) if number < here.number)
+        after = (each for number, each in of_name if number > here.number)
+        return _nearest(before, after, is_meant)
 
     def all(self) -> Iterator[RegisteredSchema]:
         """Yield the accepted schemas, the largest ids first."""
@@ -91,6 +92,14 @@ class Accepted:
         """Yield schemas by their ids, without those that cannot be read any more, such as for a lost reference."""
         found = (self.since.get(schema_id) or self.find(schema_id) for schema_id in ids)
         return (schema for schema in found if schema is not None and not schema.missing)
+
+
+def _nearest(
+    before: Iterable[RegisteredSchema], after: Iterable[RegisteredSchema], is_meant: Callable[[RegisteredSchema], bool]
+) -> Neighbours:
+    """Return the first that is meant on each side, the nearest first. A few are looked at: there may be thousands."""
+    first = (next(filter(is_meant, islice(each, NEWEST)), None) for each in (before, after))
+    return Neighbours(*first)
 
 
 def _number(numbered: tuple[VersionNumber, RegisteredSchema]) -> int:
