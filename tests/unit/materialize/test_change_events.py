@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -199,6 +200,21 @@ def test_a_schema_in_a_record_that_utf_8_cannot_hold_pauses_the_table(tmp_path: 
 
     with pytest.raises(IncompatibleSchemaError, match="surrogates not allowed"):
         stream.catch_up()
+
+
+def test_a_source_time_of_another_type_is_none(tmp_path: Path) -> None:
+    stream = ChangeStream.at(tmp_path, form="json")
+    stream.send(1, postgres("c", after=order(1)))
+    event = json.loads(stream.world.values[-1])
+    (source,) = (each for each in event["schema"]["fields"] if each["field"] == "source")
+    source["fields"] = [{"field": "ts_ms", "type": "string"}]
+    event["payload"]["source"] = {"ts_ms": "soon"}
+    stream.world.values[-1] = json.dumps(event, separators=(",", ":")).encode()
+
+    stream.catch_up()
+
+    assert stream.rows("id", "__source_ts") == [(1, None)]
+    assert stream.verified().counts == Counts(read=1, rows=1)
 
 
 def test_a_table_is_made_while_the_newest_schema_is_that_of_a_heartbeat(tmp_path: Path) -> None:

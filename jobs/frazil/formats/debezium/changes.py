@@ -247,13 +247,14 @@ def _without_marked(images: pa.RecordBatch, marks: Mapping[str, Flags]) -> pa.Re
 
 
 def _source_time(parts: _Parts) -> pa.Array:
-    """Return when the database made each change, as exactly as the envelope says it."""
+    """Return when the database made each change, as exactly as the envelope says it in a whole number."""
     source = parts.fields.get("source")
-    units = {"ts_us": MICRO, "ts_ms": MILLI}
+    is_struct = source is not None and pa.types.is_struct(source.type)
+    whole = {each.name for each in source.type if pa.types.is_integer(each.type)} if is_struct else set()
     times = pa.nulls(len(parts), pa.timestamp("us"))
-    for name in () if source is None else [each for each in units if source.type.get_field_index(each) >= 0]:
-        if times.null_count:
-            found = numeric_times.timestamp(units[name])(parts.field(f"source.{name}")).values
+    for name, unit in (("ts_us", MICRO), ("ts_ms", MILLI)):
+        if name in whole and times.null_count:
+            found = numeric_times.timestamp(unit)(parts.field(f"source.{name}")).values
             times = pc.coalesce(times, found) if times.null_count < len(times) else found
     return times.view(pa.timestamp("us", "UTC"))
 
