@@ -249,8 +249,8 @@ def _without_marked(images: pa.RecordBatch, marks: Mapping[str, Flags]) -> pa.Re
 def _source_time(parts: _Parts) -> pa.Array:
     """Return when the database made each change, as exactly as the envelope says it in a whole number."""
     source = parts.fields.get("source")
-    is_struct = source is not None and pa.types.is_struct(source.type)
-    whole = {each.name for each in source.type if pa.types.is_integer(each.type)} if is_struct else set()
+    fields = () if source is None or not pa.types.is_struct(source.type) else source.type
+    whole = {each.name for each in fields if pa.types.is_integer(each.type)}
     times = pa.nulls(len(parts), pa.timestamp("us"))
     for name, unit in (("ts_us", MICRO), ("ts_ms", MILLI)):
         if name in whole and times.null_count:
