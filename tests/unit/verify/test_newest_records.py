@@ -72,3 +72,17 @@ def test_the_rows_of_many_keys_take_little_memory_beside_the_keys() -> None:
 
     assert [len(each.lost) for each in found] == [0]
     assert most / count < 100  # bytes, beside the 32 of each key that is held
+
+
+def test_nothing_is_held_of_keys_that_are_compared() -> None:
+    """Each partition has its own, and they stay until the last one is compared."""
+    tracemalloc.start()
+    newest = newest_records([])
+    held, _ = tracemalloc.get_traced_memory()
+    add(newest, [1], [1])
+    list(newest.compared())
+
+    assert not newest.goes_on()
+    left, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (held > 100_000_000, left < 1_000_000) == (True, True)
