@@ -346,7 +346,7 @@ def test_a_table_that_cannot_be_erased_from_is_refused(lake: SmallLake, change: 
 def test_a_table_that_a_transformation_follows_is_refused(lake: SmallLake) -> None:
     head = lake.view.head
     assert head is not None
-    lake.table.manage_snapshots().create_tag(head, "frazil_transform_daily").commit()
+    lake.table.manage_snapshots().create_tag(head, "frazil_transform_lake.daily").commit()
 
     with pytest.raises(ErasureError, match=r"transformations follow it.*daily"):
         erasure(lake, "99").perform()

@@ -32,9 +32,8 @@ names of fields, their order and whether they are required. A default value make
 and the fields of a JSON Schema without `connect.index` are in the order of their names. It also judges [each schema by
 itself](#what-one-schema-may-not-hold). Schemas that the table has columns for already are not judged again.
 
-A schema that no record has yet counts while the process runs that has met it as the newest one, and for
-`frazil plan-schema`. A process that starts after the next schema was registered does not know it, so it may accept what
-`plan-schema` refused before.
+A schema without records is known only to a process that has seen it as the newest one, and to `frazil plan-schema`. A
+process that starts after the next one was registered does not know it, and may accept what `plan-schema` refused.
 
 The order of registration is that of Confluent's schema ids or, with `wire_format: glue`, of the version numbers of one
 schema in AWS Glue. The setting is refused where no order is known: with `wire_format: confluent_headers`, since a GUID

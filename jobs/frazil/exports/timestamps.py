@@ -21,8 +21,9 @@ DAY = 86_400_000_000
 SHORTER = {86_400: 3600, 3600: 1}
 """Seconds in which clocks are looked at again, by those of a longer period in which one was changed."""
 
-CYCLE_SECONDS = 146_097 * 86_400
+CYCLE_DAYS = 146_097
 """The 400 years after which the Gregorian calendar repeats itself, weekdays included."""
+CYCLE_SECONDS = CYCLE_DAYS * 86_400
 SAFE_SECONDS = 3 * CYCLE_SECONDS
 """1,200 years, within which Python can compute before and after 1970."""
 
@@ -137,7 +138,7 @@ def _civil(days: int) -> tuple[int, int, int]:
 
     See "chrono-Compatible Low-Level Date Algorithms" by Howard Hinnant: eras of 400 years that begin in March.
     """
-    era, of_era = divmod(days + 719_468, 146_097)
+    era, of_era = divmod(days + 719_468, CYCLE_DAYS)
     year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
     of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
     month = (5 * of_year + 2) // 153

@@ -5,7 +5,7 @@ Old dead letters and their snapshots are deleted now and then, and their small f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from frazil.maintain.expiring import Expiring
 from frazil.materialize.clients import Clients
@@ -47,7 +47,7 @@ class Housekeeping:
         Few batches are looked at, so their rows do not show how many have come. Each copy of a row at least doubles the
         bytes of its file, which bounds the copies.
         """
-        return Rewriting(MadeTable(self.spec.maintain, "append"), self.writer)
+        return Rewriting(MadeTable(replace(self.spec.maintain, z_order=()), "append"), self.writer)
 
     def change_files(self, clients: Clients, rows: TableView) -> TableView | None:
         """Rewrite files that make scans slow, if it pays, and take out rows that are too old.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from frazil.delta.expressible import inexpressible
@@ -207,6 +207,9 @@ _TAKES: dict[str, set[str]] = {
 }
 
 
+Z_ORDER = "maintain.z_order"
+
+
 def partition_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
     """Return the errors in `partition_by` for a table with these columns (Iceberg, "Partition Transforms")."""
     found = (
@@ -226,7 +229,7 @@ def _fix(spec: TableSpec, key: str, named: str, columns: tuple[Column, ...]) -> 
     A new table has no column of the values if records bring their schemas: of a topic of many kinds, or in themselves.
     """
     names = [column.name for column in columns]
-    if key in ("partition_by", "sort_by", "z_order") and {*names} <= _names_without_values(spec):
+    if key in ("partition_by", "sort_by", Z_ORDER) and {*names} <= _names_without_values(spec):
         return f"the first batch brings the columns of the values: remove `{key}` until it has been read"
     likely = None if named in names else did_you_mean(named, names)
     return f"{f'did you mean {likely}? ' if likely else ''}fix `{key}` in {spec.source_file}"
@@ -307,21 +310,21 @@ def partition_columns(spec: TableSpec) -> frozenset[str]:
 
 def sort_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
     """Return the errors in `sort_by` for a table with these columns (Iceberg, "Sort Orders")."""
-    fields = (sort_field(text).of for text in spec.sort_by)
-    found = ((field.column, _field_problem("sort", field, columns)) for field in fields)
-    return tuple(
-        SpecError(f"{spec.identifier}: sort_by: {problem}", hint=_fix(spec, "sort_by", named, columns))
-        for named, problem in found
-        if problem is not None
-    )
+    return _sorting_problems(spec, "sort_by", [sort_field(text).of for text in spec.sort_by], columns)
 
 
 def z_order_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
     """Return the errors in `maintain.z_order` for a table with these columns."""
-    fields = (PartitionField("identity", name) for name in spec.maintain.z_order)
+    fields = [PartitionField("identity", name) for name in spec.maintain.z_order]
+    return _sorting_problems(spec, Z_ORDER, fields, columns)
+
+
+def _sorting_problems(
+    spec: TableSpec, key: str, fields: Sequence[PartitionField], columns: tuple[Column, ...]
+) -> tuple[SpecError, ...]:
     found = ((field.column, _field_problem("sort", field, columns)) for field in fields)
     return tuple(
-        SpecError(f"{spec.identifier}: maintain.z_order: {problem}", hint=_fix(spec, "z_order", named, columns))
+        SpecError(f"{spec.identifier}: {key}: {problem}", hint=_fix(spec, key, named, columns))
         for named, problem in found
         if problem is not None
     )

@@ -224,7 +224,7 @@ class Rewriting:
         """Return the new files. Raises CountMismatchError unless they have all rows that are not deleted."""
         clients.runner.start()
         files = chosen.files
-        rows = sum(each.rows for each in files)
+        rows, z_order = sum(each.rows for each in files), _z_ordered(view, self.spec.maintain.z_order)
         tasks = [
             RewriteTask(
                 target=write_target(view),
@@ -232,7 +232,7 @@ class Rewriting:
                 prefix=f"{self.writer}-rewrite",
                 target_bytes=self._full_bytes,
                 storage=clients.lake.storage,
-                z_order=_z_ordered(view, self.spec.maintain.z_order),
+                z_order=z_order,
             )
             for share in chosen.shares(at_most=clients.runner.parallelism)
         ]

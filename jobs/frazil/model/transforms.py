@@ -30,7 +30,7 @@ SCHEMAS = "frazil.transform.schemas"
 """The ids of the schemas with which the tables were read last."""
 BATCH_ID = "frazil.transform.batch-id"
 SECONDS = "frazil.transform.seconds"
-"""A summary key of each batch: how long it took until its rows were staged."""
+"""A summary key: the seconds from the begin of a batch until its files were written. A rebuild has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def transform_state(snapshot: Snapshot) -> TransformState | None:
 def batch_seconds(snapshot: Snapshot) -> float | None:
     """Return how long the batch of a transformation took; None for any other snapshot.
 
-    Those of a release that did not store it took 0.0 seconds.
+    It is 0.0 for those that did not store it.
     """
     is_batch = int(snapshot.summary.get(TRANSFORM_EPOCH, "0")) > 0
     return float(snapshot.summary.get(SECONDS, "0")) if is_batch else None

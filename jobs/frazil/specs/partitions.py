@@ -103,10 +103,11 @@ def _is_open(node: ScalarNode) -> bool:
     return not node.quoted and node.text.count("(") > node.text.count(")")
 
 
-def z_order_problems(names: Sequence[str], place: Position, *, is_sorted: bool) -> Iterator[Problem]:
+def z_order_contradictions(names: Sequence[str], place: Position, *, is_sorted: bool) -> Iterator[Problem]:
     """Yield why rows cannot be put in the z-order of these columns; without columns there is no problem."""
     if names and is_sorted:
         yield Problem(place, "z_order: sort_by orders the rows already", "remove one of them", SpecError)
-    if len(names) == 1 or len({*names}) < len(names) or len(names) > MOST_Z_ORDERED:
-        what = f"z_order: expected 2 to {MOST_Z_ORDERED} different columns, found {', '.join(names)}"
-        yield Problem(place, what, "write sort_by to order rows by a single column", SpecError)
+    elif len(names) == 1 or len(names) > MOST_Z_ORDERED:
+        what = f"z_order: expected 2 to {MOST_Z_ORDERED} columns, found {', '.join(names)}"
+        hint = "write sort_by to order rows by a single column" if len(names) == 1 else "name fewer columns"
+        yield Problem(place, what, hint, SpecError)

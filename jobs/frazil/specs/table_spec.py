@@ -45,7 +45,7 @@ from frazil.specs.keyed import deletes_by_key, identity_of, keyed_problems, orde
 from frazil.specs.keys import Key, Values
 from frazil.specs.names import safe_name
 from frazil.specs.outputs import output_problems, outputs_of
-from frazil.specs.partitions import z_order_problems
+from frazil.specs.partitions import z_order_contradictions
 from frazil.specs.policies import kept_under, policies_of, policy_problems
 from frazil.specs.problems import Position, Problem
 from frazil.specs.route_keys import ROUTES
@@ -249,7 +249,7 @@ def _z_order_problems(values: Values, metadata: MetadataColumns) -> Iterator[Pro
     if names and values.get(ROUTES) is not None:
         what = "z_order: each table of routes has columns of its own"
         yield _problem(place, what, "write sort_by in each route, or one spec per table")
-    yield from z_order_problems(names, place, is_sorted=values.is_given(keys.SORT_BY))
+    yield from z_order_contradictions(names, place, is_sorted=values.is_given(keys.SORT_BY))
 
 
 def _retention_problems(values: Values) -> Iterator[Problem]:

@@ -16,7 +16,7 @@ from frazil.specs.export_keys import parse_table
 from frazil.specs.keys import Built, Derived, Key, Required, Section, Values
 from frazil.specs.output_keys import OUTPUT, OUTPUT_KEY
 from frazil.specs.outputs import output_of
-from frazil.specs.partitions import PARTITIONS, SORT_FIELDS, z_order_problems
+from frazil.specs.partitions import PARTITIONS, SORT_FIELDS, z_order_contradictions
 from frazil.specs.problems import Problem, suggest
 from frazil.specs.scalars import SIZE, TABLE_NAME, TEXT
 from frazil.specs.shapes import ListOf, Scalar, Unfit
@@ -60,8 +60,8 @@ TARGET_FILE = Key("target_file", SIZE, "The size from which rows go to another f
 MAINTAIN = Key(
     "maintain",
     Built(Section((KEEP_SNAPSHOTS, REWRITE_DELETED, Z_ORDER)), lambda values: values),
-    "Maintenance of the table's files and snapshots, as that of [a table](tables.md#keys). Files are rewritten if the"
-    " query has a `GROUP BY` whose groups change.",
+    "Maintenance of the table's files and snapshots, as that of [a table](tables.md#keys). Files with"
+    " replaced groups are written again, and small files are merged.",
     defaults_of(KEEP_SNAPSHOTS, REWRITE_DELETED, Z_ORDER),
 )
 
@@ -127,7 +127,7 @@ def transform_problems(
     yield from _circle_problems(values, made, tables, every)
     yield from _name_problems(values, made)
     yield from _output_problems(values, made, tables)
-    yield from z_order_problems(made.maintain.z_order, values.place_of(MAINTAIN), is_sorted=bool(made.sort_by))
+    yield from z_order_contradictions(made.maintain.z_order, values.place_of(MAINTAIN), is_sorted=bool(made.sort_by))
     here = values.place_of(TABLE if values.is_given(TABLE) else FROM)
     written = [(spec.source_file, name) for spec in tables for name in (spec.identifier, spec.dead_letters_identifier)]
     written += [(each.source_file, each.identifier) for each in before]

@@ -66,13 +66,16 @@ def _continued(made: Transformation, tables: Sequence[TableRows], target: TableV
 
 
 def _check_layout(spec: TransformSpec, columns: tuple[Column, ...]) -> None:
-    """Raise SpecError if the table cannot be partitioned or sorted as the spec says."""
+    """Raise SpecError if the table cannot be partitioned, sorted or put in a z-order as the spec says."""
     schema = to_schema(columns)
     try:
         to_partition_spec(schema, spec.partition_by)
-        to_sort_order(schema, spec.sort_by or spec.maintain.z_order)
+        to_sort_order(schema, spec.sort_by)
     except SpecError as misfit:
         raise SpecError(f"{spec.source_file}: {misfit.what}", hint=misfit.hint) from misfit
+    for name in set(spec.maintain.z_order) - {column.name for column in columns}:
+        what = f"{spec.source_file}: maintain.z_order names the column {name}, and the query has none of this name"
+        raise SpecError(what, hint=f"the columns are {', '.join(column.name for column in columns)}")
 
 
 def lines(found: Preview) -> Iterator[str]:

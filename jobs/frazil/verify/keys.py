@@ -27,7 +27,7 @@ from frazil.proof.sources import numbered
 from frazil.proof.tally import TopicPartition, bitmap_of, each_partition, offsets_of
 from frazil.proof.verification import NAMED, Discrepancy, FindingKind
 from frazil.records import Records
-from frazil.verify.by_identity import LOWEST, ByIdentity, greatest
+from frazil.verify.by_identity import ByIdentity, greatest
 from frazil.verify.first_offsets import OffsetsFirst
 from frazil.verify.identities import HALVES, halves_of
 from frazil.verify.judging import Judge
@@ -119,9 +119,11 @@ class NewestRecords:
     def goes_on(self) -> bool:
         """Return whether there are more keys, for which the records must be read again. Those that were held go."""
         end = self._held.end
-        most = 0 if end is None else None  # what is known of a partition stays until all are compared
-        self._held = ByIdentity(greatest, columns=self._width, start=end or LOWEST, most=most)
-        return end is not None
+        if end is None:
+            self._held = ByIdentity(greatest, columns=self._width, most=0)
+            return False
+        self._held = ByIdentity(greatest, columns=self._width, start=end)
+        return True
 
     def compared(self) -> Iterator[ComparedKeys]:
         """Compare the keys that are held, those of each partition."""

@@ -13,7 +13,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO, schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, ListType, LongType, MapType, NestedField, StringType, StructType
 
-from frazil.adapters.iceberg.null_lists import keep_nulls
+from frazil.adapters.iceberg.nested_values import keep_nested_values
 from frazil.adapters.iceberg.rows_at import rows_without
 
 
@@ -38,7 +38,7 @@ def schema_of(outer: str, inner: str, *names: str) -> Schema:
 @pytest.mark.parametrize("outer", KINDS)
 @pytest.mark.parametrize("inner", KINDS)
 def test_renamed_and_exchanged_fields_keep_their_values(outer: str, inner: str, tmp_path: Path) -> None:
-    keep_nulls()
+    keep_nested_values()
     (_, around), (_, within) = KINDS[outer], KINDS[inner]
     rows = [around(within({"x": 1, "y": 2, "z": 3})), None, [], around(None), around([]), around(within(None))]
     before, path = schema_of(outer, inner, "x", "y", "z"), tmp_path / "rows.parquet"

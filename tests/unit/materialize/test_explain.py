@@ -203,7 +203,7 @@ def test_a_table_that_is_caught_up_shows_that_there_is_nothing_to_do(world: Worl
     explained = world.explained()
 
     assert isinstance(explained.plan, NothingToDo)
-    assert list(lines(explained))[-1] == "  nothing to do: read to the end of every partition, 0 records became rows"
+    assert list(lines(explained))[-1] == "  nothing to do: read to the end of every partition, rows made of 0 records"
 
 
 def test_the_first_batch_has_as_many_tasks_as_the_cluster_has_cores(world: World) -> None:

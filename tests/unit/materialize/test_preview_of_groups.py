@@ -52,7 +52,7 @@ def test_a_paused_group_is_one_problem(world: GroupWorld) -> None:
 
 
 def test_the_rows_so_far_are_those_of_all_tables(world: GroupWorld) -> None:
-    assert "  nothing to do: read to the end of every partition, 3 records became rows" in explained(world)
+    assert "  nothing to do: read to the end of every partition, rows made of 3 records" in explained(world)
 
 
 def test_a_table_whose_route_was_added_is_shown_without_a_plan(world: GroupWorld) -> None:

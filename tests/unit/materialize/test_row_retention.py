@@ -220,7 +220,7 @@ def test_rows_that_others_added_and_deleted_in_old_partitions_go_with_them(world
 
 @pytest.mark.parametrize(
     "tag",
-    ["frazil_transform_totals", "frazil_joined_totals_1", "frazil_export_monthly_2026-01_0_1f2e3d4c"],
+    ["frazil_transform_lake.totals", "frazil_joined_lake.totals_1", "frazil_export_monthly_2026-01_0_1f2e3d4c"],
 )
 def test_rows_that_others_need_stay(world: World, tag: str, caplog: pytest.LogCaptureFixture) -> None:
     driver(world, days=-30).batch()

@@ -280,6 +280,24 @@ def test_an_array_with_a_default_may_be_missing(before: list[Any], after: list[A
     assert [str(each) for each in strict_findings(old, new)] == found
 
 
+@pytest.mark.parametrize(
+    ("array", "found"),
+    [({"default": []}, []), ({}, ["l: is a new required field: make it optional"])],
+)
+def test_a_required_array_of_a_json_schema_may_be_missing_with_a_default(
+    array: dict[str, Any], found: list[str]
+) -> None:
+    number = {"type": "integer"}
+    both = {"n": number, "l": {"type": "array", "items": number, **array}}
+    texts = (
+        json.dumps({"type": "object", "properties": properties, "required": [*properties]})
+        for properties in ({"n": number}, both)
+    )
+    old, new = (map_schema(RegisteredSchema(1, "JSON", text)).columns for text in texts)
+
+    assert [str(each) for each in strict_findings(old, new)] == found
+
+
 def test_the_fields_of_a_json_schema_are_in_the_order_of_their_names() -> None:
     number = {"type": "integer"}
     wanted = spec(evolution="strict", value="json_schema")

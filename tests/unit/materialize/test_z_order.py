@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,8 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from test_maintenance import JSON, Orders, asked
 
+from frazil.materialize.housekeeping import Housekeeping
 from frazil.materialize.ingest import write
 from frazil.materialize.ingest.z_order import in_z_order
+from frazil.model.spec import TableSpec
 
 COUNT = 4_096
 GROUPS = 16
@@ -71,7 +74,7 @@ def test_merged_files_have_near_values_of_all_columns_next_to_each_other(
 ) -> None:
     monkeypatch.setattr(write, "SORTED_ROW_GROUP_ROWS", 25)
     columns = ("value", "kafka_offset")
-    orders = Orders(tmp_path, replace(JSON, maintain=replace(JSON.maintain, z_order=columns)))
+    orders = Orders(tmp_path, ordered(columns))
     texts = [f"{number:04}" for number in shuffled(400, 3)]
     for start in range(0, 400, 20):
         orders.world.values += [text.encode() for text in texts[start : start + 20]]
@@ -89,3 +92,31 @@ def test_merged_files_have_near_values_of_all_columns_next_to_each_other(
         assert groups_with(column, name, middle) <= GROUPS // 2
     assert file.rows == 400
     orders.check()
+
+
+def ordered(names: tuple[str, ...]) -> TableSpec:
+    return replace(JSON, maintain=replace(JSON.maintain, z_order=names))
+
+
+def merged(orders: Orders, spec: TableSpec, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Merge small files, and return the events of the log."""
+    caplog.clear()
+    orders.perform(asked(), spec)
+    orders.check()
+    return [record.message for record in caplog.records]
+
+
+def test_a_column_that_the_table_lacks_is_named_once_and_the_rows_stay(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    orders = Orders(tmp_path)
+    orders.batches(20)
+
+    said = merged(orders, ordered(("value", "gone")), caplog)
+
+    assert (said.count("z_order_without_column"), said.count("files_rewritten")) == (1, 1)
+
+
+def test_dead_letters_have_no_z_order(tmp_path: Path) -> None:
+    assert Housekeeping(ordered(("value", "kafka_offset")), "one").letter_rewriting.spec.maintain.z_order == ()

@@ -461,8 +461,13 @@ CONTRADICTIONS = {
     ),
     "a z-order of one column": (
         "topic: a\nmaintain: {z_order: [n]}",
-        "tables/a.yaml:2:11: maintain: z_order: expected 2 to 4 different columns, found n",
+        "tables/a.yaml:2:11: maintain: z_order: expected 2 to 4 columns, found n",
         "write sort_by to order rows by a single column",
+    ),
+    "a z-order of five columns": (
+        "topic: a\nmaintain: {z_order: [a, b, c, d, e]}",
+        "tables/a.yaml:2:11: maintain: z_order: expected 2 to 4 columns, found a, b, c, d, e",
+        "name fewer columns",
     ),
     "a z-order of a column that is not kept": (
         "topic: a\nmetadata: {keep: [timestamp]}\nmaintain: {z_order: [kafka_key, n]}",

@@ -82,7 +82,7 @@ def test_no_folder_means_no_transformations(tmp_path: Path) -> None:
         (f"{TOTALS}outputs: [{{topic: t, key: []}}]\n", "has `key: []`", "leave `key` out"),
         (f"{TOTALS}outputs: [{{topic: t}}, {{topic: t}}]\n", "2 outputs have the name t", "a `name` of its own"),
         (f"{TOTALS}outputs: [{{topic: orders}}]\n", "lake.orders is made of the topic orders", "another topic"),
-        (f"{TOTALS}maintain: {{z_order: [a]}}\n", "z_order: expected 2 to 4 different columns", "write sort_by"),
+        (f"{TOTALS}maintain: {{z_order: [a]}}\n", "z_order: expected 2 to 4 columns", "write sort_by"),
         (f"{TOTALS}table: orders\n", "orders.yaml also writes lake.orders", "give one of them another name"),
         (f"{TOTALS}table: orders__dead_letters\n", "also writes lake.orders__dead_letters", "another name"),
         (f"{TOTALS}joins: [other.orders]\n", "two of the tables that are read have the name orders", "without"),

@@ -31,7 +31,7 @@ from frazil.adapters.iceberg.commits import QuickCommits, commit_time, local_clo
 from frazil.adapters.iceberg.expiry import delete_unreachable, expiry_commit, same_snapshots
 from frazil.adapters.iceberg.live_rows import LiveRows
 from frazil.adapters.iceberg.manifest_readers import share_readers
-from frazil.adapters.iceberg.null_lists import keep_nulls
+from frazil.adapters.iceberg.nested_values import keep_nested_values
 from frazil.adapters.iceberg.probe import stored_files
 from frazil.adapters.iceberg.puffin import as_statistics, read_blob, write_blob
 from frazil.adapters.iceberg.rebuilt_tables import RebuiltTables
@@ -68,7 +68,7 @@ class IcebergLake(RebuiltTables):
     """Tables of one catalog (`ports.Lake`)."""
 
     def __init__(self, settings: CatalogSettings, *, now_ms: Callable[[], int] = local_clock) -> None:
-        keep_nulls()
+        keep_nested_values()
         share_readers()
         self._settings = settings
         self._now_ms = now_ms

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.adapters.iceberg.null_lists import keep_nulls
+from frazil.adapters.iceberg.nested_values import keep_nested_values
 from frazil.adapters.iceberg.whole_rows import WholeRows
 from frazil.materialize.ingest.write import DataFileWriter
 from frazil.model.rewrites import RewriteTask, Rewritten
@@ -13,7 +13,7 @@ SORTED_BYTES = 256 << 20
 
 def rewrite_files(task: RewriteTask) -> Rewritten:
     """Return the files of the rows that are left. Raises CatalogError where files cannot be read."""
-    keep_nulls()
+    keep_nested_values()
     written = DataFileWriter(
         task.target,
         storage=task.storage,

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
-from frazil.adapters.iceberg.null_lists import keep_nulls
+from frazil.adapters.iceberg.nested_values import keep_nested_values
 from frazil.adapters.iceberg.taken_columns import LocalColumns
 from frazil.adapters.iceberg.whole_rows import WholeRows
 from frazil.adapters.iceberg.windows import BATCH_BYTES
@@ -22,7 +22,7 @@ from frazil.modes.wanted import Numbers, as_numbers
 
 def update_rows(task: UpdateTask) -> list[WrittenFile]:
     """Return the files of the rows as they are now to be. Raises CatalogError where files cannot be read."""
-    keep_nulls()
+    keep_nested_values()
     files = DataFileWriter(task.target, storage=task.storage, prefix=task.prefix, target_bytes=task.target_bytes)
     with TemporaryDirectory(prefix="frazil-update-", ignore_cleanup_errors=True) as folder:
         updating = _Updating(WholeRows.of(task.target, task.storage), task.updates, Path(folder))

@@ -46,11 +46,10 @@ TRANSACTION_MS = 10 * 60 * 1000
 If a process dies, the transaction stays open for so long, unless another process takes the shard over before.
 """
 
-LARGEST_RECORD_BYTES = 1_000_000_000
-"""The most that librdkafka takes, so that the topic's own limit decides (`max.message.bytes`). Its default is 1 MB."""
-
 BATCH_BYTES = 512 << 10
 QUEUE_KBYTES = 64 << 10
+LARGEST_RECORD_BYTES = QUEUE_KBYTES << 10
+"""No more fits into the queue; below it, the topic's own limit decides (`max.message.bytes`). The default is 1 MB."""
 
 NO_SNAPSHOT = -1
 

@@ -302,12 +302,12 @@ def _columns_of(keep: Sequence[str], key: str) -> set[str]:
 
 
 def layout_text(fields: Sequence[str]) -> str:
-    """Return the value of `partition_by` or `sort_by` as text."""
+    """Return the value of a layout key as text."""
     return ", ".join(fields) or NO_LAYOUT
 
 
 def layout_fields(text: str) -> tuple[str, ...]:
-    """Return the value of `partition_by` or `sort_by` from its text."""
+    """Return the value of a layout key from its text."""
     return () if text == NO_LAYOUT else tuple(split_fields(text))
 
 

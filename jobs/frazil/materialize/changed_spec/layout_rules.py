@@ -1,4 +1,4 @@
-"""What a change of `partition_by` or `sort_by` means for a table."""
+"""What a change of `partition_by`, `sort_by` or `maintain.z_order` means for a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from frazil.materialize.changed_spec.applied_spec import layout_fields, layout_text
 from frazil.materialize.changed_spec.judged import NEXT_BATCH, Judged
-from frazil.materialize.layout import partition_problems, sort_problems, z_order_problems
+from frazil.materialize.layout import Z_ORDER, partition_problems, sort_problems, z_order_problems
 from frazil.model.columns import Decimal
 from frazil.model.errors import SpecError
 from frazil.model.partitioning import PartitionField, partition_field, split_fields
@@ -52,12 +52,12 @@ def sort_by_rule(judged: Judged) -> Iterator[SpecChange]:
 
 def z_order_rule(judged: Judged) -> Iterator[SpecChange]:
     """Yield a change of the columns whose values are near each other in files that are written again."""
-    before = [judged.renamed.get(name, name) for name in layout_fields(judged.applied.keys["maintain.z_order"])]
+    before = [judged.renamed.get(name, name) for name in layout_fields(judged.applied.keys[Z_ORDER])]
     wanted = judged.spec.maintain.z_order
     if tuple(before) != wanted:
         problems = z_order_problems(judged.spec, judged.columns + judged.arriving)
-        how = "; ".join(problem.what.partition(": maintain.z_order: ")[2] for problem in problems)
-        yield judged.change("maintain.z_order", Fate.REFUSED if problems else Fate.APPLIED, how or REWRITTEN)
+        fate, how = (Fate.REFUSED, _why(problems, Z_ORDER)) if problems else (Fate.APPLIED, REWRITTEN)
+        yield judged.change(Z_ORDER, fate, how)
 
 
 def _kept_or_refused(judged: Judged, change: SpecChange, problems: Sequence[SpecError], *, what: str) -> SpecChange:
@@ -67,9 +67,13 @@ def _kept_or_refused(judged: Judged, change: SpecChange, problems: Sequence[Spec
         how = f"another writer changed the table's {what}, which is kept"
         return replace(change, fate=Fate.REBUILD, how=how, partition_by=None, sort_by=None)
     if problems:
-        how = "; ".join(problem.what.partition(f": {change.key}: ")[2] for problem in problems)
+        how = _why(problems, change.key)
         return replace(change, fate=Fate.REFUSED, how=how, partition_by=None, sort_by=None)
     return change
+
+
+def _why(problems: Sequence[SpecError], key: str) -> str:
+    return "; ".join(problem.what.partition(f": {key}: ")[2] for problem in problems)
 
 
 def with_new_names(key: str, fields: Sequence[str], renamed: Mapping[str, str]) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ def operation(what: str, *, by: str, at: datetime, why: str = "") -> Operation:
 
 def ended_pause(pause: Pause) -> Operation:
     """Return the operation of a pause that is over."""
-    why = "for as long as `frazil forget` erased rows" if pause.erasure else pause.why
+    why = "while `frazil forget` erased rows" if pause.erasure else pause.why
     return Operation("pause", pause.by, pause.at, why)
 
 

@@ -171,7 +171,7 @@ def _next(explanation: Explanation) -> Iterator[str]:
             yield f"  read together with {explanation.ledger}"
         case NothingToDo(_, state):
             made = plural(state.accounted.rows, "record")
-            yield f"  nothing to do: read to the end of every partition, {made} became rows"
+            yield f"  nothing to do: read to the end of every partition, rows made of {made}"
         case BatchPlan():
             yield from _plan_lines(explanation.plan, new=bool(explanation.new_columns))
         case never:

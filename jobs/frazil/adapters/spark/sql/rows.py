@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.adapters.allocators import peak_given_back
-from frazil.adapters.iceberg.null_lists import keep_nulls
+from frazil.adapters.iceberg.nested_values import keep_nested_values
 from frazil.adapters.iceberg.whole_rows import WholeRows
 from frazil.adapters.spark.worker import trim
 from frazil.formats.arrow import project
@@ -46,7 +46,7 @@ class TableFiles:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the shares whose numbers are in the first column."""
         trim()
-        keep_nulls()
+        keep_nested_values()
         wanted = self.wanted
         for batch in batches:
             for number in batch.column(0).to_pylist():
@@ -92,7 +92,7 @@ class FilesOf:
     def result(self, batches: Iterable[pa.RecordBatch]) -> tuple[WrittenFile, ...] | FrazilError:
         """Write all rows, and return the files."""
         trim()
-        keep_nulls()
+        keep_nested_values()
         with peak_given_back():
             return self._written(batches)
 
@@ -141,7 +141,7 @@ class StoredRows:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the shares whose numbers are in the first column. Files are numbered over all shares."""
         trim()
-        keep_nulls()
+        keep_nested_values()
         firsts = np.cumsum([0, *(len(share) for share in self.files.shares)])
         wanted = self.files.wanted
         for batch in batches:

@@ -19,7 +19,7 @@ _NESTED = (pa.StructArray, pa.ListArray, pa.LargeListArray)
 """Values whose fields are found by id, so that no cast may look for them by name. A map is a list."""
 
 
-class NullKeepingVisitor(ArrowProjectionVisitor):
+class NestedValuesVisitor(ArrowProjectionVisitor):
     """The library's projection, with the nulls of lists and with what was found of the values in them."""
 
     def list(self, list_type: ListType, list_array: pa.Array | None, value_array: pa.Array | None) -> pa.Array | None:
@@ -48,9 +48,9 @@ class NullKeepingVisitor(ArrowProjectionVisitor):
         return pa.MapArray.from_arrays(_offsets(map_array), keys, value_result, type=whole, mask=nulls)
 
 
-def keep_nulls() -> None:
+def keep_nested_values() -> None:
     """Patch PyIceberg in this process to keep null lists, and values in lists of lists. Idempotent."""
-    library.ArrowProjectionVisitor = NullKeepingVisitor  # type: ignore[misc]
+    library.ArrowProjectionVisitor = NestedValuesVisitor  # type: ignore[misc]
 
 
 def _offsets(array: pa.Array) -> pa.Array:
