@@ -24,12 +24,15 @@ SCHEMA = record_of(("n", "long"), ("day", {"type": "int", "logicalType": "date"}
 Said = pytest.CaptureFixture[str]
 
 
-MADE = registry.ConfluentRegistry
+class OpenRegistry(registry.ConfluentRegistry):
+    """A client that the commands of all tests use: none of them closes it."""
+
+    def close(self) -> None: ...
 
 
 @functools.cache
-def _one_for(url: str) -> registry.ConfluentRegistry:
-    return MADE(RegistrySettings(url))
+def _one_for(url: str) -> OpenRegistry:
+    return OpenRegistry(RegistrySettings(url))
 
 
 @pytest.fixture(autouse=True)

@@ -33,7 +33,7 @@ def test_the_page_is_written_with_the_table_and_its_past(config: str, tmp_path: 
     assert text.startswith("<!DOCTYPE html>")
     assert "no broker answers for orders; start it" in text
     assert ": 147 rows<" in text
-    assert "2 files, 2 of them small" in text
+    assert "2 files, 2 small" in text
 
 
 def test_a_page_that_cannot_be_written_is_misuse(config: str, tmp_path: Path, capsys: Captured) -> None:
