@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal as Number
 from pathlib import Path
@@ -773,6 +774,10 @@ def test_a_preview_shows_what_a_batch_reads_and_why_none_can_run(orders: Orders,
     assert [type(each) for each in problems(changed)] == [TransformHaltedError]
     wrong = in_spark(orders, session, "SELECT symbol FROM orders", name="other", partition_by=("day(symbol)",))
     assert "cannot partition by a column of type string" in str(next(problems(wrong)))
+    for name, said in (("nope", "names the column nope"), ("m", "cannot sort by a column of type map")):
+        z_order = replace(wrong.spec.maintain, z_order=("symbol", name))
+        curved = in_spark(orders, session, "SELECT symbol, map(n, n) AS m FROM orders", name="other", maintain=z_order)
+        assert f"maintain.z_order: {name} {said}" in str(next(problems(curved)))
 
 
 def test_queries_are_checked_against_tables_that_do_not_exist_yet(orders: Orders, session: SqlSession) -> None:

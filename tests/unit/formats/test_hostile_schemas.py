@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from test_validity_for_confluent import an_object, found
 
 from frazil.cli.evolution_page import EXAMPLES as CHANGES
 from frazil.cli.evolution_page import schema_of
@@ -117,10 +118,7 @@ def test_a_comment_with_half_of_a_surrogate_pair_is_one_that_a_table_can_have() 
 
 
 def invalid(schema_type: SchemaType, part: Any) -> list[tuple[Rule, str]]:
-    text = record(a_field("a", part))
-    if schema_type == "JSON":
-        text = json.dumps({"type": "object", "properties": {"a": part}})
-    return [(each.rule, each.path) for each in invalid_for_confluent(RegisteredSchema(1, schema_type, text))]
+    return found(schema_type, an_object(a=part) if schema_type == "JSON" else record(a_field("a", part)))
 
 
 def test_numbers_that_are_not_finite_are_no_precision() -> None:
@@ -158,6 +156,6 @@ def test_schemas_that_use_each_other_twice_are_judged_in_linear_time() -> None:
     many = {f"d{number + 1}": twice(number) for number in range(30)}
     text = json.dumps({"$ref": "#/definitions/d30", "definitions": many})
 
-    found = invalid_for_confluent(RegisteredSchema(1, "JSON", text))
+    refused = invalid_for_confluent(RegisteredSchema(1, "JSON", text))
 
-    assert [each.problem for each in found] == ["is null alone"]
+    assert [each.problem for each in refused] == ["is null alone"]

@@ -55,7 +55,7 @@ _SCALARS: dict[ScalarName, PrimitiveType] = {
 _NAMES: dict[PrimitiveType, ScalarName] = {iceberg: name for name, iceberg in _SCALARS.items()}
 
 
-ACTS = {"partition_by": "partition", "sort_by": "sort"}
+ACTS = {"partition_by": "partition", "sort_by": "sort", "maintain.z_order": "sort"}
 
 
 def to_schema(columns: Sequence[Column]) -> Schema:
@@ -143,17 +143,17 @@ def _partition_field(schema: Schema, text: str, field_id: int) -> PartitionField
     return PartitionField(source_id=source.field_id, field_id=field_id, transform=transform, name=wanted.name)
 
 
-def to_sort_order(schema: Schema, sort_by: Sequence[str]) -> SortOrder:
+def to_sort_order(schema: Schema, sort_by: Sequence[str], *, key: str = "sort_by") -> SortOrder:
     """Return Iceberg's sort order for fields such as `symbol` or `day(ts) desc nulls last`, with a placeholder id.
 
-    Raises SpecError if the table has no such column.
+    Raises SpecError, which names the `key` of the spec, if the table has no such column.
     """
-    return SortOrder(*(_sort_field(schema, text) for text in sort_by)) if sort_by else UNSORTED_SORT_ORDER
+    return SortOrder(*(_sort_field(schema, text, key) for text in sort_by)) if sort_by else UNSORTED_SORT_ORDER
 
 
-def _sort_field(schema: Schema, text: str) -> SortField:
+def _sort_field(schema: Schema, text: str, key: str) -> SortField:
     wanted = sort_field(text)
-    source, transform = _transformed(schema, wanted.of, "sort_by")
+    source, transform = _transformed(schema, wanted.of, key)
     return SortField(
         source_id=source.field_id,
         transform=transform,
@@ -163,7 +163,7 @@ def _sort_field(schema: Schema, text: str) -> SortField:
 
 
 def _transformed(schema: Schema, wanted: Wanted, key: str) -> tuple[NestedField, Transform[object, object]]:
-    """Return the column and the transform of a field of `partition_by` or `sort_by`."""
+    """Return the column and the transform of a field of a layout key."""
     try:
         source = schema.find_field(wanted.column)
     except ValueError as missing:

@@ -108,8 +108,9 @@ def observe_transforms(lake: Lake, specs: Sequence[TransformSpec], *, now: datet
 
 def _transformed(view: TableView) -> Iterator[ObservedBatch]:
     """Yield the newest batches of a transformation, oldest first."""
-    made = [each for each in view.ancestry(view.head) if batch_seconds(each) is not None][:MOST_BATCHES]
-    return (_observed(each, 0, batch_seconds(each) or 0.0) for each in reversed(made))
+    timed = ((each, batch_seconds(each)) for each in view.ancestry(view.head))
+    made = [_observed(each, 0, seconds) for each, seconds in timed if seconds is not None][:MOST_BATCHES]
+    return reversed(made)
 
 
 def _batches(view: TableView, *, reads: bool) -> Iterator[ObservedBatch]:
