@@ -13,8 +13,12 @@ SECONDS = 30.0
 
 
 def make_topic(admin: AdminClient, name: str, partitions: int, config: Mapping[str, str]) -> None:
-    """Create a topic and wait until the broker describes it: the controller answers a moment earlier."""
-    admin.create_topics([NewTopic(name, partitions, 1, config=dict(config))])[name].result(SECONDS)
+    """Create a topic and wait until the broker describes it: the controller answers a moment earlier.
+
+    It keeps records of any timestamp: the broker looks every 5 minutes, and deleted those of 1970 in the middle of a
+    test.
+    """
+    admin.create_topics([NewTopic(name, partitions, 1, config={"retention.ms": "-1", **config})])[name].result(SECONDS)
     deadline = time.monotonic() + SECONDS
     while not _is_described(admin, name):
         assert time.monotonic() < deadline, f"the broker does not describe {name} {SECONDS:.0f} s after it was created"

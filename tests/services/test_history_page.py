@@ -10,7 +10,7 @@ PAGE = (DOCS / "history.md").read_text(encoding="utf-8")
 
 
 def test_the_walk_through_prints_what_its_page_shows(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    page = PAGE.replace("prices", place.topic(**{"retention.ms": "-1"})).replace("lake.", f"{place.name}.")
+    page = PAGE.replace("prices", place.topic()).replace("lake.", f"{place.name}.")
     walk = WalkThrough(place, capsys)
 
     walk.follow(page)

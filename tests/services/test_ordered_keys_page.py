@@ -10,7 +10,7 @@ PAGE = (DOCS / "ordered-keys.md").read_text(encoding="utf-8")
 
 
 def test_the_walk_through_prints_what_its_page_shows(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    page = PAGE.replace("members", place.topic(**{"retention.ms": "-1"})).replace("lake.", f"{place.name}.")
+    page = PAGE.replace("members", place.topic()).replace("lake.", f"{place.name}.")
     walk = WalkThrough(place, capsys)
 
     walk.follow(page)
