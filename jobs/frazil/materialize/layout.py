@@ -164,7 +164,7 @@ def impossible_columns(
 
 
 def _why_impossible(spec: TableSpec, first: Column, change: AddColumn, present: Callable[[str], str]) -> str | None:
-    if spec.order_by is not None and change.beside == present(spec.order_by):
+    if spec.order_by is not None and _is_around(change.beside, present(spec.order_by)):
         return "the column in `order_by` gets none beside it: records of the other type would have no order"
     if any(_is_around(change.beside, present(path)) for path in spec.identity):
         return "a column of the identity gets none beside it: rows of the other type would have no identity"
@@ -260,27 +260,25 @@ def order_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecEr
     """Return why a column of a table with these columns cannot order its records."""
     if spec.order_by is None:
         return ()
-    names = {column.name: column for column in columns}
-    found = names.get(spec.order_by)
+    found = column_at(spec.order_by, columns, {})
     if found is None:
-        what = f"names a column that the table does not have; its columns are {', '.join(names)}"
+        names = ", ".join(column.name for column in columns)
+        what = f"names a column that the table does not have; its columns are {names}"
         findings = [SchemaFinding(spec.order_by, what)]
     else:
-        findings = list(order_findings(spec, found))
+        findings = list(order_findings(spec, *found))
     hint = _fix(spec, "order_by", spec.order_by, columns)
     return tuple(SpecError(f"{spec.identifier}: order_by: {finding}", hint=hint) for finding in findings)
 
 
-def order_findings(spec: TableSpec, column: Column) -> Iterator[SchemaFinding]:
-    """Yield why a column cannot order the records of an identity, if it is the one that does."""
-    if column.name != spec.order_by:
-        return
+def order_findings(spec: TableSpec, path: str, column: Column) -> Iterator[SchemaFinding]:
+    """Yield why the column at a path, which orders the records of an identity, cannot do so."""
     if column.type not in (UNKNOWN, *(TIMES if spec.keeps_history else _ORDERS)):
         what = "records are ordered by whole numbers, dates and timestamps"
         what = "intervals begin at dates and timestamps" if spec.keeps_history else what
-        yield SchemaFinding(column.name, f"is {column.type}, and {what}")
+        yield SchemaFinding(path, f"is {column.type}, and {what}")
     if column.mask and not column.mask.startswith("none"):
-        yield SchemaFinding(column.name, f"orders the records of a key, and has the mask {column.mask}")
+        yield SchemaFinding(path, f"orders the records of a key, and has the mask {column.mask}")
 
 
 def identity_findings(

@@ -222,7 +222,7 @@ class TableSpec:
     evolution: SchemaEvolution = "lenient"
     sort_by: tuple[str, ...] = ()
     order_by: str | None = None
-    """The column whose greater value makes a record of an identity the newer one; None for the offset."""
+    """The path of the column whose greater value makes a record of an identity the newer one; None for the offset."""
     delete_memory: timedelta = timedelta(days=7)
     """How long deletes are remembered, where another order than the offset may bring a record after its delete."""
     identity: tuple[str, ...] = ()
@@ -273,14 +273,19 @@ class TableSpec:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The columns that say which record of an identity is newer, the most significant first; none if offsets do."""
+        """The paths of what says which record of an identity is newer, the most significant first; none: offsets do."""
         events = self.value_settings.change_events
         return (self.order_by,) if self.order_by is not None else () if events is None else events.position
 
     @property
     def orders_by_value(self) -> bool:
         """Return whether columns of the value say which record of an identity is newer."""
-        return self.order not in ((), (f"{self.metadata.prefix}timestamp",))
+        return not self.orders_by_key and self.order not in ((), (f"{self.metadata.prefix}timestamp",))
+
+    @property
+    def orders_by_key(self) -> bool:
+        """Return whether a field of the key says it, which a record without a value has as well."""
+        return self.order_by is not None and self.order_by.startswith(f"{self.metadata.prefix}key.")
 
     @property
     def remembers_deletes(self) -> bool:

@@ -12,6 +12,7 @@ from frazil.model.columns import Column
 from frazil.model.ingested import FollowedRecords
 from frazil.model.partition_numbers import PartitionNumbers
 from frazil.model.spec import TableSpec
+from frazil.modes.identified import value_at
 from frazil.modes.identity import COLUMNS, FIRST, SECOND
 from frazil.modes.order import LEAST, as_order
 from frazil.modes.validity import VALID_FROM, VALID_TO, validity_columns
@@ -30,7 +31,7 @@ def added_columns(spec: TableSpec) -> tuple[Column, ...]:
 
 @dataclass(frozen=True, slots=True)
 class FollowedColumns:
-    """The names of the columns that say where a row came from, and of those whose values order it before that.
+    """The columns that say where a row came from, by name, and those whose values order it before that, by path.
 
     `order` are columns of int, long, date, timestamp or timestamptz, the most significant first; a null is the least.
     `compares_stored`: the order of stored rows matters, too.
@@ -62,7 +63,7 @@ class FollowedColumns:
         return cls(partition, offset, spec.order)
 
     def of_rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        order = [as_order(rows.column(name)).fill_null(LEAST) for name in self.order]
+        order = [as_order(value_at(rows, path)).fill_null(LEAST) for path in self.order]
         first, second, partition, offset = rows.select([FIRST, SECOND, self.partition, self.offset]).columns
         if self.topic is not None:
             partition = numbered(self.numbers, rows.column(self.topic), partition)

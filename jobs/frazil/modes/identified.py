@@ -45,9 +45,10 @@ class IdentityPaths:
 
     def values(self, rows: Mapping[str, pa.Array] | pa.RecordBatch) -> list[pa.Array]:
         """Return the values of each path."""
-        return [_at(rows, path) for path in self.paths]
+        return [value_at(rows, path) for path in self.paths]
 
 
-def _at(rows: Mapping[str, pa.Array] | pa.RecordBatch, path: str) -> pa.Array:
+def value_at(rows: Mapping[str, pa.Array] | pa.RecordBatch, path: str) -> pa.Array:
+    """Return the values of a column by its dotted path; null where a struct around it is null."""
     top, *inside = path.split(".")
     return pc.struct_field(rows[top], inside) if inside else rows[top]

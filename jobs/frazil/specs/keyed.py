@@ -23,7 +23,13 @@ def order_by_of(values: Values, metadata: MetadataColumns) -> str | None:
 
 def orders_by_value(values: Values, metadata: MetadataColumns) -> bool:
     """Return whether a column of the value orders the records, which a record without a value lacks."""
-    return order_by_of(values, metadata) not in (None, f"{metadata.prefix}timestamp")
+    of_value = order_by_of(values, metadata) not in (None, f"{metadata.prefix}timestamp")
+    return of_value and not _orders_by_key(values, metadata)
+
+
+def _orders_by_key(values: Values, metadata: MetadataColumns) -> bool:
+    """Return whether a field of the key orders the records, which a record without a value has as well."""
+    return (order_by_of(values, metadata) or "").startswith(f"{metadata.prefix}key.")
 
 
 def identity_of(values: Values, metadata: MetadataColumns) -> tuple[str, ...]:
@@ -141,31 +147,46 @@ def _tombstone_problems(values: Values, metadata: MetadataColumns) -> Iterator[P
 def _order_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
     """Yield what contradicts the order of the records of a key, and what becomes of those without a value."""
     order_by, timestamp, place = order_by_of(values, metadata), f"{metadata.prefix}timestamp", keys.ORDER_BY
-    by_value = orders_by_value(values, metadata)
+    by_value, by_key = orders_by_value(values, metadata), _orders_by_key(values, metadata)
     if order_by == timestamp and "timestamp" not in metadata.keep:
         what = f"the column {order_by} is not kept"
         yield _problem(values.place_of(place), what, "add timestamp to metadata.keep")
     elif by_value and order_by in {f"{metadata.prefix}{name}" for name in METADATA_NAMES}:
         what = f"{order_by} does not say which record is newer; of the metadata, {timestamp} does"
-        yield _problem(values.place_of(place), what, f"write {timestamp}, or a column of the value")
+        yield _problem(values.place_of(place), what, f"write {timestamp}, a column of the value or a field of the key")
     elif order_by is not None and values[keys.CDC] != "none":
         what = "a change event may take values from the one before it, so the log of its database orders change events"
         yield _problem(values.place_of(place), what, "remove order_by, or write cdc_order: source")
+    elif by_key:
+        yield from _key_order_problems(values, metadata)
     elif by_value and deletes_by_key(values, metadata) and values.get(keys.ON_TOMBSTONE) in (None, "row"):
         what = f"a record without a value has no {order_by}, so it cannot say when it deletes its key"
         hint = f"write order_by: {timestamp}, or say what such records are with on_tombstone: dead_letter or skip"
         yield _problem(values.place_of(place), what, hint)
     by_position = values[keys.CDC_ORDER] == "source" and values[keys.CDC_DELETES] == "by_key"
-    remembers = by_position or (order_by == timestamp and deletes_by_key(values, metadata))
+    remembers = by_position or ((by_key or order_by == timestamp) and deletes_by_key(values, metadata))
     if values.is_given(keys.DELETE_MEMORY) and not remembers:
         what = "no effect: only with order_by may a record come after a delete that is newer"
         what = what if order_by is None else "no effect: no record of this table deletes a key"
         yield _problem(values.place_of(keys.DELETE_MEMORY), what, "remove delete_memory")
     names = POSITIONS.get(values.get(keys.CDC_CONNECTOR) or "", ()) if order_by is None else (order_by,)
-    for path, policy in (each for name in names for each in policies_of(values).inside(name)):
+    for path, policy in (each for name in names for each in policies_of(values).around(name)):
         if policy.treatment != "none":
             what = f"{path} orders the records of a key, and has mask: {policy.treatment}"
             yield _problem(values.place_of(COLUMNS), what, "write {mask: none}, or order by another column")
+
+
+def _key_order_problems(values: Values, metadata: MetadataColumns) -> Iterator[Problem]:
+    """Yield why a field of the key cannot order records."""
+    order_by, place, key = order_by_of(values, metadata), values.place_of(keys.ORDER_BY), f"{metadata.prefix}key"
+    identity = identity_of(values, metadata) or (key,)
+    if "key" not in metadata.keep:
+        yield _problem(place, f"the column {key} is not kept", _how_to_keep_the_key(values, metadata))
+    elif any(f"{order_by}.".startswith(f"{path}.") for path in identity):
+        what = f"{order_by} is a part of the identity, so all records of an identity have the same one"
+        other = f"order by {metadata.prefix}timestamp, or a column of the value"
+        hint = f"write an identity without it, such as identity: [{key}.id], or {other}"
+        yield _problem(place, what, other if values[keys.WRITE] == "history" else hint)
 
 
 def _problem(place: Position, what: str, hint: str) -> Problem:

@@ -348,10 +348,10 @@ STRING_FORMATS = Key(
 )
 ORDER_BY = Key(
     "order_by",
-    COLUMN_NAME,
+    Scalar("a column", parse_column_path),
     "With write: upsert, the column whose greatest value makes a record the newest one of its key: of whole numbers,"
-    " dates or times, such as kafka_timestamp. With write: history, the column of dates or times from which on rows are"
-    " valid. Equal ones are ordered by partition and offset.",
+    " dates or times, such as kafka_timestamp, with dots before what is in a struct. With write: history, the column of"
+    " dates or times from which on rows are valid. Equal ones are ordered by partition and offset.",
     BY_OFFSET,
 )
 DELETE_MEMORY = Key(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.added_partitions import offsets_first
+from frazil.model.identity_columns import column_at
 from frazil.model.spec import TableSpec
 from frazil.modes.followed import FollowedColumns
 from frazil.modes.validity import NAMES
@@ -56,7 +57,7 @@ def lacking_order(table: ComparedTable) -> tuple[Discrepancy, ...]:
     """
     view, spec = table.at.view, table.spec
     key = "order_by" if spec.order_by is not None else "cdc_order"
-    absent = [name for name in spec.order if name not in {column.name for column in view.columns}]
+    absent = [path for path in spec.order if column_at(path, view.columns, {}) is None]
     if not absent or TableScan(view, columns=()).rows == 0:
         return ()
     what = f"by which `{key}` orders: its records cannot be compared; restore it, or run `frazil rebuild`"

@@ -13,9 +13,11 @@ from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.added_partitions import offsets_first
 from frazil.materialize.dead_letter_checks import TYPE_HINT
 from frazil.materialize.state import Standing
+from frazil.model.identity_columns import column_at
 from frazil.model.partition_numbers import PartitionNumbers
 from frazil.model.spec import TableSpec
 from frazil.model.spelling import plural
+from frazil.modes.identified import value_at
 from frazil.modes.order import as_order
 from frazil.modes.validity import IS_CURRENT, NAMES, OPEN, TIMES, VALID_FROM, VALID_TO, begins, validity_columns
 from frazil.modes.wanted import Numbers
@@ -38,7 +40,7 @@ def check_intervals(spec: TableSpec, at: Standing, *, without: Collection[str]) 
     Of a table with more rows than fit in memory, it reads the columns several times.
     """
     needed = (*NAMES, *(() if spec.order_by is None else (spec.order_by,)))
-    lacking = {*needed, *HALVES} - {column.name for column in at.view.columns}
+    lacking = {path for path in (*needed, *HALVES) if column_at(path, at.view.columns, {}) is None}
     if lacking:
         return Check("intervals", "0 rows", tuple(_lacking(at, sorted(lacking.intersection(needed)))))
     changed = tuple(_of_other_types(spec, at))
@@ -77,10 +79,10 @@ def _lacking(at: Standing, names: Sequence[str]) -> Iterator[Discrepancy]:
 
 def _of_other_types(spec: TableSpec, at: Standing) -> Iterator[Discrepancy]:
     yield from columns_of_other_types(at.view, validity_columns())
-    for column in at.view.columns:
-        if column.name == spec.order_by and column.type not in TIMES:
-            what = f"the column {column.name}, from whose time on rows are valid, is {column.type}: {TYPE_HINT}"
-            yield Discrepancy(FindingKind.UNPROVABLE, at.view.identifier, what)
+    found = None if spec.order_by is None else column_at(spec.order_by, at.view.columns, {})
+    if found is not None and found[1].type not in TIMES:
+        what = f"the column {found[0]}, from whose time on rows are valid, is {found[1].type}: {TYPE_HINT}"
+        yield Discrepancy(FindingKind.UNPROVABLE, at.view.identifier, what)
 
 
 class _Wrong:
@@ -114,7 +116,7 @@ def _beginning_elsewhere(
 
     Those that offsets order begin no earlier than the row before them.
     """
-    begin, time = as_order(batch.column(VALID_FROM)), begins(batch.column(order_by))
+    begin, time = as_order(batch.column(VALID_FROM)), begins(value_at(batch, order_by))
     differs = pc.fill_null(pc.not_equal(begin, time), fill_value=True)
     places = pa.RecordBatch.from_arrays(columns.places(batch, numbers), names=["partition", "offset"])
     elsewhere = [column.to_numpy() for column in places.filter(differs).drop_null().columns]

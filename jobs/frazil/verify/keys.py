@@ -20,6 +20,7 @@ from frazil.adapters.iceberg.scan import TableScan
 from frazil.materialize.ingest.decode import DecodedRecords
 from frazil.model.partition_numbers import PartitionNumbers
 from frazil.modes.followed import FollowedColumns
+from frazil.modes.identified import value_at
 from frazil.modes.identity import FIRST, SECOND
 from frazil.modes.order import LEAST, Flags, as_order, is_newer
 from frazil.modes.wanted import Numbers, Wanted, as_numbers
@@ -188,7 +189,7 @@ class NewestRecords:
         partition = rows.column(columns.partition).cast(pa.int64())
         if columns.topic is not None:
             partition = numbered(columns.numbers, rows.column(columns.topic), partition)
-        order = [as_order(rows.column(name)).fill_null(LEAST) for name in columns.order]
+        order = [as_order(value_at(rows, path)).fill_null(LEAST) for path in columns.order]
         offset = rows.column(columns.offset).cast(pa.int64())
         is_ours = pc.and_(partition.is_valid(), offset.is_valid())
         for column in (pa.array(place), *order, partition, offset):
@@ -218,7 +219,7 @@ class KeyComparison:
         says = ~np.isin(decoded.row_offsets, np.concatenate([np.empty(0, np.int64), *keeping]))
         rows, offsets = decoded.rows.filter(pa.array(says)), decoded.row_offsets[says]
         first, second = (rows.column(half).to_numpy() for half in (FIRST, SECOND))
-        before = [as_order(rows.column(name)).to_numpy() for name in self.newest.columns.order]
+        before = [as_order(value_at(rows, path)).to_numpy() for path in self.newest.columns.order]
         number = self.newest.numbers.number(*self.source)
         self._add(first, second, [*before, np.full(len(first), number), offsets], is_delete=0)
         if decoded.deletes is None:

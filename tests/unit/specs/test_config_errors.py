@@ -141,10 +141,10 @@ SPEC_ERRORS = {
         "tables/a.yaml:2:23: columns.ssn.mask: tokenize is not supported in this release",
         "use hash: equal values have equal hashes",
     ),
-    "order by a column inside another": (
-        "topic: a\nwrite: upsert\norder_by: source.at",
-        'tables/a.yaml:3:11: order_by: expected a column, found "source.at"',
-        "a column inside a struct (source.at) is not supported here in this release; name a top-level column",
+    "order by two columns": (
+        "topic: a\nwrite: upsert\norder_by: source at",
+        'tables/a.yaml:3:11: order_by: expected a column, found "source at"',
+        "write names with dots between them, [] for the items of a list and {} for the values of a map",
     ),
     "misspelt value of a later release": (
         "topic: a\ncolumns: {ssn: {mask: tokenise}}",
@@ -427,11 +427,30 @@ CONTRADICTIONS = {
         "tables/a.yaml:3:11: order_by: the column kafka_timestamp is not kept",
         "add timestamp to metadata.keep",
     ),
+    "order by a field of the key that is the identity": (
+        "topic: a\nkey: avro\nwrite: upsert\norder_by: kafka_key.version",
+        "tables/a.yaml:4:11: order_by: kafka_key.version is a part of the identity, so all records of an identity have"
+        " the same one",
+        "write an identity without it, such as identity: [kafka_key.id], or order by kafka_timestamp, or a column of"
+        " the value",
+    ),
+    "order by a field of the key in a history": (
+        "topic: a\nkey: avro\nwrite: history\norder_by: kafka_key.version",
+        "tables/a.yaml:4:11: order_by: kafka_key.version is a part of the identity, so all records of an identity have"
+        " the same one",
+        "order by kafka_timestamp, or a column of the value",
+    ),
+    "order by a field of a key that is not kept": (
+        "topic: a\nkey: avro\nwrite: upsert\nidentity: [id]\norder_by: kafka_key.version\non_tombstone: skip\n"
+        "metadata: {keep: [timestamp]}",
+        "tables/a.yaml:5:11: order_by: the column kafka_key is not kept",
+        "set `key` to its format, and add key to metadata.keep",
+    ),
     "order by other metadata": (
         "topic: a\nwrite: upsert\norder_by: kafka_partition",
         "tables/a.yaml:3:11: order_by: kafka_partition does not say which record is newer; of the metadata,"
         " kafka_timestamp does",
-        "write kafka_timestamp, or a column of the value",
+        "write kafka_timestamp, a column of the value or a field of the key",
     ),
     "upsert with on_tombstone": (
         "topic: a\nwrite: upsert\non_tombstone: skip",

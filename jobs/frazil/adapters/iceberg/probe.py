@@ -27,6 +27,7 @@ from frazil.materialize.ingest.storage import open_storage
 from frazil.model.errors import CatalogError
 from frazil.model.probe import DeleteFile, FoundRows, IdentityColumns, ProbeTask, StoredFile, Within
 from frazil.model.snapshot import TableView
+from frazil.modes.identified import value_at
 from frazil.modes.order import LEAST, as_order
 from frazil.modes.validity import OPEN
 from frazil.modes.wanted import Numbers, Wanted, as_array, as_numbers
@@ -166,9 +167,10 @@ def _in_columns(columns: Sequence[pa.Array]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(columns))])
 
 
-def _column(parquet: pq.ParquetFile, group: int, name: str) -> pa.Array:
-    column = parquet.read_row_group(group, columns=[name], use_threads=False).column(0)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+def _column(parquet: pq.ParquetFile, group: int, path: str) -> pa.Array:
+    column = parquet.read_row_group(group, columns=[path], use_threads=False).column(0)
+    top = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return value_at({path.partition(".")[0]: top}, path)
 
 
 def _longs(values: pa.Array) -> Numbers:

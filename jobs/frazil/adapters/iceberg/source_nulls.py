@@ -5,14 +5,14 @@ Only these columns count: another writer's file may have types that Iceberg lack
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.table import Table
-from pyiceberg.table.name_mapping import NameMapping
+from pyiceberg.table.name_mapping import MappedField, NameMapping
 from pyroaring import BitMap64
 
 from frazil.adapters.iceberg.parquet_slices import opened_for_dictionaries, slices
@@ -77,18 +77,36 @@ def _incomplete(batch: pa.RecordBatch, parts: Sequence[Sequence[str]]) -> pa.Arr
 
 
 def names_of(schema: pa.Schema, mapping: NameMapping | None, wanted: Collection[int]) -> Mapping[int, str]:
-    """Return the names of top-level columns in a file by field id: by its own ids; if it has none, by the mapping.
+    """Return the dotted paths of columns in a file by field id: by its own ids; if it has none, by the mapping.
 
-    Raises ValueError if there is neither.
+    They are top-level ones, and fields of structs. Raises ValueError if there is neither.
     """
-    own = {int(field.metadata[FIELD_ID]): field.name for field in schema if FIELD_ID in (field.metadata or {})}
+    own = dict(_own_paths(schema))
     if own:
-        return {number: name for number, name in own.items() if number in wanted}
+        return {number: path for number, path in own.items() if number in wanted}
     if mapping is None:
         raise ValueError("the file has no field ids, and the table has no name mapping")
-    present = set(schema.names)
-    mapped = ((field.field_id, name) for field in mapping.root for name in field.names if name in present)
-    return {number: name for number, name in mapped if number is not None and number in wanted}
+    return {number: path for number, path in _mapped_paths(schema, mapping.root) if number in wanted}
+
+
+def _own_paths(fields: Iterable[pa.Field], around: str = "") -> Iterator[tuple[int, str]]:
+    for field in fields:
+        if FIELD_ID in (field.metadata or {}):
+            yield int(field.metadata[FIELD_ID]), around + field.name
+        if pa.types.is_struct(field.type):
+            yield from _own_paths(field.type, f"{around}{field.name}.")
+
+
+def _mapped_paths(
+    fields: Iterable[pa.Field], mapped: Sequence[MappedField], around: str = ""
+) -> Iterator[tuple[int, str]]:
+    present = {field.name: field.type for field in fields}
+    for each in mapped:
+        for name in present.keys() & each.names:
+            if each.field_id is not None:
+                yield each.field_id, around + name
+            if pa.types.is_struct(present[name]):
+                yield from _mapped_paths(present[name], each.fields, f"{around}{name}.")
 
 
 def leaves(metadata: pq.FileMetaData) -> Mapping[str, int]:

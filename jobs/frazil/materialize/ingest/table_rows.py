@@ -35,7 +35,7 @@ from frazil.model.ingested import FollowedRecords, IncompleteRecords
 from frazil.model.partition_numbers import PartitionNumbers
 from frazil.model.spec import TableSpec
 from frazil.modes.followed import ONE_TOPIC, added_columns, followed_records
-from frazil.modes.identified import IdentityPaths
+from frazil.modes.identified import IdentityPaths, value_at
 from frazil.modes.identity import COLUMNS, FIRST, SECOND
 from frazil.modes.validity import VALID_FROM, begins
 from frazil.modes.wanted import as_array, as_numbers
@@ -134,7 +134,7 @@ class TableDecoder:
         """Decode all records but those that are refused. Raises CrowdedError and IncompatibleSchemaError."""
         values, keys = self._decode_values(chunk), self._decode_keys(chunk)
         deletes, skipped = None, values.without_row.skipped
-        unfit = {**self._unordered(chunk, values), **self._unplaced(values, keys)}
+        unfit = {**self._unordered(chunk, values, keys), **self._unplaced(values, keys)}
         unfit = {each.index: each for each in _of_route([*unfit.values()], chunk.route)}
         refused = {**unfit, **refused}
         if self._key_identity is not None:
@@ -179,26 +179,31 @@ class TableDecoder:
         assert found is not None  # noqa: S101 - None is all of the records
         identities = narrow(keys.columns[1:], keys.accepted, found)
         offsets = chunk.records.offsets.take(pa.array(found))
-        order = self._order_of_deletes(chunk.records, values.without_row, found)
+        order = self._order_of_deletes(chunk.records, values.without_row, keys, found)
         number = self._numbers.number(chunk.topic, chunk.partition)
         return replace(values, rejects=rejects), followed_records(identities, number, offsets, order)
 
-    def _order_of_deletes(self, records: Records, events: WithoutRow, found: Indexes) -> Sequence[pa.Array]:
+    def _order_of_deletes(self, records: Records, events: WithoutRow, keys: Part, found: Indexes) -> Sequence[pa.Array]:
         """Return the columns that order the records that delete an identity, which are at these indexes."""
         if events.delete_order:
             places = np.searchsorted(events.deletes, found)
             return [pa.array(column[places]) for column in events.delete_order]
         if self._keeps_history:
             return [valid_from(records, self._row_schema).take(pa.array(found))]
+        if self._spec.orders_by_key:
+            return narrow([self._order_in_keys(keys)], keys.accepted, found)
         return [] if self._spec.order_by is None else [self._timestamps(records).take(pa.array(found))]
 
-    def _unordered(self, chunk: Chunk, values: Part) -> Refused:
+    def _unordered(self, chunk: Chunk, values: Part, keys: Part) -> Refused:
         """Return the records that the column that orders them does not order, without those that are skipped."""
         name = self._spec.order_by
         if name is None:
             return {}
         if self._spec.orders_by_value:
-            column, records = values.columns[self._record_schema.get_field_index(name)], values.accepted
+            by_name = dict(zip(self._record_schema.names, values.columns, strict=True))
+            column, records = value_at(by_name, name), values.accepted
+        elif self._spec.orders_by_key:
+            column, records = self._order_in_keys(keys), keys.accepted
         else:
             column, records = self._timestamps(chunk.records), None
         order = begins(column) if self._keeps_history else column
@@ -225,8 +230,13 @@ class TableDecoder:
     def _begins(self, chunk: Chunk, columns: Mapping[str, pa.Array], accepted: Indexes | None) -> pa.Array:
         """Return when the accepted records begin to be valid; `columns` has those of their values."""
         if self._spec.orders_by_value and self._spec.order_by is not None:
-            return valid_from_column(columns[self._spec.order_by], self._row_schema)
+            return valid_from_column(value_at(columns, self._spec.order_by), self._row_schema)
         return narrow([valid_from(chunk.records, self._row_schema)], None, accepted)[0]
+
+    def _order_in_keys(self, keys: Part) -> pa.Array:
+        """Return what orders each decoded key."""
+        assert self._spec.order_by is not None  # noqa: S101 - it is a field of the key
+        return value_at({self._key_column: keys.columns[0]}, self._spec.order_by)
 
     def _timestamps(self, records: Records) -> pa.Array:
         return timestamps(records.timestamps_ms, self._row_schema.field(f"{self._spec.metadata.prefix}timestamp").type)

@@ -24,6 +24,16 @@ def former_names_property(names: FormerNames) -> dict[str, str]:
 
 
 def ordered_by_present_name(spec: TableSpec, former_names: FormerNames) -> TableSpec:
-    """The spec with the present name of the column of the values that orders the records, which is inside no other."""
-    named = (path for path, names in former_names.items() if spec.order_by in names and not {*".[{"} & {*path})
-    return replace(spec, order_by=next(named, spec.order_by)) if spec.orders_by_value else spec
+    """The spec with the present path of the column that orders the records, unless that is one of the metadata."""
+    if spec.order_by is None or not (spec.orders_by_value or spec.orders_by_key):
+        return spec
+    return replace(spec, order_by=present_path(spec.order_by, former_names))
+
+
+def present_path(path: str, former_names: FormerNames) -> str:
+    """Return the path of a column whose parts may have names that it had before, with its present ones."""
+    here = ""
+    for name in path.split("."):
+        formerly = (at for at, names in former_names.items() if name in names and at.rpartition(".")[0] == here)
+        here = next(formerly, f"{here}.{name}" if here else name)
+    return here

@@ -15,8 +15,8 @@ from frazil.materialize.layout import (
     partition_columns,
 )
 from frazil.materialize.schema.columns_of import map_given, map_key, map_record
-from frazil.materialize.schema.compare import Evolution, applied, compare, refusal
-from frazil.materialize.schema.former_names import FormerNames, ordered_by_present_name
+from frazil.materialize.schema.compare import Evolution, aliases_of, applied, compare, refusal
+from frazil.materialize.schema.former_names import FormerNames, ordered_by_present_name, present_path
 from frazil.materialize.schema.notices import notes_of_keys, notes_of_values
 from frazil.materialize.schema.strictness import StrictFinding
 from frazil.materialize.schema.succession import (
@@ -28,8 +28,9 @@ from frazil.materialize.schema.succession import (
     shared_columns,
 )
 from frazil.model.changes import AddColumn
-from frazil.model.columns import Column
+from frazil.model.columns import Column, Struct
 from frazil.model.errors import IncompatibleSchemaError
+from frazil.model.identity_columns import column_at
 from frazil.model.schemas import RegisteredSchema, SchemaFinding, SchemaId
 from frazil.model.spec import OnIncompatibleSchema, TableSpec
 from frazil.modes.identity import FIRST, SECOND
@@ -91,10 +92,9 @@ class RequiredColumns:
         A field that has such a column's name as an alias would be that column.
         """
         named = set(_deciding(spec))
-        unnamed = named - {column.name for column in self.columns}
-        paths = named | {column.name for column in self.columns if unnamed & {*column.aliases}}
-        for head, _, rest in (path.partition(".") for path in named):
-            paths |= {f"{now}.{rest}" if rest else now for now, names in former_names.items() if head in names}
+        own = aliases_of(self.columns)
+        would_be = (column_at(path, self.columns, own) for path in named)
+        paths = named | {present_path(path, former_names) for path in named} | {each[0] for each in would_be if each}
         return any(
             f"{path}.".startswith(f"{found.path}.") or found.path.startswith(f"{path}.")
             for found in findings
@@ -209,26 +209,42 @@ def _never_new(spec: TableSpec, wanted: RequiredColumns) -> dict[str, str]:
     topic = ["topic"] * wanted.of_several_topics
     names = [spec.metadata.prefix + name for name in (*topic, "partition", "offset")]
     missing = dict.fromkeys((FIRST, SECOND), "identity") | dict.fromkeys(VALIDITY, "interval")
-    order = {} if spec.orders_by_value else dict.fromkeys(spec.order, "order")
+    order = {} if spec.orders_by_value or spec.orders_by_key else dict.fromkeys(spec.order, "order")
     return missing | dict.fromkeys(names, "source") | order
 
 
 def _order_findings(
     spec: TableSpec, wanted: RequiredColumns, evolution: Evolution, have: tuple[Column, ...]
 ) -> Iterator[SchemaFinding]:
-    """Yield why records have no order any more in a table that columns of their values order, and that has `have`."""
+    """Yield why records have no order any more in a table whose values or keys order them, and that has `have`."""
     is_other_event = spec.cdc != "none" and not wanted.columns
-    if not (spec.orders_by_value and wanted.of_record) or is_other_event:
+    has_key = any(column.name == f"{spec.metadata.prefix}key" for column in wanted.columns)
+    orders = spec.orders_by_value if wanted.of_record else spec.orders_by_key and has_key
+    if not orders or is_other_event:
         return
-    for column in wanted.columns:
-        yield from order_findings(spec, column)
-    names = {column.name for column in wanted.columns}
     added = {change.path for change in evolution.changes if isinstance(change, AddColumn)}
-    for name in spec.order:
-        if not names & {name, *evolution.former_names.get(name, ())}:
-            yield SchemaFinding(name, LACKS_ORDER)
-        if name in added and (have or spec.cdc == "none"):  # with cdc, a new table waits for the columns of its records
-            yield SchemaFinding(name, "was dropped by another tool: the rows before have no order any more")
+    for path in spec.order:
+        column = _of_writer(path, wanted.columns, evolution.former_names)
+        if column is None:
+            yield SchemaFinding(path, LACKS_ORDER)
+        elif path == spec.order_by:
+            yield from order_findings(spec, path, column)
+        # with cdc, a new table waits for the columns of its records
+        if any(f"{path}.".startswith(f"{each}.") for each in added) and (have or spec.cdc == "none"):
+            yield SchemaFinding(path, "was dropped by another tool: the rows before have no order any more")
+
+
+def _of_writer(path: str, columns: tuple[Column, ...], former_names: FormerNames) -> Column | None:
+    """Return the column of a writer's schema that is the table's at a path, or None. It may have a former name."""
+    here, found = "", None
+    for name in path.split("."):
+        here = f"{here}.{name}" if here else name
+        names = {name, *former_names.get(here, ())}
+        found = next((column for column in columns if column.name in names), None)
+        if found is None:
+            return None
+        columns = found.type.columns if isinstance(found.type, Struct) else ()
+    return found
 
 
 def needed(
