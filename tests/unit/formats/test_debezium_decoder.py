@@ -234,6 +234,16 @@ def test_heartbeats_and_flattened_rows_have_no_columns() -> None:
     assert [each.is_of_rows for each in in_json_schema] == [heartbeat.is_of_rows, flattened.is_of_rows]
 
 
+def test_nothing_is_found_of_a_heartbeat_that_no_column_could_hold() -> None:
+    """It is never read, so it may not pause the table."""
+    twice = [{"name": name, "type": "long"} for name in ("ts_ms", "TS_MS")]
+    odd = json.dumps({"type": "record", "name": "io.debezium.connector.common.Heartbeat", "fields": twice})
+    as_row = json.dumps({"type": "record", "name": "Other", "fields": twice})
+
+    assert map_avro(parse_schema(as_row), ChangeEvents()).findings
+    assert map_avro(parse_schema(odd), ChangeEvents()).findings == ()
+
+
 def test_what_the_settings_ask_for_and_the_schema_lacks_is_a_finding() -> None:
     mapped = map_avro(parse_schema(avro_schema(MYSQL)), ChangeEvents(kept=("source.lsn",)))
 

@@ -117,9 +117,9 @@ def map_json(schema: EmbeddedSchema, settings: ChangeEvents) -> Mapped:
 
 
 def mapped_envelopes(stored: Mapped, types: ConnectTypes, settings: ChangeEvents) -> Mapped:
-    """Other records of a connector have no columns, and no findings either."""
+    """Other records of a connector have no columns. Nothing is found of heartbeats and the like, which are never read."""
     kind = kind_of(stored.columns, stored.record)
-    if kind != "envelope" and stored.findings:
+    if kind == "other" and stored.findings:
         return replace(stored, columns=())
     if kind != "envelope":
         return Mapped((), (), record=stored.record, is_of_rows=kind == "other")
