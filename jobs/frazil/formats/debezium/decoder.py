@@ -117,7 +117,7 @@ def map_json(schema: EmbeddedSchema, settings: ChangeEvents) -> Mapped:
 
 
 def mapped_envelopes(stored: Mapped, types: ConnectTypes, settings: ChangeEvents) -> Mapped:
-    """Other records of a connector have no columns. Nothing is found of heartbeats and the like, which are never read."""
+    """Other records of a connector have no columns. Of heartbeats and the like, which are skipped, nothing is found."""
     kind = kind_of(stored.columns, stored.record)
     if kind == "other" and stored.findings:
         return replace(stored, columns=())
