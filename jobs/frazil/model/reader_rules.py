@@ -27,6 +27,7 @@ _ATHENA_ICEBERG = "https://docs.aws.amazon.com/athena/latest/ug/querying-iceberg
 _SNOWFLAKE_TYPES = "https://docs.snowflake.com/en/user-guide/tables-iceberg-data-types"
 _SPARK_RUN = "Iceberg's Spark runtime, run in the tests"
 _DUCKDB_RUN = "DuckDB's iceberg extension, run in the tests"
+_PYICEBERG_RUN = "PyIceberg, run in the tests"
 _EVERY_TABLE = "refused in every table, whatever its readers"
 _V3, _CUT = "Iceberg's specification: version 3", "digits below the microsecond are cut, and counted in the receipt"
 _LONGEST = 255
@@ -112,6 +113,25 @@ def _resembles_a_variant(column_type: ColumnType) -> bool:
     return types.keys() == {"metadata", "value"} and {*types.values()} <= {_TEXT, _BYTES}
 
 
+def _within(column_type: ColumnType) -> ColumnType | None:
+    """Return what a list or a map has; None of another type."""
+    match column_type:
+        case ListOf(inside) | MapOf(_, inside):
+            return inside
+        case _:
+            return None
+
+
+def _holds_structs(column_type: ColumnType) -> bool:
+    """Return whether this is a list of structs."""
+    return isinstance(column_type, ListOf) and isinstance(column_type.element, Struct)
+
+
+def _has_fields_two_deep(column_type: ColumnType) -> bool:
+    """Return whether this is a list or a map of others, with fields in them."""
+    return _within(_within(column_type) or column_type) is not None and isinstance(_innermost(column_type), Struct)
+
+
 def _at_the_top(path: str) -> bool:
     return re.search(r"[.\[{]", path) is None
 
@@ -174,6 +194,30 @@ RULES: tuple[ReaderRule, ...] = (
             (_column("v", _THREE_TEXTS), _column("v", Struct((_column("metadata", _TEXT),)))),
         ),
     ),
+    ReaderRule(
+        "pyiceberg", "a list of structs", "warn",
+        f"{_PYICEBERG_RUN}; https://github.com/apache/iceberg-python/issues/3833", "on the engine",
+        "is a list of structs, of which PyIceberg reads a null as an empty list: read it with DuckDB or Spark where the"
+        " difference counts",
+        column=lambda _, column: _holds_structs(column.type),
+        examples=Examples((_column("v", ListOf(Struct((_column("x", _TEXT),)))),), (_column("v", ListOf(_TEXT)),)),
+    ),
+    ReaderRule(
+        "pyiceberg", "a struct in a list or a map inside another", "warn", _PYICEBERG_RUN, "on the engine",
+        "has fields in a list or a map inside another: if one is renamed by an alias, PyIceberg reads it as null in"
+        " older files; read them with DuckDB or Spark then",
+        column=lambda _, column: _has_fields_two_deep(column.type),
+        examples=Examples(
+            tuple(_column("v", each) for each in (ListOf(ListOf(_PROPERTIES)), MapOf(_TEXT, ListOf(_PROPERTIES)))),
+            (_column("v", ListOf(ListOf(_TEXT))), _column("v", MapOf(_TEXT, _PROPERTIES))),
+        ),
+    ),
+    ReaderRule("pyiceberg", "types time, fixed and uuid", "fine", _PYICEBERG_RUN, "on the engine",
+               column=_holds(lambda each: _is_fixed(each) or each in (_TIME, _UUID)),
+               examples=Examples((_column("opens", _TIME), _column("code", Fixed(4)), _column("id", _UUID)))),
+    ReaderRule("pyiceberg", "upper case and dots in names of columns", "fine", _PYICEBERG_RUN, "on the engine",
+               column=lambda _, column: _upper_case(column.name) or "." in column.name,
+               examples=Examples((_column("Total", _TEXT), _column("a.b", _TEXT)))),
     ReaderRule(
         "athena", "type fixed", "refuse", _ATHENA_TYPES, "the recognition only",
         "is a {type}, which Athena does not support: write bytes, or remove athena from `readers`",
@@ -240,6 +284,8 @@ RULES: tuple[ReaderRule, ...] = (
     ReaderRule("athena", "timestamps in nanoseconds", "refuse", _V3, "the recognition only", why_never=_CUT),
     ReaderRule("duckdb", "type timestamp_ns", "fine", f"{_V3}; {_DUCKDB_RUN}", "on the engine", why_never=_CUT),
     ReaderRule("duckdb", "type timestamptz_ns", "refuse", f"{_V3}; {_DUCKDB_RUN}", "on the engine", why_never=_CUT),
+    ReaderRule("pyiceberg", "type timestamp_ns", "fine", f"{_V3}; {_PYICEBERG_RUN}", "on the engine", why_never=_CUT),
+    ReaderRule("pyiceberg", "type timestamptz_ns", "fine", f"{_V3}; {_PYICEBERG_RUN}", "on the engine", why_never=_CUT),
     ReaderRule("spark", "type timestamp_ns", "refuse", f"{_V3}; {_SPARK_RUN}", "on the engine", why_never=_CUT),
     ReaderRule("spark", "type timestamptz_ns", "refuse", f"{_V3}; {_SPARK_RUN}", "on the engine", why_never=_CUT),
 )  # fmt: skip

@@ -32,7 +32,7 @@ OnBadRecord = Literal["dead_letter", "skip", "stop"]
 OnTombstone = Literal["row", "skip", "dead_letter", "delete"]
 OnIncompatibleSchema = Literal["pause", "dead_letter", "new_column"]
 SchemaEvolution = Literal["lenient", "strict"]
-Reader = Literal["snowflake", "athena", "duckdb", "spark"]
+Reader = Literal["snowflake", "athena", "duckdb", "spark", "pyiceberg"]
 TableFormat = Literal["iceberg", "delta"]
 ICEBERG_ALONE: tuple[TableFormat, ...] = ("iceberg",)
 """The formats of a table whose spec names none."""

@@ -199,7 +199,8 @@ SPEC_ERRORS = {
     ),
     "word instead of a list": (
         "topic: a\nreaders: athena",
-        'tables/a.yaml:2:10: readers: expected a list, each one of snowflake, athena, duckdb, spark, found "athena"',
+        "tables/a.yaml:2:10: readers: expected a list, each one of snowflake, athena, duckdb, spark, pyiceberg, found"
+        ' "athena"',
         "write [athena]",
     ),
     "unknown transform": (
