@@ -15,7 +15,8 @@ def demo() -> None:
     """Show exactly-once on this machine, in one to two minutes.
 
     It produces stock trades to its own Kafka broker, materializes them, kills the run between stage and publish, runs
-    again, and proves that every record is in the table exactly once. All its files are in .frazil/demo/.
+    again, and proves that every record is in the table exactly once. In a checkout, the example of sales channels
+    follows: masked, each event once, and exported for a spreadsheet. All its files are in .frazil/demo/.
     """
     from frazil.demo.story import main  # noqa: PLC0415 - imports the local services
 

@@ -1,4 +1,4 @@
-"""Stock trades through a real broker into an Iceberg table, with a kill in the middle, proven complete."""
+"""Stock trades through a real broker into an Iceberg table, with a kill in the middle, proven complete; then sales."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from frazil.cli.printed_errors import named
+from frazil.demo.sales import EXAMPLE, first_lines, prepare
 from frazil.demo.victim import STAGED
 from frazil.local.produce import produce
 from frazil.local.supervisor import ANY_FREE_PORTS, LocalServices, down, up
@@ -22,6 +23,7 @@ from frazil.model.errors import FrazilError
 HOME = Path(".frazil/demo")
 CONFIG = HOME / "frazil.yaml"
 TRADES = 200_000
+SALES = 2_000
 BATCH = 20_000
 KILLED_BATCH = 4
 PARTITIONS = 6
@@ -129,6 +131,20 @@ def _demo(services: LocalServices) -> None:
     _frazil("query", QUESTION)
     _say("do all totals agree with the trades?")
     _frazil("transform", "verify", "stock_total_trades")
+    if EXAMPLE.is_dir():
+        _sell(services)
+
+
+def _sell(services: LocalServices) -> None:
+    """Play the example of sales channels, which a checkout has."""
+    _say(f"producing {SALES:,} records of sales channels: some twice, some late, some broken, with personal data")
+    config = prepare(HOME, services)
+    produce("sales_channel", SALES, services=services, partitions=1)
+    _say("each event once, masked, in a table and a topic, and a flat row of each in another table:")
+    _frazil("materialize", "--once", config=config)
+    _say("a week of them as a file:")
+    _frazil("export", "sales_weekly", "--from", "2026-01-05", "--to", "2026-01-12", config=config)
+    print(first_lines(config, 3), end="", flush=True)
 
 
 def _write_configuration(services: LocalServices) -> None:
@@ -160,8 +176,8 @@ def _run_and_kill() -> None:
         victim.wait()
 
 
-def _frazil(*arguments: str) -> None:
-    asked = [*arguments, "--config", str(CONFIG)]
+def _frazil(*arguments: str, config: Path = CONFIG) -> None:
+    asked = [*arguments, "--config", str(config)]
     print(f"$ {shown(asked)}", flush=True)
     status = subprocess.run([sys.executable, "-m", "frazil.cli.app", *asked], check=False).returncode
     if status:
