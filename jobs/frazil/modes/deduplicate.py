@@ -48,7 +48,7 @@ def _later(records: list[FollowedRecords], find: Find) -> npt.NDArray[np.bool_]:
     first, second = _joined(each.first for each in records), _joined(each.second for each in records)
     order = [_joined(each.order[number] for each in records) for number in range(_columns_of(records))]
     where = (_joined(each.offset for each in records), _joined(each.partition for each in records))
-    ascending = np.lexsort((*where, *reversed(order), second, first))
+    ascending = _ascending(first, second, *order, *reversed(where))
     first, second = first[ascending], second[ascending]
     begins = np.ones(len(ascending), np.bool_)
     begins[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
@@ -58,6 +58,16 @@ def _later(records: list[FollowedRecords], find: Find) -> npt.NDArray[np.bool_]:
     later = np.ones(len(ascending), np.bool_)
     later[ascending[begins][is_new]] = False
     return later
+
+
+def _ascending(first: Numbers, *others: Numbers) -> Numbers:
+    """Return the order of rows by all columns; only those with equal `first`, which few are, are compared by others."""
+    order = np.argsort(first)
+    is_equal = np.diff(first[order]) == 0
+    tied = np.flatnonzero(np.append(is_equal, False) | np.insert(is_equal, 0, False)) if len(order) else order
+    among = order[tied]
+    order[tied] = among[np.lexsort([column[among] for column in (*reversed(others), first)])]
+    return order
 
 
 def _columns_of(records: list[FollowedRecords]) -> int:

@@ -52,21 +52,27 @@ class Wanted:
         at = int(np.searchsorted(self._first, least))
         return at < len(self._first) and int(self._first[at]) <= greatest
 
-    def candidates(self, first: Numbers) -> Numbers:
-        """Return the indexes of the rows whose identity may be wanted, by its first half, ascending."""
+    def candidates(self, first: Numbers) -> tuple[Numbers, Numbers]:
+        """Return the indexes of the rows whose identity may be wanted, by its first half, ascending.
+
+        With each comes where `find` begins to look for it.
+        """
         if not len(self._first):
-            return np.empty(0, np.int64)
+            return np.empty(0, np.int64), np.empty(0, np.int64)
         likely = np.flatnonzero(self._is_used[first & self._mask])
         given = first[likely]
         found = np.searchsorted(self._first, given)
         found[found == len(self._first)] = 0
-        matching: Numbers = likely[self._first[found] == given]
-        return matching
+        is_same = self._first[found] == given
+        return likely[is_same], found[is_same]
 
-    def find(self, first: Numbers, second: Numbers) -> Numbers:
-        """Return the place of each identity among those that are wanted; -1 where it is not."""
+    def find(self, first: Numbers, second: Numbers, begin: Numbers | None = None) -> Numbers:
+        """Return the place of each identity among those that are wanted; -1 where it is not.
+
+        `begin` is what `candidates` returned with them.
+        """
         places = np.full(len(first), -1, np.int64)
-        open_, at = np.arange(len(first)), np.searchsorted(self._first, first)
+        open_, at = np.arange(len(first)), np.searchsorted(self._first, first) if begin is None else begin
         while len(open_):
             within = at < len(self._first)
             open_, at = open_[within], at[within]

@@ -168,8 +168,8 @@ class NewestRecords:
         newest: list[Numbers] = [np.zeros(count, np.int64) for _ in range(len(self.columns.order) + 2)]
         for batch in self._rows.batches() if count else ():
             first, second, whole = halves_of(batch)
-            likely = wanted.candidates(first)
-            found = wanted.find(first[likely], second[likely])
+            likely, begin = wanted.candidates(first)
+            found = wanted.find(first[likely], second[likely], begin)
             place, *columns = self._with_source(found[found >= 0], whole.take(pa.array(likely[found >= 0])))
             if not len(place):
                 continue

@@ -32,9 +32,10 @@ def test_rows_are_found_as_a_dictionary_finds_them(
     first, second = longs([a for a, _ in stored]), longs([b for _, b in stored])
     search = Wanted(longs([a for a, _ in wanted]), longs([b for _, b in wanted]))
 
-    likely = search.candidates(first)
-    found = search.find(first[likely], second[likely])
+    likely, begin = search.candidates(first)
+    found = search.find(first[likely], second[likely], begin)
 
+    assert found.tolist() == search.find(first[likely], second[likely]).tolist()
     assert dict(zip(likely[found >= 0].tolist(), found[found >= 0].tolist(), strict=True)) == {
         index: place_of[each] for index, each in enumerate(stored) if each in place_of
     }
@@ -44,8 +45,9 @@ def test_identities_with_the_same_first_half_are_told_apart_by_the_second() -> N
     search = Wanted(longs([7, 7, 7]), longs([30, 10, 20]))
     first, second = longs([7, 7, 7, 7]), longs([10, 40, 20, 30])
 
-    assert search.candidates(first).tolist() == [0, 1, 2, 3]
-    assert search.find(first, second).tolist() == [1, -1, 2, 0]
+    likely, begin = search.candidates(first)
+    assert likely.tolist() == [0, 1, 2, 3]
+    assert search.find(first, second).tolist() == [1, -1, 2, 0] == search.find(first, second, begin).tolist()
 
 
 @pytest.mark.parametrize("bits", [12, MOST_BITS], ids=["few identities", "many"])
@@ -53,8 +55,8 @@ def test_first_halves_that_differ_in_high_bits_only_are_no_candidates(bits: int)
     count = 1 if bits == 12 else 1 << 20
     search = Wanted(np.arange(count, dtype=np.int64), np.zeros(count, np.int64))
 
-    assert search.candidates(longs([0, 1 << 40])).tolist() == [0]
+    assert search.candidates(longs([0, 1 << 40]))[0].tolist() == [0]
 
 
 def test_nothing_is_found_without_identities() -> None:
-    assert Wanted(longs([]), longs([])).candidates(longs([0, 1])).tolist() == []
+    assert Wanted(longs([]), longs([])).candidates(longs([0, 1]))[0].tolist() == []

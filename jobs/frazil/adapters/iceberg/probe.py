@@ -135,11 +135,11 @@ def _rows_of(
 ) -> pa.RecordBatch | None:
     """Return the rows of a row group that are wanted, at their positions in the group; None if there is none."""
     first = _column(parquet, group, names[columns.first])
-    likely = wanted.candidates(_longs(first))
+    likely, begin = wanted.candidates(_longs(first))
     if not len(likely):
         return None
     halves = [half.take(pa.array(likely)) for half in (first, _column(parquet, group, names[columns.second]))]
-    places = wanted.find(*map(_longs, halves))
+    places = wanted.find(_longs(halves[0]), _longs(halves[1]), begin)
     for half in halves:
         if half.null_count:
             places[half.is_null().to_numpy(zero_copy_only=False)] = -1
