@@ -32,8 +32,8 @@ def numbers(place: Place, topic: str, *given: int) -> list[bytes]:
 def test_a_table_that_fails_holds_up_no_other(place: Place) -> None:
     good, poisoned, unsafe = (place.topic(suffix) for suffix in ("a", "b", "c"))
     for topic in (good, poisoned, unsafe):
-        place.send(topic, *numbers(place, topic, *range(10)))
-    place.send(good, *numbers(place, good, 0, 1))
+        place.send(topic, *numbers(place, topic, *range(10)), key=b"k")
+    place.send(good, *numbers(place, good, 0, 1), key=b"k")
     place.send(poisoned, *[b"bad"] * 10)
     place.register(f"{unsafe}-value", record_of(("n", "string")))
     tables = [
@@ -43,20 +43,25 @@ def test_a_table_that_fails_holds_up_no_other(place: Place) -> None:
         f"topic: {unsafe}",
         f"topic: {good}\ntable: again\ntrigger: {{rows: 3}}",
         f"topic: {good}\ntable: newest\ntrigger: {{rows: 6}}\nwrite: upsert\n{BY_N}",
+        f"topic: {good}\ntable: first\ntrigger: {{rows: 6}}\nwrite: deduplicate\nidentity: [n]",
+        f"topic: {good}\ntable: versions\ntrigger: {{rows: 6}}\nwrite: history",
     ]
     runs = place.runs(*tables)
 
     reports = run_once(runs, _Impatient())
 
     assert [type(report.failure) for report in reports] == [
-        type(None), TopicMissingError, BadRecordLimitError, IncompatibleSchemaError, type(None),
-        type(None),
+        type(None), TopicMissingError, BadRecordLimitError, IncompatibleSchemaError, *[type(None)] * 4,
     ]  # fmt: skip
     assert [(report.batches, report.rows) for report in reports] == [
-        (1, 12), (0, 0), (0, 0), (0, 0), (4, 12), (2, 12),
+        (1, 12), (0, 0), (0, 0), (0, 0), (4, 12), (2, 12), (2, 10), (2, 12),
     ]  # fmt: skip
     assert [row["n"] for row in Table(runs[4]).rows()] == [*range(10), 0, 1]
-    assert sorted(row["n"] for row in Table(runs[5]).rows()) == list(range(10))
+    for keyed in runs[5:7]:
+        assert sorted(row["n"] for row in Table(keyed).rows()) == list(range(10))
+    assert [(row["n"], row["is_current"]) for row in Table(runs[7]).rows()] == [(n, False) for n in (*range(10), 0)] + [
+        (1, True)
+    ]
 
 
 class _Impatient(Stopping):
