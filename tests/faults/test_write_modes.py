@@ -15,7 +15,7 @@ RECORDS = [BACK, GONE, SECOND, FIRST]
 
 
 @pytest.mark.parametrize(
-    ("write", "records", "expected"),
+    ("mode", "records", "expected"),
     [
         ("upsert", RECORDS, [Row(BACK)]),
         ("upsert", RECORDS[1:], []),
@@ -24,8 +24,8 @@ RECORDS = [BACK, GONE, SECOND, FIRST]
         ("history", [GONE, BACK], [Row(BACK, 40)]),
     ],
 )
-def test_a_key_has_the_rows_of_its_mode(write: WriteMode, records: list[Sent], expected: list[Row]) -> None:
-    rows, _ = rows_of(write, records)
+def test_a_key_has_the_rows_of_its_mode(mode: WriteMode, records: list[Sent], expected: list[Row]) -> None:
+    rows, _ = rows_of(mode, records)
 
     assert rows == expected
 
