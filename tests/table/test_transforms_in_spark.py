@@ -178,7 +178,7 @@ def test_uuids_are_text_fixed_is_binary_and_times_of_day_are_left_out(orders: Or
 REFUSED = [
     ("SELECT nope FROM orders", r"made.yaml: sql \(line 1 of the SQL, character 8\): .*`nope` cannot be resolved"),
     ("SELECT id FROM others", "`others` cannot be found"),
-    ("SELECT id FRM orders", "Syntax error at or near 'orders'"),
+    ("SELECT id FRM orders", r"sql \(line 1 of the SQL, character 15\): Syntax error at or near 'orders'"),
     ("SELECT id, id FROM orders", "two columns of the result have the name id"),
     ("SELECT NULL AS x FROM orders", "x has the type void"),
     ("SELECT symbol FROM orders a JOIN orders b ON a.id = b.id", "`symbol` is ambiguous"),
@@ -742,8 +742,38 @@ def test_a_query_is_tested_with_files(orders: Orders, session: SqlSession, tmp_p
     with pytest.raises(Misuse, match="there is no file"):
         compared(queries, spec_of(), {ORDERS: tmp_path / "none.csv"}, tmp_path / "out.csv")
     (tmp_path / "bad.csv").write_text("id,symbol,n\nx,A,2\n")
-    with pytest.raises(Misuse, match="cannot be read"):
+    with pytest.raises(Misuse, match=r'cannot be read: Malformed records .*For input string: "x"'):
         compared(queries, spec_of(), {ORDERS: tmp_path / "bad.csv"}, tmp_path / "out.csv")
+
+
+def test_columns_of_files_are_found_by_name(orders: Orders, session: SqlSession, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("n,id\n1,5\n")
+    (tmp_path / "out.csv").write_text("next,id\n2,5\n")
+    queries = SparkQueries(session, orders.lake)
+
+    assert compared(queries, spec_of(), {ORDERS: tmp_path / "in.csv"}, tmp_path / "out.csv").agree
+
+    (tmp_path / "exchanged.csv").write_text("next,id\n5,2\n")
+    found = compared(queries, spec_of(), {ORDERS: tmp_path / "in.csv"}, tmp_path / "exchanged.csv")
+    assert (found.missing, found.unexpected) == ((("2", None, "5"),), (("5", None, "2"),))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("in.jsonl", '{"id": 5, "m": 1}\n', "in.jsonl has a column m, which is none of the table's"),
+        ("in.csv", "id,Symbol\n5,a\n", "in.csv has a column Symbol, which is none of the table's"),
+        ("in.csv", "id,n,id\n5,1,5\n", "in.csv has the column id twice"),
+    ],
+)
+def test_columns_that_a_file_cannot_have_are_refused(
+    orders: Orders, session: SqlSession, tmp_path: Path, name: str, text: str, what: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    (tmp_path / "out.csv").write_text("id\n5\n")
+
+    with pytest.raises(Misuse, match=what):
+        compared(SparkQueries(session, orders.lake), spec_of(), {ORDERS: tmp_path / name}, tmp_path / "out.csv")
 
 
 def test_a_preview_shows_what_a_batch_reads_and_why_none_can_run(orders: Orders, session: SqlSession) -> None:

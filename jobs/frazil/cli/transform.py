@@ -125,7 +125,8 @@ def test(name: Name, given: Input, expect: Expect, join: Join = None, config: Co
     """Run the query of a transformation over rows of a file, and compare.
 
     Files are JSON lines or CSV with a header. Their rows have the columns of the tables, if these exist, or those that
-    Spark infers. Rows may be in any order. Rows that differ are shown side by side, and the exit status is then 1.
+    Spark infers. Columns are found by their names; those that a file does not have are null. Rows may be in any order.
+    Rows that differ are shown side by side, and the exit status is then 1.
     """
     from frazil.transforms.in_spark import SparkQueries  # noqa: PLC0415
     from frazil.transforms.tested import compared, lines  # noqa: PLC0415

@@ -54,7 +54,7 @@ LOOKED_UP_ROWS = 1_000_000
 
 _NOISE = re.compile(r" SQLSTATE: \w+.*|;\s*$", re.DOTALL)
 _CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ")
-_PLACE = re.compile(r"line (\d+)(?: pos (\d+)|, position (\d+))")
+_PLACE = re.compile(r"line (\d+)(?:,? pos (\d+)|, position (\d+))")
 """The position is counted from 0 by the parser, and from 1 in what names the place of an expression."""
 _NOT_ANSI = re.compile(r' If necessary set "spark\.sql\.ansi\.enabled" to "false"[^.]*\.')
 """Advice that no transformation can follow."""
@@ -345,6 +345,8 @@ def _refused(spec: TransformSpec, problem: Exception, tables: Sequence[TableRows
     hint = f"the tables are {names}{columns * all(each.view.head is not None for each in tables)}{more}"
     if "TABLE_OR_VIEW_NOT_FOUND" in str(problem):
         hint = f"the tables are {names}, without a database: name others in `joins`"
+    if "PARSE_SYNTAX_ERROR" in str(problem):
+        hint = "correct the SQL before this place: a word, a comma, a quote or a bracket"
     return SpecError(f"{_place(spec)}{_line(problem)}: {_said(problem)}", hint=hint)
 
 
