@@ -17,6 +17,7 @@ import pytest
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.adapters.storage.export_folder import ExportFolder
 from frazil.cli.export import lines
+from frazil.exports.checks import problems
 from frazil.exports.editions import INCREMENTS, Editions
 from frazil.exports.manifest import Manifest, written
 from frazil.exports.perform import Export, Exported, always
@@ -460,6 +461,34 @@ def test_what_the_table_does_not_have_is_refused(
         run(lake, replace(spec, **change))
 
     assert not [tag for tag in lake.view.tags if tag.startswith("frazil_export")]
+
+
+@pytest.mark.parametrize(
+    ("change", "messages"),
+    [
+        ({}, []),
+        ({"columns": ("simbol",)}, ["exports/weekly.yaml: the table lake.orders has no column simbol"]),
+        ({"where": "simbol = 'A'"}, ["exports/weekly.yaml: the condition simbol = 'A' does not fit"]),
+        (
+            {"window": replace(WEEKLY, column="symbol")},
+            ["exports/weekly.yaml: the column symbol of lake.orders has the type string, expected a timestamp"],
+        ),
+        ({"window": None, "columns": ("simbol",)}, ["exports/weekly.yaml: the table lake.orders has no column simbol"]),
+        (
+            {"table": "lake.order"},
+            ["exports/weekly.yaml: no spec makes the table lake.order, and the catalog does not have it"],
+        ),
+        ({"table": "lake.later"}, []),
+    ],
+)
+def test_a_check_finds_what_would_stop_an_export(
+    lake: SmallLake, spec: ExportSpec, change: dict[str, Any], messages: list[str]
+) -> None:
+    found = problems([replace(spec, **change)], lake.lake, to_be={"lake.orders", "lake.later"}, now=MONDAY)
+
+    for error, message in zip(found, messages, strict=True):
+        assert error.what.startswith(message)
+        assert "did you mean" in error.hint or "symbol" in f"{error.what} {error.hint}"
 
 
 def test_an_incremental_export_has_each_row_once(lake: SmallLake, spec: ExportSpec) -> None:

@@ -94,6 +94,20 @@ def what_transformations_would_refuse(settings: Settings) -> Iterator[FrazilErro
                 yield from problems(made, to_be)
 
 
+def what_exports_would_refuse(settings: Settings) -> Iterator[FrazilError]:
+    """Check that exports name tables that exist or will, and columns that these have."""
+    if not settings.exports:
+        return
+    from datetime import UTC, datetime  # noqa: PLC0415
+
+    from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
+    from frazil.exports.checks import problems  # noqa: PLC0415
+
+    letters = {spec.dead_letters_identifier for spec in settings.tables}
+    to_be = {spec.identifier for spec in settings.tables} | {spec.identifier for spec in settings.transforms} | letters
+    yield from problems(settings.exports, IcebergLake(settings.catalog), to_be=to_be, now=datetime.now(UTC))
+
+
 def what_columns_would_refuse(settings: Settings) -> Iterator[FrazilError]:
     """Check the columns that keys of a spec name, for tables whose spec declares all columns."""
     from frazil.materialize.preview.declared_columns import problems_of_declared  # noqa: PLC0415
@@ -102,7 +116,11 @@ def what_columns_would_refuse(settings: Settings) -> Iterator[FrazilError]:
         yield from problems_of_declared(spec)
 
 
-CHECKS: tuple[Check, ...] = (what_materialize_would_refuse, what_transformations_would_refuse)
+CHECKS: tuple[Check, ...] = (
+    what_materialize_would_refuse,
+    what_transformations_would_refuse,
+    what_exports_would_refuse,
+)
 """The checks beyond the files, in this order."""
 OFFLINE_CHECKS: tuple[Check, ...] = (what_columns_would_refuse,)
 """The checks instead of these that need no service."""
@@ -124,9 +142,9 @@ def check(tables: Tables = None, offline: Offline = False, config: Config = DEFA
     settings = settings_from(config)
     settings = replace(settings, tables=select_tables(settings, tables or ()))
     named = {spec.identifier for spec in settings.tables}
-    settings = replace(settings, transforms=following(settings.transforms, named))
+    exports = tuple(each for each in settings.exports if not tables or each.table in named)
+    settings = replace(settings, transforms=following(settings.transforms, named), exports=exports)
     findings = find_problems(settings, OFFLINE_CHECKS if offline else CHECKS)
-    exports = [each for each in settings.exports if not tables or each.table in named]
     summary = (*summarise(settings.tables), *summarise_exports(exports), *summarise_transforms(settings.transforms))
     print_lines(summary, sys.stdout)
     count = f"{settings.source_file}: {plural(len(settings.tables), 'table')}"

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from frazil.adapters.iceberg.pinned_scan import Bounds, PinnedScan, type_at
-from frazil.exports.editions import Edition
+from frazil.exports.editions import INCREMENTS, Edition
 from frazil.exports.manifest import Contents, Manifest
 from frazil.exports.positions import Positions, Standpoint, standpoint
 from frazil.model.errors import ExportError, Misuse
@@ -112,6 +112,15 @@ def choose(
     if before is None:
         return rows
     return _correction(rows, before)
+
+
+def check_columns(spec: ExportSpec, view: TableView, period: Period | None) -> None:
+    """Raise Misuse or ExportError if the table's newest snapshot lacks what the spec names, or is not what it needs."""
+    if view.head is not None:
+        label = INCREMENTS if period is None else period.label
+        rows = choose(spec, view, Edition(spec.name, label, 0), (), period, begun=None)
+        assert rows is not None, "no edition is finished"  # noqa: S101 - narrows the type
+        rows.scan  # noqa: B018 - finds the columns
 
 
 def _correction(rows: Rows, before: Manifest) -> Rows | None:

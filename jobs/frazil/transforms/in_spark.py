@@ -42,6 +42,7 @@ from frazil.transforms.function import function_of
 from frazil.transforms.queries import MergedGroups, Parts, Query
 from frazil.transforms.query import identity_in, refusals
 from frazil.transforms.ranges import passed_through, unchanged_columns
+from frazil.transforms.refused_sql import place_in_sql, said
 from frazil.transforms.row_by_row import Division, division
 from frazil.transforms.sources import kind_of
 from frazil.transforms.tables import Changes, TableRows, live_rows
@@ -51,13 +52,6 @@ OF_BATCHES = re.compile(rf"{FILE}|{POSITION}|{GONE}|{NEW}|{KEY}\d+", re.IGNORECA
 
 LOOKED_UP_ROWS = 1_000_000
 """Each task that reads stored rows looks their keys up among those of a batch of fewer rows."""
-
-_NOISE = re.compile(r" SQLSTATE: \w+.*|;\s*$", re.DOTALL)
-_CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ")
-_PLACE = re.compile(r"line (\d+)(?:,? pos (\d+)|, position (\d+))")
-"""The position is counted from 0 by the parser, and from 1 in what names the place of an expression."""
-_NOT_ANSI = re.compile(r' If necessary set "spark\.sql\.ansi\.enabled" to "false"[^.]*\.')
-"""Advice that no transformation can follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +320,7 @@ def _called(session: SqlSession, spec: TransformSpec, frames: Sequence[Any]) -> 
         made = function(*frames)
     except Exception as problem:
         raise SpecError(
-            f"{_place(spec)}: {spec.function} failed: {type(problem).__name__}: {_said(problem)}",
+            f"{_place(spec)}: {spec.function} failed: {type(problem).__name__}: {said(problem)}",
             hint="the function is called with a DataFrame for `from` and one for each of `joins`",
         ) from problem
     if not hasattr(made, "_jdf"):
@@ -347,7 +341,7 @@ def _refused(spec: TransformSpec, problem: Exception, tables: Sequence[TableRows
         hint = f"the tables are {names}, without a database: name others in `joins`"
     if "PARSE_SYNTAX_ERROR" in str(problem):
         hint = "correct the SQL before this place: a word, a comma, a quote or a bracket"
-    return SpecError(f"{_place(spec)}{_line(problem)}: {_said(problem)}", hint=hint)
+    return SpecError(f"{_place(spec)}{place_in_sql(problem)}: {said(problem)}", hint=hint)
 
 
 def _optimized(spec: TransformSpec, frame: Any) -> tuple[dict[str, frozenset[str]], str]:
@@ -362,22 +356,9 @@ def _optimized(spec: TransformSpec, frame: Any) -> tuple[dict[str, frozenset[str
         return columns_read(frame), optimized_text(frame)
     except (Py4JJavaError, PySparkException) as problem:
         raise SpecError(
-            f"{_place(spec)}{_line(problem)}: the query fails whatever its rows are: {_said(problem)}",
+            f"{_place(spec)}{place_in_sql(problem)}: the query fails whatever its rows are: {said(problem)}",
             hint="correct the constant, or what is computed of constants only",
         ) from problem
-
-
-def _said(problem: Exception) -> str:
-    """Return Spark's message without its code, its plan and its state."""
-    return _NOT_ANSI.sub("", _CONDITION.sub("", _NOISE.sub("", str(problem)).strip())).replace("\n", " ")
-
-
-def _line(problem: Exception) -> str:
-    place = _PLACE.search(str(problem))
-    if place is None:
-        return ""
-    line, from_zero, from_one = place.groups()
-    return f" (line {line} of the SQL, character {from_one or int(from_zero) + 1})"
 
 
 def _place(spec: TransformSpec) -> str:
