@@ -163,8 +163,9 @@ def are_not_there_yet(findings: Sequence[FrazilError]) -> bool:
 
 
 def find_problems(settings: Settings, checks: Iterable[Check]) -> list[FrazilError]:
-    """Run all checks and return their errors. A failed check does not prevent the others."""
-    return [finding for each in checks for finding in _findings(each, settings)]
+    """Run all checks and return their errors, each once. A failed check does not prevent the others."""
+    found = [finding for each in checks for finding in _findings(each, settings)]
+    return list({finding.what: finding for finding in found}.values())
 
 
 def _findings(ask: Check, settings: Settings) -> Iterator[FrazilError]:

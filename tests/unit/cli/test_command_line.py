@@ -194,7 +194,7 @@ def test_findings_of_further_checks_are_shown_together(
     def wrong(settings: Settings) -> list[SpecError]:
         return [SpecError(f"There is no topic {spec.topics[0]}.", hint="create it") for spec in settings.tables]
 
-    monkeypatch.setattr(check, "CHECKS", (unreachable, wrong))
+    monkeypatch.setattr(check, "CHECKS", (unreachable, wrong, unreachable))
 
     assert app.run(["check"]) == 1
     assert capsys.readouterr().err == (

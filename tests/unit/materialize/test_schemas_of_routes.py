@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +21,7 @@ from frazil.materialize.ingest.distribute import BatchTable, task_context
 from frazil.materialize.preview.candidate import plan_schema
 from frazil.materialize.preview.explain import Explanation, lines
 from frazil.materialize.schema.routed import route_without_schema
+from frazil.materialize.schema.routed_fields import note_on_fields
 from frazil.materialize.sources import LatestSchemas, latest_schemas
 from frazil.model.changes import AddColumn
 from frazil.model.errors import SpecChangeError, SpecError, SubjectMissingError
@@ -70,6 +72,40 @@ def test_a_schema_of_a_route_that_no_subject_has_is_noted(
     assert route_without_schema(orders, latest_schemas(registry((subject, ORDER)), orders).values) is None
     assert route_without_schema(refunds, found) is None, "a route by header takes any schema"
     assert route_without_schema(specs[0], ()) is None, "an older version of the topic's subject can have the name"
+
+
+BY_FIELD = """
+topic: events
+table: events
+routes:
+  - {{table: orders, field: {{{path}: [x]}}}}
+  - {{table: refunds, header: {{type: refund}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("kind", None),
+        ("inner.number", None),
+        ("knd", "the field knd of the route, .* if it is misspelt \\(did you mean kind\\?\\)"),
+        ("inner.kind", "the field inner.kind of the route"),
+        ("price", "the field price of the route, or only with a type that routes do not compare"),
+    ],
+)
+def test_a_field_of_a_route_that_no_schema_has_is_noted(tmp_path: Path, path: str, said: str | None) -> None:
+    inner = {"type": "record", "name": "Inner", "fields": [a_field("number")]}
+    text = record(a_field("kind", "string"), a_field("price", "double"), a_field("inner", inner))
+    known = registry(("events-value", text))
+    orders, refunds = group_specs(tmp_path, BY_FIELD.format(path=path))
+
+    def note(spec: TableSpec) -> str | None:
+        return note_on_fields(spec, latest_schemas(known, spec).values)
+
+    assert note(refunds) is None, "it has no condition on fields"
+    found = note(orders)
+    assert found is None if said is None else re.search(said, str(found))
+    assert note_on_fields(orders, ()) is None, "no schema is known yet"
 
 
 @pytest.mark.parametrize(("naming", "subject"), [("record", "shop.Order"), ("topic-record", "events-shop.Order")])

@@ -15,6 +15,7 @@ from frazil.materialize.preview.batch import Facts, preview_batch
 from frazil.materialize.preview.changes import schemas_of_next_batch
 from frazil.materialize.remember import note_on_deletes
 from frazil.materialize.schema.routed import route_without_schema
+from frazil.materialize.schema.routed_fields import note_on_fields
 from frazil.materialize.sources import describe_topics
 from frazil.model.columns import Column
 from frazil.model.errors import FrazilError, ServiceError, SubjectMissingError, TopicMissingError
@@ -67,8 +68,9 @@ class _Asking:
         schemas = _note(found, lambda: self.ask("registry", lambda: schemas_of_next_batch(self.registry, spec, view)))
         dead_letters = _note(found, lambda: self.load(spec.dead_letters_identifier))
         yield from found
-        note = None if schemas is None else route_without_schema(spec, schemas.values.values())
-        for each in (note, note_on_deletes(spec)):
+        known = [] if schemas is None else list(schemas.values.values())
+        note = None if schemas is None else route_without_schema(spec, known)
+        for each in (note, note_on_fields(spec, known), note_on_deletes(spec)):
             if each is not None:
                 self.remark(f"{spec.identifier}: {each}")
         if "catalog" not in self.silent:
