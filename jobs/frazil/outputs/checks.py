@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from frazil.model.errors import OutputHaltedError
 from frazil.model.outputs import OutputSpec, SentTable
+from frazil.model.spelling import plural
 from frazil.outputs.ports import OutputSchemas, OutputTopics
 from frazil.outputs.records import RecordShape, key_schema, value_schema
 
@@ -17,7 +18,7 @@ def enough_partitions(topics: OutputTopics, spec: SentTable, output: OutputSpec)
     if output.shards > partitions:
         raise OutputHaltedError(
             f"{spec.identifier}: the output {output.name} has {output.shards} shards, and the topic"
-            f" {output.topic} {partitions} partitions: expected no more shards than partitions",
+            f" {output.topic} {plural(partitions, 'partition')}: expected no more shards than partitions",
             hint=f"write `shards: {partitions}`, or add partitions to the topic",
         )
     return partitions

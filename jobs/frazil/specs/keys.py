@@ -222,7 +222,8 @@ class WordOr(Generic[T]):
         if not isinstance(node, ScalarNode) or node.is_null():
             hint = f"use one of: {self.label}"
             raise at.reject(node.mark, f"expected {self.label}, found {describe(node)}", hint=hint)
-        return self.words[Choice(tuple(self.words)).read_as(node, at, expected=self.label, possible=self.label)]
+        possible = self.label.replace("{name: …}", f"{{name: {node.text}}}")
+        return self.words[Choice(tuple(self.words)).read_as(node, at, expected=self.label, possible=possible)]
 
     def json_schema(self) -> JsonSchema:
         return {"anyOf": [{"enum": list(self.words)}, self.mapping.json_schema()]}

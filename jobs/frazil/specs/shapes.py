@@ -110,14 +110,20 @@ class Unfit(ValueError):  # noqa: N818 - raised by the small parsers below, neve
 
 @dataclass(frozen=True, slots=True)
 class Scalar(Generic[T]):
-    """A value that one function parses from its text. `numeric`: quoted text is rejected, as it is not a number."""
+    """A value that one function parses from its text. `numeric`: quoted text is rejected, as it is not a number.
+
+    `for_lists` is the hint if the value is a list.
+    """
 
     label: str
     parse: Callable[[str], T]
     schema: Mapping[str, object] = field(default_factory=dict, hash=False)
     numeric: bool = False
+    for_lists: str = ""
 
     def read(self, node: Node, at: At) -> T:
+        if self.for_lists and isinstance(node, ListNode):
+            raise at.reject(node.mark, f"expected {self.label}, found {describe(node)}", hint=self.for_lists)
         value = at.printable(node, expected=self.label)
         if self.numeric and isinstance(node, ScalarNode) and node.quoted and "${" not in node.text:
             raise at.reject(node.mark, f"expected {self.label}, found the text {value.shown}", hint="remove the quotes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import get_args
 
@@ -54,7 +55,12 @@ def defaults_of(*keys: Key[object]) -> str:
     return f"{{{', '.join(f'{key.name}: {key.default}' for key in keys)}}}"
 
 
-TOPIC = Key("topic", TOPIC_NAME, "The topic whose records become rows.", Derived("required, unless topics is given"))
+TOPIC = Key(
+    "topic",
+    replace(TOPIC_NAME, for_lists="write `topics:` for several topics"),
+    "The topic whose records become rows.",
+    Derived("required, unless topics is given"),
+)
 TOPICS = Key(
     "topics",
     ListOf(TOPIC_NAME, at_least_one=True),

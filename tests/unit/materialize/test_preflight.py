@@ -327,8 +327,9 @@ def test_a_schema_that_no_table_can_hold_is_refused_with_all_findings(
 def test_a_subject_of_another_format_is_refused(world: World) -> None:
     world.registry.register("orders-value", "syntax = ...", schema_format="PROTOBUF")
 
-    assert "is PROTOBUF, the spec says avro" in only(world.check(SPEC)).what
-    assert "is PROTOBUF, the spec says avro" in refused(world, SPEC).what
+    said = f"is PROTOBUF, the spec says avro: write `value: protobuf` in {SPEC.source_file} if all records of the topic"
+    assert said in only(world.check(SPEC)).what
+    assert said in refused(world, SPEC).what
 
 
 def test_topics_whose_schemas_contradict_each_other_share_no_table(world: World) -> None:

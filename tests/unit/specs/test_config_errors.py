@@ -116,6 +116,16 @@ SETTINGS_ERRORS = {
 }
 
 SPEC_ERRORS = {
+    "several topics as one": (
+        "topic: [a, b]",
+        "tables/a.yaml:1:8: topic: expected a topic's name, found a list",
+        "write `topics:` for several topics",
+    ),
+    "a subject instead of a strategy": (
+        "topic: x\nsubject: orders-value",
+        'tables/a.yaml:2:10: subject: expected topic, record, topic-record or {name: …}, found "orders-value"',
+        "use one of: topic, record, topic-record or {name: orders-value}",
+    ),
     "no topic": (
         "table: x",
         "tables/a.yaml:1:1: exactly one of topic or topics must be given, found 0",

@@ -11,7 +11,7 @@ from frazil.materialize.schema.compare import refusal
 from frazil.model.columns import Column, Struct
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import RegisteredSchema, SchemaFinding
-from frazil.model.spec import TableSpec
+from frazil.model.spec import SCHEMA_TYPES, TableSpec
 
 
 def record_columns(spec: TableSpec, schema: RegisteredSchema, *, of_key: bool = False) -> tuple[Column, ...]:
@@ -34,8 +34,7 @@ def map_record(spec: TableSpec, schema: RegisteredSchema, *, of_key: bool = Fals
     wanted = spec.key_type if of_key else spec.value_type
     settings = spec.key_settings if of_key else spec.value_settings
     if schema.format != wanted:
-        other = SchemaFinding("", f"is {schema.format}, the spec says {spec.key if of_key else spec.value}")
-        raise refusal(spec.identifier, schema.id, (other,), of_key=of_key)
+        raise refusal(spec.identifier, schema.id, (_of_another_format(spec, schema, of_key),), of_key=of_key)
     try:
         found = map_schema(schema, settings)
     except IncompatibleSchemaError as no_columns:
@@ -43,6 +42,13 @@ def map_record(spec: TableSpec, schema: RegisteredSchema, *, of_key: bool = Fals
     if found.findings and not found.columns:
         raise refusal(spec.identifier, schema.id, found.findings, of_key=of_key)
     return found
+
+
+def _of_another_format(spec: TableSpec, schema: RegisteredSchema, of_key: bool) -> SchemaFinding:
+    key, said = ("key", spec.key) if of_key else ("value", spec.value)
+    word = next((word for word, kind in SCHEMA_TYPES.items() if kind == schema.format), None)
+    advice = f": write `{key}: {word}` in {spec.source_file} if all records of the topic are so" if word else ""
+    return SchemaFinding("", f"is {schema.format}, the spec says {said}{advice}")
 
 
 def are_of_rows(spec: TableSpec, schema: RegisteredSchema) -> bool:
