@@ -93,6 +93,7 @@ def test_a_version_of_the_subject_is_planned_for(orders: Place, capsys: Said) ->
         (["--schema", "nowhere.avsc"], "could not read the schema nowhere.avsc"),
         (["--schema", "order.avsc", "--key"], "reads no schema of keys: key is string"),
         (["--schema", "frazil.yaml"], "frazil.yaml: not a valid Avro schema"),
+        (["--schema", "frazil.yaml"], "orders has value: avro; give a file that the registry would accept"),
     ],
 )
 def test_misuse_says_what_is_wrong(orders: Place, capsys: Said, arguments: list[str], said: str) -> None:

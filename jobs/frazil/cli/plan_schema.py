@@ -70,7 +70,8 @@ def plan_schema(
     wanted = _schema_type(spec, of_key=key)
     with closing(open_registry(settings.registry)) as registry:
         if schema is not None:
-            called, candidate = f"the schema in {schema}", _in_file(registry, schema, wanted)
+            kind = f"{spec.identifier} has {f'key: {spec.key}' if key else f'value: {spec.value}'}"
+            called, candidate = f"the schema in {schema}", _in_file(registry, schema, wanted, kind)
         else:
             assert subject_version is not None  # noqa: S101 - checked above
             of = subject or _subject_of(spec, of_key=key)
@@ -99,15 +100,16 @@ def _schema_type(spec: TableSpec, *, of_key: bool) -> SchemaType:
     return schema_type
 
 
-def _in_file(registry: SchemaRegistry, path: Path, schema_type: SchemaType) -> RegisteredSchema:
+def _in_file(registry: SchemaRegistry, path: Path, schema_type: SchemaType, kind: str) -> RegisteredSchema:
+    """Return the schema in a file. `kind` says which kind the table reads. Raises Misuse for what is no schema."""
     from frazil.formats.open import why_invalid  # noqa: PLC0415
     from frazil.schema_file import read_schema_file  # noqa: PLC0415
 
     schema = registry.resolve(read_schema_file(path, schema_type))
     problem = why_invalid(schema)
     if problem is not None:
-        hint = "give a file that the registry would accept: a schema, or the request that registers it, with references"
-        raise Misuse(f"{path}: {problem}", hint=hint)
+        what = "give a file that the registry would accept: a schema, or the request that registers it, with references"
+        raise Misuse(f"{path}: {problem}", hint=f"{kind}; {what}")
     return schema
 
 
