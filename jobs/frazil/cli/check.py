@@ -75,7 +75,7 @@ def what_transformations_would_refuse(settings: Settings) -> Iterator[FrazilErro
     from frazil.adapters.registry import open_registry  # noqa: PLC0415
     from frazil.cli.transform import opened_in  # noqa: PLC0415
     from frazil.materialize.preview.batch import columns_to_be  # noqa: PLC0415
-    from frazil.transforms.checks import problems  # noqa: PLC0415
+    from frazil.transforms.checks import note_on_names, problems  # noqa: PLC0415
     from frazil.transforms.preview import missing  # noqa: PLC0415
 
     folder = Path(settings.source_file).parent
@@ -92,6 +92,8 @@ def what_transformations_would_refuse(settings: Settings) -> Iterator[FrazilErro
                 print(f"note: {what}, which does not exist yet, are not known", file=sys.stderr)
             else:
                 yield from problems(made, to_be)
+                if note := note_on_names(made.spec.name, to_be.get(made.spec.identifier, ())):
+                    print(f"note: {note}", file=sys.stderr)
 
 
 def what_exports_would_refuse(settings: Settings) -> Iterator[FrazilError]:

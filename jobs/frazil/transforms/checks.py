@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 
 from frazil.model.columns import Column
 from frazil.model.errors import FrazilError
@@ -38,6 +38,12 @@ def problems(
         yield halted
     to_be[made.spec.identifier] = query.columns
     yield from _of_outputs(made, query)
+
+
+def note_on_names(name: str, columns: Iterable[Column]) -> str | None:
+    """Return a note if columns of the query's result have no names of their own: Spark then uses their expressions."""
+    unnamed = ", ".join(column.name for column in columns if "(" in column.name)
+    return f"the query of {name} has no name for {unnamed}: add one with AS, which needs no quotes" if unnamed else None
 
 
 def _of_outputs(made: Transformation, query: Query) -> Iterator[FrazilError]:
