@@ -185,7 +185,7 @@ class World:
         """Records over the partitions in turn; every third cannot become a row. `keys` is how many keys they share."""
         producer = producer or plain_producer(self.setting.services)
         for index in range(count):
-            key = None if keys is None else f"key-{index % keys}"
+            key = None if keys is None else f"shared-{index % keys}"
             bad, partition = index % 3 == 1, partitions[index % len(partitions)]
             self.send(producer, partition, bad=bad, key=key, tombstone=not bad and self._deletes())
         assert producer.flush(WAIT_SECONDS) == 0
