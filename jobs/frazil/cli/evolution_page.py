@@ -29,7 +29,7 @@ and its path. `frazil explain TABLE` shows both beforehand.
 The fourth column has what [`evolution: strict`](tables.md#keys) refuses as well: what Confluent's compatibility checker
 for Iceberg tables refuses. It compares a schema with those that were registered just before and just after it, by the
 names of fields, their order and whether they are required. A default value makes a difference for arrays and maps only,
-and the fields of a JSON Schema without `connect.index` are in the order of their names. It also judges [each schema by
+and the fields of a JSON Schema are in the order of `connect.index`, then of their names. It also judges [each schema by
 itself](#what-one-schema-may-not-hold). Schemas that the table has columns for already are not judged again.
 
 A schema without records is known only to a process that has seen it as the newest one, and to `frazil plan-schema`. A

@@ -100,7 +100,8 @@ class Column:
     table's columns are optional. `spellings` are, for a branch of a union, the names that the column can have in other
     schemas, short and with the namespace: those of its type, then those of each alias of the type. `kept` says that a
     policy by the column's path, or around it, keeps its values. `key` is the name of the field in JSON, if a column
-    cannot have it. `has_default` says that the field has a default value in the writer's schema.
+    cannot have it. `has_default` says that the field has a default value in the writer's schema. `index` is the place
+    that a JSON Schema gives the field.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Column:
     kept: bool = field(default=False, compare=False)
     key: str | None = field(default=None, compare=False)
     has_default: bool = field(default=False, compare=False)
+    index: int | None = field(default=None, compare=False)
 
     @property
     def described(self) -> str:

@@ -315,6 +315,22 @@ def test_the_fields_of_a_json_schema_are_in_the_order_of_their_names() -> None:
     ]
 
 
+def test_fields_without_an_index_come_after_the_others_in_the_order_of_their_names() -> None:
+    """What is compared is never the order of the text, which JSON does not have."""
+    number, first = {"type": "integer"}, {"type": "integer", "connect.index": 0}
+    wanted = spec(evolution="strict", value="json_schema")
+    before = RegisteredSchema(1, "JSON", an_object("z", z=first, b=number, a=number))
+
+    def found(text: str) -> list[str]:
+        after = RegisteredSchema(2, "JSON", text)
+        return [str(each) for each in refused_if_strict(wanted, after, Accepted.of([before], [1]), of_key=False)]
+
+    assert found(an_object("z", a=number, b=number, z=first)) == []
+    assert found(an_object("z", a=number, b=number, z=number)) == [
+        "z: comes before a field that it followed in the former schema: `evolution: strict`, after schema 1"
+    ]
+
+
 def test_schemas_that_cannot_be_read_any_more_are_not_compared(world: World) -> None:
     """Others may delete what an accepted schema refers to: a new schema does not."""
     world.registry.schemas[1] = replace(world.registry.schemas[1], missing=("version 1 of part",))

@@ -227,7 +227,8 @@ class _Expansion:
         doc = schema.first("description")
         tags = self._tags.of([*nodes, *schema.tagging])
         has_default = any(node.get("default") is not None for node in nodes)
-        yield Member(key, name, shape, doc if isinstance(doc, str) else None, tags, has_default=has_default)
+        doc = doc if isinstance(doc, str) else None
+        yield Member(key, name, shape, doc, tags, has_default=has_default, index=_index(nodes))
 
     # --- limits and notes
 
@@ -282,11 +283,17 @@ class _Expansion:
 def _in_order(declared: dict[str, list[Node]]) -> list[tuple[str, list[Node]]]:
     """Return properties in the order of `connect.index`, then that of the schema."""
 
-    def index(entry: tuple[str, list[Node]]) -> float:
-        given = [node.get("connect.index") for node in entry[1]]
-        return next((each for each in given if isinstance(each, int)), float("inf"))
+    def place(entry: tuple[str, list[Node]]) -> float:
+        index = _index(entry[1])
+        return float("inf") if index is None else index
 
-    return sorted(declared.items(), key=index)
+    return sorted(declared.items(), key=place)
+
+
+def _index(nodes: list[Node]) -> int | None:
+    """Return the `connect.index` of a property, which all of these schemas declare."""
+    given = (node.get("connect.index") for node in nodes)
+    return next((each for each in given if isinstance(each, int) and not isinstance(each, bool)), None)
 
 
 def column_name(key: str) -> str:

@@ -91,7 +91,7 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A declared property: `key` is its name in JSON, `name` that of its column."""
+    """A declared property: `key` is its name in JSON, `name` that of its column, `index` its place, if it has one."""
 
     key: str
     name: str
@@ -100,6 +100,7 @@ class Member:
     tags: tuple[str, ...] = ()
     is_required: bool = field(default=False, compare=False)
     has_default: bool = field(default=False, compare=False)
+    index: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,7 @@ def _columns(members: Members) -> tuple[Column, ...]:
             tags=each.tags,
             is_json=_has_text(each.shape),
             key=each.key if each.key != each.name else None,
+            index=each.index,
         )
         for each in members.with_data()
     )

@@ -61,20 +61,27 @@ def _may_be_missing(column: Column) -> bool:
     return not column.required or (column.has_default and isinstance(column.type, ListOf | MapOf))
 
 
-def by_name(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Return the fields of a JSON Schema without `connect.index` in the order that Confluent gives them: by name."""
-    in_order = sorted(columns, key=lambda each: (each.name == EXTRA, each.key or each.name))
-    return tuple(replace(each, type=_inside_by_name(each.type)) for each in in_order)
+def in_confluents_order(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Return the fields of a JSON Schema as Confluent's checker sorts them: by `connect.index`, others last, by name.
+
+    See `convertRowType` in `json/JsonToLogicalTypeConverter.java`.
+    """
+
+    def place(column: Column) -> tuple[bool, float, str]:
+        index = float("inf") if column.index is None else column.index
+        return (column.name == EXTRA, index, column.key or column.name)
+
+    return tuple(replace(each, type=_inside_in_order(each.type)) for each in sorted(columns, key=place))
 
 
-def _inside_by_name(column_type: ColumnType) -> ColumnType:
+def _inside_in_order(column_type: ColumnType) -> ColumnType:
     match column_type:
         case Struct(columns):
-            return replace(column_type, columns=by_name(columns))
+            return replace(column_type, columns=in_confluents_order(columns))
         case ListOf(element):
-            return ListOf(_inside_by_name(element))
+            return ListOf(_inside_in_order(element))
         case MapOf(key, value):
-            return MapOf(key, _inside_by_name(value))
+            return MapOf(key, _inside_in_order(value))
         case _:
             return column_type
 

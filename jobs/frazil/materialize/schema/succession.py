@@ -10,7 +10,7 @@ from uuid import UUID
 
 from frazil.formats.open import invalid_for_confluent, map_schema
 from frazil.formats.validity import WITH_LENIENT
-from frazil.materialize.schema.strictness import StrictFinding, by_name, strict_findings
+from frazil.materialize.schema.strictness import StrictFinding, in_confluents_order, strict_findings
 from frazil.model.columns import Column, Struct, walk
 from frazil.model.schemas import (
     UNREGISTERED,
@@ -208,7 +208,7 @@ def refused_if_strict(
 
     def columns(each: RegisteredSchema) -> tuple[Column, ...]:
         found = map_schema(each, settings)
-        fields = by_name(found.columns) if _is_sorted_by_name(each) else found.columns
+        fields = in_confluents_order(found.columns) if each.format == "JSON" else found.columns
         if not of_key:
             return fields
         is_struct = found.record is not None or not found.columns
@@ -221,12 +221,6 @@ def refused_if_strict(
     if beside.after is not None:
         found += _said(strict_findings(columns(schema), columns(beside.after)), "before", beside.after.id)
     return tuple(found)
-
-
-def _is_sorted_by_name(schema: RegisteredSchema) -> bool:
-    """Return whether Confluent's checker sorts the fields of a schema: JSON Schema has no order of its own."""
-    texts = (schema.text, *schema.referenced_texts)
-    return schema.format == "JSON" and not any("connect.index" in text for text in texts)
 
 
 def _invalid(
