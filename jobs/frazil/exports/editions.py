@@ -27,6 +27,7 @@ PROGRESS = "progress.json"
 _EDITION = re.compile(rf"(?:{INCREMENTS}|\d+-[^_]+(?:_\d+-[^_]+)?|\d{{8}}T[\d.]+Z_\d{{8}}T[\d.]+Z)_\d+")
 
 _MANIFEST = re.compile(r"manifest_(\d+)\.json")
+_CORRECTION = re.compile(r"manifest_correction_(\d+)\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class Editions:
     def finished(self) -> tuple[Manifest, ...]:
         """Return the manifests, oldest first: of an incremental export the newest one, since there is no end of them.
 
-        Raises ExportError if one cannot be read.
+        Raises ExportError if one cannot be read, or is missing before a correction.
         """
         if self._label == INCREMENTS:
             newest = self._newest()
@@ -128,7 +129,20 @@ class Editions:
         found: list[Manifest] = []
         while (manifest := self._manifest(self._first + len(found))) is not None:
             found.append(manifest)
+        self._check_last(len(found))
         return tuple(found)
+
+    def _check_last(self, number: int) -> None:
+        """Raise ExportError if a manifest after this number is there: an edition before it would have its rows, too."""
+        numbers = (int(match[1]) for name in self.folder.names() if (match := _CORRECTION.fullmatch(name)))
+        later = sorted(each for each in numbers if each > number)
+        if later:
+            there, missing = (self.folder.address_of(self._edition(n).manifest) for n in (later[0], number))
+            raise ExportError(
+                f"{there} is there, and {missing}, which it corrects, is not",
+                hint="restore it from a copy; or remove the manifests of this window that are left, too, and run the"
+                " export again, which writes all rows anew",
+            )
 
     def manifest(self, number: int) -> Manifest:
         """Return a manifest that exists. Raises ExportError if it cannot be read."""

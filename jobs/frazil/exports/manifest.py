@@ -122,7 +122,8 @@ def read_manifest(content: bytes, address: str) -> Manifest:
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise ExportError(
             f"{address} is no manifest of an export: {type(problem).__name__}: {problem}",
-            hint="restore it from a copy, or remove it and run the export again, which writes it and its files anew",
+            hint="restore it from a copy; or remove it and all later manifests in its folder, and run the export again,"
+            " which writes their rows anew",
         ) from problem
 
 
