@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -24,10 +25,13 @@ from frazil.exports.perform import Export, Exported, always
 from frazil.exports.periods import last_period, period_between
 from frazil.maintain.expire import expiry_of
 from frazil.materialize.state import CHECKPOINT_TAG
-from frazil.model.errors import ContendedError, ExportError, Misuse
+from frazil.model.errors import ContendedError, ExportError, FormatVersionError, Misuse
 from frazil.model.exports import EXPORT_TAG, ExportSpec, ExportWindow, Period
 from frazil.model.progress import TableState
 from frazil.model.spec import KeepSnapshots
+from frazil.model.transforms import TransformSpec
+from frazil.transforms.commit import keep_from
+from frazil.transforms.unread import head_position
 from tests.table.small_lake import Read, SmallLake
 
 MONDAY = datetime(2026, 2, 9, 6, tzinfo=UTC)
@@ -399,6 +403,22 @@ def test_a_window_whose_manifest_was_removed_is_that_of_the_newest_snapshot(
     assert rows_in(folder, done) == sorted([*IN_WEEK, *((1, n) for n in range(50, 60))])
 
 
+def test_a_window_is_not_begun_anew_before_its_correction(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:
+    """It would have the rows of the correction, which says that its files are to be added."""
+    run(lake, spec)
+    lake.batch(Read("orders", 1, 50, 55))
+    assert run(lake, spec).written is not None
+    (folder / "manifest.json").unlink()
+
+    with pytest.raises(ExportError, match=r"correction_1\.json is there, and .*/manifest\.json, which it") as no:
+        run(lake, spec)
+
+    assert "remove the manifests of this window that are left" in no.value.hint
+    (folder / "manifest_correction_1.json").unlink()
+    done = run(lake, spec)
+    assert rows_in(folder, done.written) == sorted([*IN_WEEK, *((1, n) for n in range(50, 55))])
+
+
 def test_files_of_a_run_with_another_spec_are_removed(lake: SmallLake, spec: ExportSpec, folder: Path) -> None:
     run(lake, replace(spec, part_rows=20), may_continue=lambda: False)
     run(lake, replace(spec, part_rows=20), may_continue=lambda: False)
@@ -595,3 +615,18 @@ def test_a_window_between_times_is_a_folder_of_its_own(lake: SmallLake, spec: Ex
 
     assert rows_in(Path(done.address), done.written) == [(0, 42), (0, 43), (1, 42), (1, 43)]
     assert Path(done.address).name == "20260202T060000Z_20260202T080000Z"
+
+
+def test_a_table_of_a_later_format_version_is_refused_by_name(lake: SmallLake, spec: ExportSpec) -> None:
+    """An export tags the snapshot, and PyIceberg writes no metadata of version 3."""
+    metadata = Path(lake.view.current.metadata_location.removeprefix("file://"))  # type: ignore[attr-defined]
+    later = json.loads(metadata.read_text()) | {"format-version": 3, "next-row-id": 0}
+    metadata.write_text(json.dumps(later))
+    lake.restart()
+
+    with pytest.raises(FormatVersionError, match=r"lake\.orders has Iceberg format version 3") as refused:
+        run(lake, spec)
+
+    assert "through a REST catalog" in refused.value.hint
+    read = TransformSpec("transforms/made.yaml", "made", "lake", "made", "lake.orders")
+    keep_from(lake.lake, lake.view, read, head_position(lake.view, read))  # it is read without a tag

@@ -12,7 +12,14 @@ from frazil.materialize.layout import TABLE_PROPERTIES
 from frazil.materialize.rewrite_tags import rewrite_tags
 from frazil.materialize.state import CHECKPOINT_TAG
 from frazil.model.columns import Column
-from frazil.model.errors import CatalogError, CommitError, CommitRejectedError, CountMismatchError, SpecError
+from frazil.model.errors import (
+    CatalogError,
+    CommitError,
+    CommitRejectedError,
+    CountMismatchError,
+    FormatVersionError,
+    SpecError,
+)
 from frazil.model.ingested import WrittenFile
 from frazil.model.snapshot import TableView
 from frazil.model.transforms import SECONDS, Position, TransformSpec, TransformState
@@ -142,13 +149,16 @@ def appended(files: Sequence[WrittenFile]) -> BatchChange:
 def keep_from(lake: Lake, source: TableView, spec: TransformSpec, position: Position) -> None:
     """Point the tag of the transformation at a position of its source, so that later snapshots do not expire.
 
-    Others may commit meanwhile; then it is tried again, and at last left behind, where it keeps more.
+    Others may commit meanwhile; then it is tried again, and at last left behind, where it keeps more. A table of a
+    later format version gets no tag: its rows can be read all the same.
     """
     for _ in range(ATTEMPTS):
         if source.tags.get(spec.tag) == position.snapshot_id or position.snapshot_id not in source.snapshots:
             return
         try:
             lake.move_tags(source, put={spec.tag: position.snapshot_id})
+        except FormatVersionError:
+            return
         except CommitError:
             source = loaded(lake, source.identifier)
         else:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from frazil.materialize.branches import ATTEMPTS
-from frazil.model.errors import CommitError, TransformHaltedError
+from frazil.model.errors import CommitError, FormatVersionError, TransformHaltedError
 from frazil.model.join_history import NO_SNAPSHOT, Boundary, JoinHistory, Stretch, history_in, tag_of, tags_of
 from frazil.model.snapshot import TableView
 from frazil.model.transforms import Position, TransformSpec, transform_state
@@ -136,7 +136,7 @@ def _keep(lake: Lake, spec: TransformSpec, view: TableView, wanted: set[int]) ->
         drop = [tag for tag in there if tag not in tags]
         if not put and not drop:
             return
-        with suppress(CommitError):
+        with suppress(CommitError, FormatVersionError):
             lake.move_tags(view, put=put, drop=drop)
             return
         fresh = lake.load(view.identifier)

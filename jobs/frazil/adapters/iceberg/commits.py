@@ -27,6 +27,10 @@ from pyiceberg.table.update import (
 from pyiceberg.typedef import Identifier
 
 from frazil.adapters.iceberg.recent import Recent
+from frazil.model.errors import FormatVersionError
+
+WRITABLE_FORMAT = 2
+"""PyIceberg writes no metadata of later format versions."""
 
 SNAPSHOTS_KEPT = 20_000
 """How many snapshots, over all tables, are remembered between two commits: about 5 KB of memory each."""
@@ -63,6 +67,7 @@ class QuickCommits(MetastoreCatalog):
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
+        _check_writable(table)
         committed = super().commit_table(table, requirements, updates)  # type: ignore[safe-super]  # the catalog's own
         self._recent().drop(table.metadata_location)
         self.remember(committed.metadata_location, committed.metadata)
@@ -90,6 +95,18 @@ class QuickCommits(MetastoreCatalog):
         if "_known" not in vars(self):
             self._known = Recent(SNAPSHOTS_KEPT)
         return self._known
+
+
+def _check_writable(table: Table) -> None:
+    """Raise FormatVersionError for a table whose metadata PyIceberg does not write. A REST catalog writes it itself."""
+    if table.metadata.format_version > WRITABLE_FORMAT:
+        raise FormatVersionError(
+            f"the table {'.'.join(table.name())} has Iceberg format version {table.metadata.format_version}, and with a"
+            f" jdbc or glue catalog Frazil changes tables up to version {WRITABLE_FORMAT} only, also where it only tags"
+            " a snapshot, as an export does",
+            hint="reach the table through a REST catalog (`catalog: {type: rest, …}`), or see docs/operate.md,"
+            " FormatVersionError",
+        )
 
 
 def next_version(current: Table, updates: Sequence[TableUpdate], *, now_ms: int) -> TableMetadata:

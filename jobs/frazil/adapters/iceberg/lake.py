@@ -357,7 +357,7 @@ class IcebergLake(RebuiltTables):
             committed = self.catalog.commit_table(table, requirements, updates)
         except CommitFailedException as lost:
             raise CommitRejectedError(str(lost)) from lost
-        except CatalogError:  # the catalog did not carry it out
+        except FrazilError:  # the catalog did not carry it out
             raise
         except Exception as problem:
             raise CommitUnknownError(f"{type(problem).__name__}: {problem}") from problem
