@@ -43,6 +43,18 @@ class Configuration:
     exports: Mapping[str, CloudExport]
     links: Links | None
 
+    def asked_for(self, event: Mapping[str, Any]) -> CloudExport:
+        """Return the export that an event names. Raises Misuse if it names none, or one that the environment lacks."""
+        name = event.get("export")
+        if isinstance(name, str):
+            return self.named(name)
+        first = min(self.exports, default="NAME")
+        raise Misuse(
+            "the event names no export",
+            hint=f'invoke the function with {{"export": "{first}"}}: the environment has'
+            f" {', '.join(sorted(self.exports)) or 'none'} (docs/exports-in-the-cloud.md, Run it by hand)",
+        )
+
     def named(self, name: str) -> CloudExport:
         """Return the export of this name. Raises Misuse if the environment has none."""
         if name not in self.exports:

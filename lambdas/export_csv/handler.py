@@ -20,6 +20,8 @@ from typing import Any
 
 SPARE_SECONDS = 60.0
 """What must be left of the function's time for another file of an export to be begun."""
+LAST_SECONDS = 20.0
+"""What must be left for another file of the table to be read: an error that says why is better than to be ended."""
 
 
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
@@ -54,14 +56,15 @@ def _export(boto3: Any, event: Mapping[str, Any], context: Any) -> dict[str, Any
     from lambdas.export_csv.link_key import LinkKeys  # noqa: PLC0415
 
     configuration = read_configuration(boto3.client("s3"), os.environ["FRAZIL_EXPORTS"])
-    wanted = configuration.named(event["export"])
-    deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - SPARE_SECONDS
+    wanted = configuration.asked_for(event)
+    end = time.monotonic() + context.get_remaining_time_in_millis() / 1000
     now = datetime.now(UTC)
     ran = run(
         wanted.spec,
         configuration.catalog,
         period_of(wanted.spec, event, now),
-        may_continue=lambda: time.monotonic() < deadline,
+        may_continue=lambda: time.monotonic() < end - SPARE_SECONDS,
+        may_read=lambda: time.monotonic() < end - LAST_SECONDS,
     )
     links = configuration.links
     announcing = Announcing(

@@ -39,3 +39,17 @@ def test_a_run_out_of_time_is_completed_by_those_after_it(lake: SmallLake, tmp_p
     assert [part.rows for part in ran.exported.finished[0].parts] == [30, 30, 17]
     again = run(spec, catalog, period, may_continue=lambda: True)
     assert again.summary == {"address": ran.folder.address, "files": 0, "rows": 0, "finished": 1}
+
+
+def test_a_run_that_finishes_no_file_says_that_another_would_come_no_further(lake: SmallLake, tmp_path: Path) -> None:
+    window = ExportWindow("kafka_timestamp", "week", "UTC")
+    spec = ExportSpec("weekly.yaml", "weekly", "lake.orders", str(tmp_path / "out"), window)
+    catalog = CatalogSettings("jdbc", str(lake.folder))
+    period = period_of(spec, {"at": "2026-02-09T06:00:00Z"}, datetime.now(UTC))
+
+    with pytest.raises(OutOfTimeError, match="0 of this run") as stopped:
+        run(spec, catalog, period, may_continue=lambda: True, may_read=lambda: False)
+
+    assert "would come no further: set a smaller `part_rows`" in stopped.value.hint
+    assert [path.name for path in (tmp_path / "out" / "weekly" / "2026-W06").iterdir()] == ["progress.json"]
+    assert run(spec, catalog, period, may_continue=lambda: True).summary["rows"] == ROWS_OF_THE_WEEK

@@ -42,19 +42,24 @@ def unwatched(done: int, total: int) -> None:
 class Exported:
     """What is finished of an export in the folder `address`, oldest first. `written` is what this run added.
 
-    `complete` is False if the run had no more time: the next one continues. `overtaken` is True if another run finished
-    the edition that this one wrote.
+    `complete` is False if the run had no more time, after it finished `new_files`: the next one continues. `overtaken`
+    is True if another run finished the edition that this one wrote.
     """
 
     address: str
     finished: tuple[Manifest, ...]
     written: Manifest | None = None
     complete: bool = True
+    new_files: int = 0
     overtaken: bool = False
 
 
 class _OutOfTimeError(Exception):
-    """The files that are finished are kept."""
+    """The files that are finished are kept: so many of this run."""
+
+    def __init__(self, files: int) -> None:
+        super().__init__()
+        self.files = files
 
 
 class _OvertakenError(Exception):
@@ -66,6 +71,7 @@ class Export:
     """An export of a table. `open_folder` opens a folder by its address.
 
     `may_continue` is asked after each finished file: if there is no more time, the next run continues after it.
+    `may_read` is asked after each file of the table: if not, the file that is being written is given up.
     """
 
     spec: ExportSpec
@@ -73,6 +79,7 @@ class Export:
     open_folder: Callable[[str], ExportFolder]
     now: Callable[[], datetime]
     may_continue: Callable[[], bool] = always
+    may_read: Callable[[], bool] = always
     watch: Watch = unwatched
 
     def run(self, period: Period | None) -> Exported:
@@ -93,8 +100,8 @@ class Export:
                 self._drop_old_tags()
                 return Exported(folder.address, finished)
             manifest = self._written(rows, editions)
-        except _OutOfTimeError:
-            return Exported(folder.address, finished, complete=False)
+        except _OutOfTimeError as stopped:
+            return Exported(folder.address, finished, complete=False, new_files=stopped.files)
         except _OvertakenError:
             editions.give_up(edition)
             return Exported(folder.address, editions.finished(), overtaken=True)
@@ -107,7 +114,7 @@ class Export:
         Raises _OvertakenError if another run has finished it, which removes files that are being written.
         """
         try:
-            parts, columns = _Writing(rows, editions, self.may_continue, self.watch).write()
+            parts, columns = _Writing(rows, editions, self.may_continue, self.may_read, self.watch).write()
             check_unfinished(editions, rows.edition)
         except CatalogError:
             check_unfinished(editions, rows.edition)
@@ -218,10 +225,18 @@ def old_tags(spec: ExportSpec, view: TableView, *, now: datetime) -> list[str]:
 class _Writing:
     """Writes the rows of one edition, from where an interrupted run came to."""
 
-    def __init__(self, rows: Rows, editions: Editions, may_continue: Callable[[], bool], watch: Watch) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        editions: Editions,
+        may_continue: Callable[[], bool],
+        may_read: Callable[[], bool],
+        watch: Watch,
+    ) -> None:
         self._rows = rows
         self._editions = editions
         self._may_continue = may_continue
+        self._may_read = may_read
         self._watch = watch
         self._begun = self._progress = editions.progress(
             basis_of(rows.spec, rows.edition, rows.snapshot_id, rows.contents)
@@ -242,6 +257,7 @@ class _Writing:
             for file in range(begun.file, scan.files):
                 self._write_file(scan, file, parts)
                 self._watch(file + 1, scan.files)
+                self._check_time(self._may_read)
             parts.close()
         finally:
             parts.abandon()
@@ -271,5 +287,8 @@ class _Writing:
         file, rows = self._place
         self._progress = Progress(self._progress.basis, (*self._progress.parts, part), file, rows - left)
         self._editions.keep(self._progress)
-        if not self._may_continue():
-            raise _OutOfTimeError
+        self._check_time(self._may_continue)
+
+    def _check_time(self, has_time: Callable[[], bool]) -> None:
+        if not has_time():
+            raise _OutOfTimeError(len(self._progress.parts) - len(self._begun.parts))

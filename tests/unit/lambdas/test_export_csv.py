@@ -25,8 +25,9 @@ from frazil.exports.manifest import Contents, Manifest, written
 from frazil.exports.parts import Part
 from frazil.model.errors import Misuse, SettingError
 from frazil.model.exports import ExportSpec, ExportWindow, Period
+from frazil.model.settings import CatalogSettings
 from lambdas.export_csv.announcing import Announcing
-from lambdas.export_csv.configuration import configuration_of
+from lambdas.export_csv.configuration import CloudExport, Configuration, configuration_of
 from lambdas.export_csv.exporting import period_of
 from lambdas.export_csv.link_key import LinkKeys, when_allowed
 from lambdas.export_csv.links import Signer, policy_of
@@ -282,12 +283,38 @@ def test_a_retry_after_midnight_exports_the_same_period(event: dict[str, str], l
 
     assert found is not None
     assert found.label == label
-    assert period_of(replace(SPEC, window=None), event, NOW) is None
+    incremental = replace(SPEC, window=None)
+    if "from" not in event:
+        assert period_of(incremental, event, NOW) is None
+        return
+    with pytest.raises(Misuse, match="weekly is incremental: it has no window"):
+        period_of(incremental, event, NOW)
 
 
-def test_half_a_window_is_refused() -> None:
-    with pytest.raises(Misuse, match="--to"):
-        period_of(SPEC, {"from": "2026-01-05"}, NOW)
+@pytest.mark.parametrize(
+    ("event", "what", "hint"),
+    [
+        ({"from": "2026-01-05"}, "the event has from alone", "give from and to"),
+        ({"at": "next Monday"}, '"at": "next Monday" is no time', "2026-01-19T06:00:00Z"),
+    ],
+)
+def test_times_that_are_none_are_refused(event: dict[str, str], what: str, hint: str) -> None:
+    with pytest.raises(Misuse, match=what) as refused:
+        period_of(SPEC, event, NOW)
+
+    assert hint in refused.value.hint
+
+
+@pytest.mark.parametrize("event", [{}, {"name": "weekly"}, {"export": ["weekly"]}])
+def test_an_event_without_an_export_says_what_to_invoke(event: dict[str, object]) -> None:
+    configuration = Configuration(
+        CatalogSettings("glue", "s3://lake", {}), {"weekly": CloudExport(SPEC, TOPIC, MAIL)}, None
+    )
+
+    with pytest.raises(Misuse, match="the event names no export") as refused:
+        configuration.asked_for(event)
+
+    assert '{"export": "weekly"}' in refused.value.hint
 
 
 def test_an_unknown_export_is_refused_with_the_similar_one() -> None:
@@ -298,7 +325,7 @@ def test_an_unknown_export_is_refused_with_the_similar_one() -> None:
     }
     configuration = configuration_of(json.loads(json.dumps(value)))
 
-    assert configuration.named("weekly").spec == SPEC
+    assert configuration.asked_for({"export": "weekly"}).spec == SPEC
     with pytest.raises(Misuse) as refused:
         configuration.named("weekly_")
     assert refused.value.hint == "did you mean weekly?"
