@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from frazil.model.errors import SpecError
@@ -12,9 +13,39 @@ from frazil.specs.table_spec import ReadSpec
 
 
 def problems_across(specs: Sequence[ReadSpec]) -> Iterator[Problem]:
-    """Yield a problem for each spec that writes the same table as one of an earlier file. Specs may share a topic."""
+    """Yield a problem for each spec that writes the same table as one of an earlier file, and for topics in a circle.
+
+    Specs may share a topic.
+    """
     pairs = combinations(specs, 2)
     yield from dict.fromkeys(filter(None, (_clash(first, second) for first, second in pairs)))
+    yield from dict.fromkeys(_circle_problems(specs))
+
+
+def _circle_problems(specs: Sequence[ReadSpec]) -> Iterator[Problem]:
+    """Yield a problem for each output to a topic of which, through other tables, its own table is made."""
+    sent = defaultdict[str, set[str]](set)
+    for each in specs:
+        for topic in each.spec.topics:
+            sent[topic] |= {output.topic for output in each.spec.outputs}
+    for each in specs:
+        for output in each.spec.outputs:
+            back = _following(output.topic, sent).intersection(each.spec.topics)
+            if back and output.topic not in back:
+                what = f"the output {output.name} goes to {output.topic}, from where other tables send to {min(back)}"
+                hint = "send to another topic: each record would come back to the table, without an end"
+                yield Problem(each.spec_named_at, what, hint, SpecError)
+
+
+def _following(topic: str, sent: Mapping[str, set[str]]) -> set[str]:
+    """Return a topic, and all those that get what is in it."""
+    found, left = set[str](), [topic]
+    while left:
+        here = left.pop()
+        if here not in found:
+            found.add(here)
+            left += sent.get(here, ())
+    return found
 
 
 def _clash(first: ReadSpec, second: ReadSpec) -> Problem | None:

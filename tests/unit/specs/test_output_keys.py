@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from frazil.model.errors import FrazilError
+from frazil.model.errors import FrazilError, SpecError
 from frazil.model.outputs import OutputSpec
+from frazil.specs.load import load_tables
 from tests.routes import group_specs
 
 TO_CLEAN = "outputs: [{topic: orders.clean}]"
@@ -59,3 +60,15 @@ def test_the_key_of_an_upsert_is_its_identity(tmp_path: Path) -> None:
 def test_outputs_that_cannot_be_are_refused(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(FrazilError, match=says):
         group_specs(tmp_path, text)
+
+
+def test_topics_in_a_circle_are_refused(tmp_path: Path) -> None:
+    for topic, to in ("ab", "bc", "ca"):
+        (tmp_path / f"{topic}.yaml").write_text(f"topic: {topic}\noutputs: [{{topic: {to}}}]")
+
+    with pytest.raises(SpecError) as refused:
+        load_tables(tmp_path, {}, database="lake", catalog_type="jdbc")
+
+    first, *others = [line for line in refused.value.what.splitlines() if ".yaml:" in line]
+    assert first.endswith("a.yaml:1:8: topic: the output b goes to b, from where other tables send to a")
+    assert len(others) == 2
