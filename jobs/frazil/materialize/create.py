@@ -116,8 +116,6 @@ PROBLEMS_OF_COLUMNS = (
     z_order_problems,
     retention_problems,
     delta_problems,
-    identity_problems,
-    order_problems,
 )
 """What is asked about the columns of a new table."""
 
@@ -125,22 +123,29 @@ PROBLEMS_OF_COLUMNS = (
 def new_table(lake: Lake, topics: Topics, registry: SchemaRegistry, spec: TableSpec, *, writer: str) -> NewTable:
     """Decide what to make. Raises the first problem that there is: nothing is made where anything is wrong."""
     latest = latest_schemas(registry, spec)
-    columns, former_names = initial_columns(spec, latest)
+    columns, former_names = made = initial_columns(spec, latest)
     facts, dead_letters = describe_topics(topics, spec), lake.load(spec.dead_letters_identifier)
-    for _, problem in problems_of_new_table(spec, columns, facts, dead_letters):
+    for _, problem in problems_of_new_table(spec, made, facts, dead_letters):
         raise problem
     return NewTable(columns, former_names, initial_state(topics, spec, writer=writer), notes_of(spec, latest))
 
 
 def problems_of_new_table(
-    spec: TableSpec, columns: tuple[Column, ...] | None, topics: Sequence[TopicFacts], dead_letters: TableView | None
+    spec: TableSpec,
+    made: tuple[tuple[Column, ...], FormerNames] | None,
+    topics: Sequence[TopicFacts],
+    dead_letters: TableView | None,
 ) -> Iterator[tuple[Step, FrazilError]]:
     """Yield why the table cannot be made, with the step that refuses it, in the order of the steps.
 
-    `columns` are those of `initial_columns`, or None if they are not known.
+    `made` is what `initial_columns` returns, or None if it is not known.
     """
-    for find in () if columns is None else PROBLEMS_OF_COLUMNS:
-        yield from (("create", problem) for problem in find(spec, columns or ()))
+    if made is not None:
+        columns, former_names = made
+        for find in PROBLEMS_OF_COLUMNS:
+            yield from (("create", problem) for problem in find(spec, columns))
+        for problem in (*identity_problems(spec, columns, former_names), *order_problems(spec, columns, former_names)):
+            yield "create", problem
     for problem in start_problems(spec, topics):
         yield "create", problem
     try:

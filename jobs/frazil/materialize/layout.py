@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from frazil.delta.expressible import inexpressible
 from frazil.formats.open import plain_columns
+from frazil.materialize.lacking_columns import why_lacking
 from frazil.model.changes import AddColumn, Change
 from frazil.model.columns import UNKNOWN, Column, ColumnType, Fixed, ListOf, Scalar, Struct, walk
 from frazil.model.errors import SpecError
@@ -231,20 +232,22 @@ def _fix(spec: TableSpec, key: str, named: str, columns: tuple[Column, ...]) -> 
     names = [column.name for column in columns]
     if key in ("partition_by", "sort_by", Z_ORDER) and {*names} <= _names_without_values(spec):
         return f"the first batch brings the columns of the values: remove `{key}` until it has been read"
-    likely = None if named in names else did_you_mean(named, names)
+    return _fixed(spec, key, None if named in names else did_you_mean(named, names))
+
+
+def _fixed(spec: TableSpec, key: str, likely: str | None) -> str:
     return f"{f'did you mean {likely}? ' if likely else ''}fix `{key}` in {spec.source_file}"
 
 
-def identity_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
-    """Return why columns of a table with these columns cannot be the identity of its rows."""
+def identity_problems(
+    spec: TableSpec, columns: tuple[Column, ...], former_names: Mapping[str, tuple[str, ...]] = NO_FORMER_NAMES
+) -> tuple[SpecError, ...]:
+    """Return why columns of a new table with these columns cannot be the identity of its rows."""
     lacking = [path for path in spec.identity if column_at(path, columns, {}) is None]
-    names = ", ".join(column.name for column in columns)
+    absent = {path: why_lacking(path, columns, former_names) for path in lacking}
     unknown = [
-        SpecError(
-            f"{spec.identifier}: identity: {path} is a column that the table does not have; its columns are {names}",
-            hint=_fix(spec, "identity", path, columns),
-        )
-        for path in lacking
+        SpecError(f"{spec.identifier}: identity: {path} {what}", hint=_fixed(spec, "identity", likely))
+        for path, (what, likely) in absent.items()
     ]
     unfit = [
         SpecError(
@@ -256,18 +259,16 @@ def identity_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[Spe
     return (*unknown, *unfit)
 
 
-def order_problems(spec: TableSpec, columns: tuple[Column, ...]) -> tuple[SpecError, ...]:
-    """Return why a column of a table with these columns cannot order its records."""
+def order_problems(
+    spec: TableSpec, columns: tuple[Column, ...], former_names: Mapping[str, tuple[str, ...]] = NO_FORMER_NAMES
+) -> tuple[SpecError, ...]:
+    """Return why a column of a new table with these columns cannot order its records."""
     if spec.order_by is None:
         return ()
     found = column_at(spec.order_by, columns, {})
-    if found is None:
-        names = ", ".join(column.name for column in columns)
-        what = f"names a column that the table does not have; its columns are {names}"
-        findings = [SchemaFinding(spec.order_by, what)]
-    else:
-        findings = list(order_findings(spec, *found))
-    hint = _fix(spec, "order_by", spec.order_by, columns)
+    what, likely = why_lacking(spec.order_by, columns, former_names) if found is None else ("", None)
+    findings = [SchemaFinding(spec.order_by, what)] if found is None else list(order_findings(spec, *found))
+    hint = _fixed(spec, "order_by", likely)
     return tuple(SpecError(f"{spec.identifier}: order_by: {finding}", hint=hint) for finding in findings)
 
 

@@ -182,6 +182,9 @@ def _key_order_problems(values: Values, metadata: MetadataColumns) -> Iterator[P
     identity = identity_of(values, metadata) or (key,)
     if "key" not in metadata.keep:
         yield _problem(place, f"the column {key} is not kept", _how_to_keep_the_key(values, metadata))
+    elif values[keys.KEY] in ("string", "bytes", "json"):
+        what = f"with key: {values[keys.KEY]}, {key} has no fields"
+        yield _problem(place, what, f"order by {metadata.prefix}timestamp, or a column of the value")
     elif any(f"{order_by}.".startswith(f"{path}.") for path in identity):
         what = f"{order_by} is a part of the identity, so all records of an identity have the same one"
         other = f"order by {metadata.prefix}timestamp, or a column of the value"

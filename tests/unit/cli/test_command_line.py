@@ -212,7 +212,7 @@ def test_findings_of_further_checks_are_shown_together(
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ("write: deduplicate\nidentity: [idd]", "identity: idd is a column that the table does not have"),
+        ("write: deduplicate\nidentity: [idd]", "identity: idd names a column that the table does not have"),
         ("write: history\norder_by: att\non_tombstone: skip", "order_by: att: names a column that the table does not"),
         ("partition_by: [day(att)]", "partition_by: "),
         ("sort_by: [idd]", "sort_by: "),

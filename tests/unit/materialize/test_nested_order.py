@@ -116,13 +116,21 @@ def test_a_column_in_a_struct_that_another_tool_took_away_is_found(log: NestedOr
 @pytest.mark.parametrize(
     ("order_by", "what"),
     [
-        ("at.tz", "order_by: at.tz: names a column that the table does not have; its columns are at, n,"),
+        ("at.t", "order_by: at.t: names a field that at does not have; its fields are ts\n\nhint: did you mean at.ts"),
+        ("n.ts", "order_by: n.ts: names what is inside n, which is long\n\nhint: fix `order_by`"),
+        ("l[].ts", "order_by: l\\[\\].ts: names what is inside l, which is list<struct<ts: timestamptz>>"),
+        ("l.ts", "order_by: l.ts: names what is inside l, which is list<struct<ts: timestamptz>>"),
+        ("was.before", "order_by: was.before: is a former name of at.ts, .*\n\nhint: did you mean at.ts"),
         ("at", "order_by: at: is struct<ts: timestamptz>, and records are ordered by whole numbers, dates and"),
     ],
 )
 def test_a_path_that_orders_nothing_is_refused(tmp_path: Path, order_by: str, what: str) -> None:
     world = Partitions(IcebergLake(CatalogSettings("jdbc", str(tmp_path))))
-    world.registry.register("orders-value", FIRST)
+    ts = a_field("ts", MICROSECONDS, "before")
+    at, item = (json.loads(record(ts, name=name)) for name in ("M", "I"))
+    items = {"type": "array", "items": item}
+    fields = a_field("at", at, "was"), a_field("n", "long"), a_field("l", items)
+    world.registry.register("orders-value", record(*fields, name="V"))
     spec = replace(UPSERT, table=f"t{next(NAMES)}", value="avro", order_by=order_by, on_tombstone="skip")
 
     with pytest.raises(SpecError, match=what):

@@ -248,7 +248,7 @@ WRONG: dict[str, tuple[TableSpec, type[FrazilError], str, str]] = {
     "column of the identity misspelt": (
         spec(write="deduplicate", key="string", identity=("kafka_ky",)),
         SpecError,
-        "lake.orders: identity: kafka_ky is a column that the table does not have; its columns are n,"
+        "lake.orders: identity: kafka_ky names a column that the table does not have; its columns are n,"
         " at, kafka_partition, kafka_offset, kafka_timestamp, kafka_key, kafka_schema_id,"
         " frazil_identity_1, frazil_identity_2",
         "did you mean kafka_key? fix `identity` in tables/orders.yaml",

@@ -451,6 +451,11 @@ CONTRADICTIONS = {
         " the same one",
         "order by kafka_timestamp, or a column of the value",
     ),
+    "order by a field of a key that is a text": (
+        "topic: a\nwrite: upsert\nidentity: [id]\norder_by: kafka_key.version\non_tombstone: skip",
+        "tables/a.yaml:4:11: order_by: with key: string, kafka_key has no fields",
+        "order by kafka_timestamp, or a column of the value",
+    ),
     "order by a field of a key that is not kept": (
         "topic: a\nkey: avro\nwrite: upsert\nidentity: [id]\norder_by: kafka_key.version\non_tombstone: skip\n"
         "metadata: {keep: [timestamp]}",

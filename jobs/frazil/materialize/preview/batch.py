@@ -117,12 +117,11 @@ def columns_to_be(spec: TableSpec, registry: SchemaRegistry) -> tuple[Column, ..
 
 
 def _new_table(preview: Preview, facts: Facts) -> None:
-    spec, schemas, columns = facts.spec, facts.schemas, None
+    spec, schemas, made = facts.spec, facts.schemas, None
     if schemas is not None:
-        decided = preview.decide("create", lambda: initial_columns(spec, LatestSchemas.of(schemas)))
-        columns = None if decided is None else decided[0]
-    preview.new_columns = columns or ()
-    for step, problem in problems_of_new_table(spec, columns, facts.topics or (), facts.dead_letters):
+        made = preview.decide("create", lambda: initial_columns(spec, LatestSchemas.of(schemas)))
+    preview.new_columns = () if made is None else made[0]
+    for step, problem in problems_of_new_table(spec, made, facts.topics or (), facts.dead_letters):
         preview.add(step, [problem])
 
 
