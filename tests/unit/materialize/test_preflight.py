@@ -253,6 +253,12 @@ WRONG: dict[str, tuple[TableSpec, type[FrazilError], str, str]] = {
         " frazil_identity_1, frazil_identity_2",
         "did you mean kafka_key? fix `identity` in tables/orders.yaml",
     ),
+    "identity inside a column that is no struct": (
+        spec(write="deduplicate", key="string", identity=("at.day",)),
+        SpecError,
+        "lake.orders: identity: at.day names what is inside at, which is date",
+        "fix `identity` in tables/orders.yaml",
+    ),
     "sort by a transform that the type does not have": (
         spec(sort_by=("hour(at) nulls last",)),
         SpecError,
