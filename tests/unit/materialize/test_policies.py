@@ -387,7 +387,7 @@ def test_a_letter_that_was_moved_to_another_offset_does_not_open(world: World) -
             "email: is a part of the identity, and has the mask truncate to 2: different keys",
         ),
         ({}, {"PII": REDACT}, "email: is a part of the identity, and has the mask redact: different keys become equal"),
-        ({"email": DROP}, {}, "email is a column that the table does not have"),
+        ({"email": DROP}, {}, "email names a column that the table does not have"),
     ],
     ids=["redact", "truncate", "redact by tag", "drop"],
 )
