@@ -131,7 +131,8 @@ class Redecoder:
         while len(records):
             for part, decoded in self.decoder.decode(topic, partition, records):
                 if decoded.stop is not None:
-                    self.learn(decoded.stop.schema_id, of_key=decoded.stop.of_key)
+                    for schema_id in (decoded.stop.schema_id, *decoded.stop.ahead):
+                        self.learn(schema_id, of_key=decoded.stop.of_key)
                     break
                 yield decoded
                 records = records.after(len(part))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from values_of_tables import spec
@@ -16,6 +17,8 @@ from frazil.materialize.run import Again, Published
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.plan import NothingToDo
 from frazil.model.settings import CatalogSettings
+from frazil.verify.against_kafka import KafkaSide
+from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import a_field, record
 from tests.sampling import examples
 
@@ -78,6 +81,19 @@ def test_a_batch_opens_each_known_schema_once_and_asks_the_registry_for_none(
 
     assert outcomes(world) == [Published.__name__]
     assert sorted(opened) == list(range(1, VERSIONS + 1))
+
+
+def test_verify_learns_schemas_together_and_asks_for_each_a_few_times(world: World) -> None:
+    for number in range(VERSIONS):
+        produce(world, version(number))
+    outcomes(world)
+    world.registry.asked.clear()
+    side = KafkaSide(world.topics, cast(Any, world), world.registry)
+
+    proof = verify_table(world.lake, spec(), kafka=side)
+
+    assert (proof.findings, proof.notes) == ((), ())
+    assert len(world.registry.asked) <= 5 * VERSIONS, "the schemas are learnt one by one"
 
 
 def test_a_schema_behind_that_does_not_fit_holds_no_record_before_it(world: World) -> None:
