@@ -161,7 +161,11 @@ def _order_problems(values: Values, metadata: MetadataColumns) -> Iterator[Probl
         yield from _key_order_problems(values, metadata)
     elif by_value and deletes_by_key(values, metadata) and values.get(keys.ON_TOMBSTONE) in (None, "row"):
         what = f"a record without a value has no {order_by}, so it cannot say when it deletes its key"
-        hint = f"write order_by: {timestamp}, or say what such records are with on_tombstone: dead_letter or skip"
+        by_part = values[keys.WRITE] == "upsert" and identity_of(values, metadata)
+        field = f", or a field of the key, such as {metadata.prefix}key.version" if by_part else ""
+        hint = (
+            f"write order_by: {timestamp}{field}, or say what such records are with on_tombstone: dead_letter or skip"
+        )
         yield _problem(values.place_of(place), what, hint)
     by_position = values[keys.CDC_ORDER] == "source" and values[keys.CDC_DELETES] == "by_key"
     remembers = by_position or ((by_key or order_by == timestamp) and deletes_by_key(values, metadata))

@@ -354,7 +354,8 @@ CONTRADICTIONS = {
         "topic: a\nkey: avro\nwrite: upsert\nidentity: [kafka_key.id]\norder_by: version",
         "tables/a.yaml:5:11: order_by: a record without a value has no version, so it cannot say when it deletes its"
         " key",
-        "write order_by: kafka_timestamp, or say what such records are with on_tombstone: dead_letter or skip",
+        "write order_by: kafka_timestamp, or a field of the key, such as kafka_key.version, or say what such records"
+        " are with on_tombstone: dead_letter or skip",
     ),
     "identity in the key and skipped tombstones": (
         "topic: a\nkey: avro\nwrite: upsert\nidentity: [kafka_key.id]\norder_by: kafka_timestamp\non_tombstone: skip",
