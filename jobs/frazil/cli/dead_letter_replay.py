@@ -179,7 +179,8 @@ def _print_text(spec: TableSpec, result: ReplayResult) -> None:
         return
     if not result.replayed and not result.stayed:
         what = f"{spec.pipeline.name} has no such dead letter: nothing was replayed{why_deleted(spec)}"
-        print(what, file=sys.stderr)
+        there = with_config_name(f"hint: `frazil dead-letters list {spec.table}` shows those that there are")
+        print(f"{what}\n\n{there}", file=sys.stderr)
         return
     lines = [f"{spec.pipeline.name}: {replayed_text(result)}"]
     lines += [f"  {count:,} of {table}" for table, count in sorted(result.tables.items()) if spec.group is not None]

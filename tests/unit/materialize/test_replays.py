@@ -15,7 +15,7 @@ from values_of_tables import NOW, spec
 from whole_batches import LONG, World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.cli.dead_letter_replay import _by_driver
+from frazil.cli.dead_letter_replay import _by_driver, _print_text
 from frazil.dead_letters import Chosen, DeadLetterList, list_dead_letters
 from frazil.materialize.clients import REPLAY_STEPS, Observer
 from frazil.materialize.outcome import Published
@@ -480,3 +480,11 @@ def test_a_paused_table_is_not_replayed(world: World) -> None:
 
     with pytest.raises(FrazilError, match="is paused"):
         replayed(world)
+
+
+def test_a_replay_of_none_says_where_dead_letters_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    _print_text(SPEC, ReplayResult())
+
+    said = capsys.readouterr().err
+    assert "has no such dead letter: nothing was replayed" in said
+    assert f"hint: `frazil dead-letters list {SPEC.table}` shows those that there are" in said
