@@ -35,6 +35,9 @@ from frazil.model.delta import (
 from frazil.model.snapshot import TableView
 from frazil.model.spelling import plural
 
+REWRITE_ALL = "rewrite all files (Iceberg's `rewrite_data_files` with `rewrite-all`)"
+"""Frazil's own maintenance merges only files where that pays: one that is alone in its partition stays as it is."""
+
 ReadShapes = Callable[[Sequence[TableFile]], Iterable[FileShape]]
 """Reads the footers of files. Called only with files that the log does not name yet."""
 
@@ -110,7 +113,7 @@ def _old_names(files: TableFiles, log: DeltaLog | None, wanted: DeltaMetadata) -
     if log is None or not kept:
         return None
     problem = _difference(columns_of(log.metadata.schema), columns_of(wanted.schema))
-    return problem and f"{problem}, and the old columns remain in {plural(kept, 'file')}: compact the table"
+    return problem and f"{problem}, and the old columns remain in {plural(kept, 'file')}: {REWRITE_ALL}"
 
 
 def _misfit(shapes: Iterable[FileShape], wanted: DeltaMetadata) -> str | None:
@@ -123,7 +126,7 @@ def _misfit(shapes: Iterable[FileShape], wanted: DeltaMetadata) -> str | None:
         except NoPlaceInDeltaError as none:
             problem = f"the column {none}"
         if problem:
-            return f"{problem}, and {shape.location} still has the old columns: compact it"
+            return f"{problem}, and {shape.location} still has the old columns: {REWRITE_ALL}"
     return None
 
 
