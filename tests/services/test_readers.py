@@ -15,7 +15,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from breadth import Place, Table, encode, glue_catalog, record_of
+from breadth import Place, Table, catch_up, encode, glue_catalog, record_of
 from every_reader import BATCHES, REMOVALS, REWRITES, WRITES, Readers, alike_rows
 from every_type import ADDRESS, FIELDS, LEAST, SCHEMA, TIMES, USUAL, plain
 from pyiceberg.conversions import from_bytes
@@ -85,6 +85,30 @@ def filtered(table: str) -> str:
         for n, where in enumerate(FILTERS)
     )
     return " union all ".join(scans) + " order by 1, 2, 3"
+
+
+def test_all_engines_read_rows_that_a_field_of_the_key_orders(
+    place: Place, spark: SparkSession, duck: duckdb.DuckDBPyConnection
+) -> None:
+    topic, value = place.topic(), record_of(("n", "int"))
+    value_id = place.register(f"{topic}-value", value)
+
+    def send(version: tuple[str, ...], *records: tuple[str, int, int | None]) -> None:
+        key = record_of(("id", "string"), version, name="Key")
+        key_id = place.register(f"{topic}-key", key)
+        for who, at, n in records:
+            (sent,) = encode(key, key_id, {"id": who, version[0]: at})
+            place.send(topic, None if n is None else encode(value, value_id, {"n": n})[0], key=sent)
+
+    send(("version", "int"), ("a", 5, 1), ("b", 5, 2), ("c", 5, 3))
+    order = "identity: [kafka_key.id]\norder_by: kafka_key.version"
+    table = place.materialize(f"topic: {topic}\nkey: avro\nwrite: upsert\n{order}")
+    send(("revision", "long", "version"), ("a", 4, 4), ("b", 6, 5), ("c", 2**40, None), ("c", 9, 6))
+    catch_up(table.of)
+
+    rows = table.rows()
+    assert [(*row["kafka_key"].values(), row["n"]) for row in rows] == [("a", 5, 1), ("b", 6, 5)]
+    assert alike_rows(in_spark(spark, table)) == alike_rows(in_duck(duck, table)) == alike_rows(rows)
 
 
 # --- every type -----------------------------------------------------------------------------------------------------
