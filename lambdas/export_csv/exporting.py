@@ -91,8 +91,8 @@ def run(
     ).run(period)
     if not exported.complete:
         raise OutOfTimeError(
-            f"the export {spec.name} is not finished: its time was not enough, and the files so far are in"
-            f" {exported.address}, {exported.new_files} of this run",
+            f"the export {spec.name} is not finished: its time ran out; files that this run"
+            f" finished: {exported.new_files}, in {exported.address}",
             hint="another run would come no further: set a smaller `part_rows`, or a shorter `every`; or run"
             " `frazil export` on a machine, where no time ends it (docs/operate.md)"
             if not exported.new_files

@@ -47,7 +47,7 @@ def test_a_run_that_finishes_no_file_says_that_another_would_come_no_further(lak
     catalog = CatalogSettings("jdbc", str(lake.folder))
     period = period_of(spec, {"at": "2026-02-09T06:00:00Z"}, datetime.now(UTC))
 
-    with pytest.raises(OutOfTimeError, match="0 of this run") as stopped:
+    with pytest.raises(OutOfTimeError, match="files that this run finished: 0, in") as stopped:
         run(spec, catalog, period, may_continue=lambda: True, may_read=lambda: False)
 
     assert "would come no further: set a smaller `part_rows`" in stopped.value.hint

@@ -133,7 +133,7 @@ class Editions:
         return tuple(found)
 
     def _check_last(self, number: int) -> None:
-        """Raise ExportError if a manifest after this number is there: an edition before it would have its rows, too."""
+        """Raise ExportError if a later manifest exists: a new edition would repeat rows that it has."""
         numbers = (int(match[1]) for name in self.folder.names() if (match := _CORRECTION.fullmatch(name)))
         later = sorted(each for each in numbers if each > number)
         if later:

@@ -55,7 +55,7 @@ class Exported:
 
 
 class _OutOfTimeError(Exception):
-    """The files that are finished are kept: so many of this run."""
+    """`files` are those that this run finished. They are kept."""
 
     def __init__(self, files: int) -> None:
         super().__init__()
@@ -257,7 +257,8 @@ class _Writing:
             for file in range(begun.file, scan.files):
                 self._write_file(scan, file, parts)
                 self._watch(file + 1, scan.files)
-                self._check_time(self._may_read)
+                if file + 1 < scan.files:
+                    self._check_time(self._may_read)
             parts.close()
         finally:
             parts.abandon()

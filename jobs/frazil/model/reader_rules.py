@@ -129,7 +129,9 @@ def _holds_structs(column_type: ColumnType) -> bool:
 
 def _has_fields_two_deep(column_type: ColumnType) -> bool:
     """Return whether this is a list or a map of others, with fields in them."""
-    return _within(_within(column_type) or column_type) is not None and isinstance(_innermost(column_type), Struct)
+    outer = _within(column_type)
+    inner = None if outer is None else _within(outer)
+    return inner is not None and isinstance(_innermost(inner), Struct)
 
 
 def _at_the_top(path: str) -> bool:

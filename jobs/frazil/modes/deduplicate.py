@@ -61,7 +61,7 @@ def _later(records: list[FollowedRecords], find: Find) -> npt.NDArray[np.bool_]:
 
 
 def _ascending(first: Numbers, *others: Numbers) -> Numbers:
-    """Return the order of rows by all columns; only those with equal `first`, which few are, are compared by others."""
+    """Return the order of rows by all columns. Few have the same `first`: only those are sorted by the others."""
     order = np.argsort(first)
     is_equal = np.diff(first[order]) == 0
     tied = np.flatnonzero(np.append(is_equal, False) | np.insert(is_equal, 0, False)) if len(order) else order

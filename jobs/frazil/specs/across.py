@@ -32,8 +32,8 @@ def _circle_problems(specs: Sequence[ReadSpec]) -> Iterator[Problem]:
         for output in each.spec.outputs:
             back = _following(output.topic, sent).intersection(each.spec.topics)
             if back and output.topic not in back:
-                what = f"the output {output.name} goes to {output.topic}, from where other tables send to {min(back)}"
-                hint = "send to another topic: each record would come back to the table, without an end"
+                what = f"the output {output.name} goes to {output.topic}, whose records others send back to {min(back)}"
+                hint = "send to another topic: each record would return to this table forever"
                 yield Problem(each.spec_named_at, what, hint, SpecError)
 
 

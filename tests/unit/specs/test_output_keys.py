@@ -70,5 +70,5 @@ def test_topics_in_a_circle_are_refused(tmp_path: Path) -> None:
         load_tables(tmp_path, {}, database="lake", catalog_type="jdbc")
 
     first, *others = [line for line in refused.value.what.splitlines() if ".yaml:" in line]
-    assert first.endswith("a.yaml:1:8: topic: the output b goes to b, from where other tables send to a")
+    assert first.endswith("a.yaml:1:8: topic: the output b goes to b, whose records others send back to a")
     assert len(others) == 2

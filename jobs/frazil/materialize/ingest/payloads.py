@@ -61,7 +61,7 @@ class Part:
 class Stop:
     """A range ends before the record at `index`: its schema has to reach the table first, or the look-ups are spent.
 
-    `ahead` are further new schemas, of records behind it.
+    `ahead` are further new schemas, of later records.
     """
 
     index: int

@@ -239,8 +239,8 @@ def _of_writer(path: str, columns: tuple[Column, ...], former_names: FormerNames
     here, found = "", None
     for name in path.split("."):
         here = f"{here}.{name}" if here else name
-        names = {name, *former_names.get(here, ())}
-        found = next((column for column in columns if column.name in names), None)
+        by_name = {column.name: column for column in columns}
+        found = next((by_name[each] for each in (name, *former_names.get(here, ())) if each in by_name), None)
         if found is None:
             return None
         columns = found.type.columns if isinstance(found.type, Struct) else ()

@@ -27,20 +27,16 @@ def note_on_fields(spec: TableSpec, schemas: Iterable[RegisteredSchema]) -> str 
         mapped = [map_schema(schema, settings).columns for schema in schemas] if fields else []
     except IncompatibleSchemaError:
         return None
-    unknown = [field.path for field in fields if not any(_is_compared(each, field.path) for each in mapped)]
+    names = sorted({name for columns in mapped for name in _compared(columns)})
+    unknown = [field.path for field in fields if field.path not in names]
     if not mapped or not unknown:
         return None
-    names = sorted({name for columns in mapped for name in _compared(columns)})
     likely = did_you_mean(unknown[0], names)
     return (
         f"no schema that the registry has now has the field {', '.join(unknown)} of the route, or only with a type that"
         f" routes do not compare, so the route takes no record: correct `field` in {spec.source_file} if it is misspelt"
         + (f" (did you mean {likely}?)" if likely else "")
     )
-
-
-def _is_compared(columns: Sequence[Column], path: str) -> bool:
-    return path in _compared(columns)
 
 
 def _compared(columns: Sequence[Column], within: str = "") -> Iterator[str]:
