@@ -243,11 +243,11 @@ def identity_problems(
     spec: TableSpec, columns: tuple[Column, ...], former_names: Mapping[str, tuple[str, ...]] = NO_FORMER_NAMES
 ) -> tuple[SpecError, ...]:
     """Return why columns of a new table with these columns cannot be the identity of its rows."""
-    lacking = [path for path in spec.identity if column_at(path, columns, {}) is None]
-    absent = {path: why_lacking(path, columns, former_names) for path in lacking}
     unknown = [
         SpecError(f"{spec.identifier}: identity: {path} {what}", hint=_fixed(spec, "identity", likely))
-        for path, (what, likely) in absent.items()
+        for path in spec.identity
+        if column_at(path, columns, {}) is None
+        for what, likely in [why_lacking(path, columns, former_names)]
     ]
     unfit = [
         SpecError(

@@ -280,7 +280,12 @@ class TableSpec:
     @property
     def orders_by_value(self) -> bool:
         """Return whether columns of the value say which record of an identity is newer."""
-        return not self.orders_by_key and self.order not in ((), (f"{self.metadata.prefix}timestamp",))
+        return self.orders_by_field and not self.orders_by_key
+
+    @property
+    def orders_by_field(self) -> bool:
+        """Return whether fields of the value or of the key say it: not the offset, nor the timestamp."""
+        return self.order not in ((), (f"{self.metadata.prefix}timestamp",))
 
     @property
     def orders_by_key(self) -> bool:

@@ -217,7 +217,7 @@ def _without_record(spec: TableSpec, view: TableView) -> pa.Schema:
     """
     row_schema = arrow_schema_of(view)
     found = IdentityPaths.found(spec.identity_paths, row_schema, former_names_of(view.properties))
-    order = spec.order if spec.orders_by_value or spec.orders_by_key else ()
+    order = spec.order if spec.orders_by_field else ()
     deciding = {*(() if found is None else found.tops), *(path.partition(".")[0] for path in order)}
     deciding |= least_placed(spec.partition_by, row_schema).keys()
     without_key = {spec.metadata.prefix + "key"} if spec.key_type is not None else set()

@@ -47,6 +47,31 @@ class RenamedOrder(Changelog):
         rows = [row for batch in read for row in batch.to_pylist()]
         return sorted((row["updated"].microsecond, row["n"]) for row in rows if row.get("valid_to") is None)
 
+    def value(self, name: str, at: int, n: int) -> dict[str, Any]:
+        """Return a value whose column of the order has this name."""
+        return {name: at, "n": n}
+
+    def check_both_names(self, first: str, renamed: str, *, order_by: str, present: str) -> None:
+        """Check that old and new writers are ordered, in batches, by a rewind and by a rebuild."""
+        self.write(renamed, self.value("updated", 30, 2), self.value("updated", 5, 3))
+        self.write(first, self.value("ts", 20, 4))
+        drained(self.world, self.spec)
+        assert self.found() == [(30, 2)]
+        self.spec = replace(self.spec, order_by=order_by)
+        self.write(first, self.value("ts", 29, 5))
+        self.write(renamed, self.value("updated", 31, 6))
+
+        drained(self.world, self.spec)
+
+        assert self.found() == [(31, 6)]
+        assert (self.verify().findings, self.against_kafka().findings) == ((), ())
+        rewind(self, ToOffsets({"orders": {0: 1}})).perform()
+        assert self.found() == [(31, 6)]
+        self.spec = replace(self.spec, order_by=present)
+        rebuild(self).perform()
+        assert self.found() == [(31, 6)]
+        assert (self.verify().findings, self.against_kafka().findings) == ((), ())
+
 
 @pytest.fixture(params=["upsert", "history"])
 def log(tmp_path: Path, request: pytest.FixtureRequest) -> RenamedOrder:
@@ -62,24 +87,7 @@ def log(tmp_path: Path, request: pytest.FixtureRequest) -> RenamedOrder:
 
 @pytest.mark.parametrize("order_by", ["ts", "updated"])
 def test_the_column_orders_records_by_both_names(log: RenamedOrder, order_by: str) -> None:
-    log.write(RENAMED, {"updated": 30, "n": 2}, {"updated": 5, "n": 3})
-    log.write(FIRST, {"ts": 20, "n": 4})
-    drained(log.world, log.spec)
-    assert log.found() == [(30, 2)]
-    log.spec = replace(log.spec, order_by=order_by)
-    log.write(FIRST, {"ts": 29, "n": 5})
-    log.write(RENAMED, {"updated": 31, "n": 6})
-
-    drained(log.world, log.spec)
-
-    assert log.found() == [(31, 6)]
-    assert (log.verify().findings, log.against_kafka().findings) == ((), ())
-    rewind(log, ToOffsets({"orders": {0: 1}})).perform()
-    assert log.found() == [(31, 6)]
-    log.spec = replace(log.spec, order_by="updated")
-    rebuild(log).perform()
-    assert log.found() == [(31, 6)]
-    assert (log.verify().findings, log.against_kafka().findings) == ((), ())
+    log.check_both_names(FIRST, RENAMED, order_by=order_by, present="updated")
 
 
 AGAIN = record(a_field("changed", MICROSECONDS, "updated"), a_field("n", "long"), name="V")

@@ -25,7 +25,7 @@ def former_names_property(names: FormerNames) -> dict[str, str]:
 
 def ordered_by_present_name(spec: TableSpec, former_names: FormerNames) -> TableSpec:
     """The spec with the present path of the column that orders the records, unless that is one of the metadata."""
-    if spec.order_by is None or not (spec.orders_by_value or spec.orders_by_key):
+    if spec.order_by is None or not spec.orders_by_field:
         return spec
     return replace(spec, order_by=present_path(spec.order_by, former_names))
 

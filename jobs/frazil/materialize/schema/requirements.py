@@ -209,7 +209,7 @@ def _never_new(spec: TableSpec, wanted: RequiredColumns) -> dict[str, str]:
     topic = ["topic"] * wanted.of_several_topics
     names = [spec.metadata.prefix + name for name in (*topic, "partition", "offset")]
     missing = dict.fromkeys((FIRST, SECOND), "identity") | dict.fromkeys(VALIDITY, "interval")
-    order = {} if spec.orders_by_value or spec.orders_by_key else dict.fromkeys(spec.order, "order")
+    order = {} if spec.orders_by_field else dict.fromkeys(spec.order, "order")
     return missing | dict.fromkeys(names, "source") | order
 
 

@@ -51,10 +51,10 @@ def _rows(session: SqlSession, path: Path, kind: str, columns: Sequence[Column])
         return session.spark.createDataFrame(frame.collect(), frame.schema)
     names = _header(path) if kind == "csv" else reader.load(file).columns
     _check_names(path, names, [column.name for column in columns])
-    by_name = {column.name: column for column in columns}
+    by_name, given = {column.name: column for column in columns}, {*names}
     there = [by_name[name] for name in names]  # in the order of the file: Spark reads CSV by position
     rows = reader.schema(StructType.fromJson(spark_schema(there))).load(file).collect() if there else []
-    whole = [tuple(row[column.name] if column in there else None for column in columns) for row in rows]
+    whole = [tuple(row[column.name] if column.name in given else None for column in columns) for row in rows]
     return session.spark.createDataFrame(whole, StructType.fromJson(spark_schema(columns)))
 
 
