@@ -86,11 +86,11 @@ def test_a_record_without_a_value_deletes_the_row_of_its_part_of_the_key(tmp_pat
     changelog.catch_up()
     changelog.send_at(("a", None, 3, 1))
     changelog.catch_up()
-    changelog.send_at(("a", 2, 2, 0))
+    changelog.send_at(("a", 2, 2, 0), ("b", None, 0, 1))  # both are late
     changelog.catch_up()
 
     assert changelog.records() == {"b": (1, 0, 1)}
-    assert changelog.verify().counts == Counts(read=4, rows=2, deletes=1, duplicates=1)
+    assert changelog.verify().counts == Counts(read=5, rows=2, deletes=1, duplicates=2)
 
 
 def test_a_null_part_of_the_key_is_no_identity(tmp_path: Path) -> None:
