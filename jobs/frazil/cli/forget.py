@@ -30,9 +30,6 @@ OUT_OF_REACH = (
     "copies in Snowflake, with its Time Travel and Fail-safe",
     "files that were exported, sent or downloaded",
 )
-AGAIN = (
-    "records with the value that Kafka still has: a rebuild, a rewind, a rollback or a new record brings the rows back"
-)
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="The table as `table` or `database.table`.")]
 Key = Annotated[
@@ -117,7 +114,7 @@ def _erase(erasure: Erasure, as_json: bool) -> None:
     from frazil.model.errors import ErasureError  # noqa: PLC0415
 
     spec, sought, done = erasure.spec, erasure.sought, erasure.perform()
-    cannot = (*sought.unsearched, *_unseen(spec), *OUT_OF_REACH, AGAIN)
+    cannot = (*sought.unsearched, *_unseen(spec), *OUT_OF_REACH)
     if as_json:
         print(json.dumps({**asdict(done), "is_complete": done.is_complete, "not_searched": cannot}, indent=2))
     else:
@@ -156,6 +153,10 @@ def _outcome(spec: TableSpec, done: Erased) -> Iterator[str]:
     erased = f"{plural(done.rows, 'row')} and {plural(done.dead_letters, 'dead letter')} erased"
     expired = f"{plural(done.snapshots, 'snapshot')} expired, {plural(done.files, 'file')} deleted"
     yield f"{spec.identifier}: {erased}; {expired}"
+    if done.no_hash:
+        yield f"  a rebuild brings back what Kafka still has: the table keeps no hash of the value, as {done.no_hash}"
+    else:
+        yield "  a rebuild skips what Kafka still has, by a keyed hash of the value; records from now on become rows"
     yield from (f"  dropped: {name}" for name in done.pins)
     yield from (f"  not deleted: {problem}" for problem in done.problems)
     yield from (f"  not deleted, as it is outside the table's folder: {address}" for address in done.elsewhere)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from frazil.adapters.iceberg.traces import TraceSearch
+from frazil.forget.hashes import HashKeeping
 from frazil.forget.letters import LetterErasure
 from frazil.forget.refusals import check_can_erase, check_column, check_pins
 from frazil.forget.rows import ErasedRows, RowErasure, places_of
@@ -43,6 +44,7 @@ class Erased:
     """What was erased, and what the search found afterwards. `pins` were dropped; `problems` kept files.
 
     `elsewhere` are files with erased rows outside the table's folders, which are no files of the table any more.
+    `no_hash` says why the table keeps no hash of the value; empty if it keeps one.
     """
 
     rows: int = 0
@@ -52,6 +54,7 @@ class Erased:
     pins: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
+    no_hash: str = ""
     left: tuple[Traces, ...] = ()
 
     @property
@@ -89,17 +92,22 @@ class Erasure:
         """Erase the value, and search for it again.
 
         Raises ErasureError if the table is one that this release does not erase from, or if pins keep traces: nothing
-        was changed then. Raises ContendedError if others keep committing, CatalogError and CountMismatchError.
+        was changed then. Raises ContendedError if others keep committing, CatalogError and CountMismatchError, and
+        SettingError or ServiceError if the key of the hashes cannot be read.
         """
         tables = self._tables()
-        check_can_erase(self.spec, self._standing(tables[0]))
+        here = self._standing(tables[0])
+        check_can_erase(self.spec, here)
         check_column(self.spec, self.sought)
+        hashes = HashKeeping.of(self.spec, here, self.sought)
         self._check_pins(tables)
         with self._paused():
             self._take_out()
+            self.step("hash")
+            hashes.keep(self.lake, self.spec, self._standing(own_rows(self.lake, self.spec)), self.sought)
             self._let_go()
             left = tuple(self._search_in(view, self.sought).find(view) for view in self._tables())
-            self.done = replace(self.done, left=left)
+            self.done = replace(self.done, left=left, no_hash=hashes.why_not)
             self._note()
         return self.done
 

@@ -6,10 +6,11 @@ With another key, equal values would get other hashes than before, and nothing i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from frazil.formats.masks.hashes import fingerprint
+from frazil.model.erasures import ErasedHash
 from frazil.model.errors import SettingError
 from frazil.model.secret import NamedKey
 from frazil.model.snapshot import TableView
@@ -35,6 +36,7 @@ def with_keys_read(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
 
     `properties` are those of its table. Raises SettingError, also for another key of hashes, and ServiceError.
     """
+    spec = replace(spec, erasure_key=None)
     if not spec.masked:
         return spec
     if spec.policies.hashes and spec.value_settings.hash_key is None:
@@ -50,6 +52,26 @@ def with_keys_read(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
         value_settings=replace(values, hash_key=_read(values.hash_key, spec, properties)),
         key_settings=replace(keys, hash_key=_read(keys.hash_key, spec, properties)),
         dead_letter_key=None if letters is None else letters.read(),
+    )
+
+
+def read_erasure_key(spec: TableSpec, hashes: Sequence[ErasedHash]) -> NamedKey | None:
+    """Return the key of hashes of erased values, looked up; None without hashes.
+
+    Raises SettingError if it is not the configured one, and ServiceError.
+    """
+    if not hashes:
+        return None
+    key = None if spec.erasure_key is None else spec.erasure_key.read()
+    has = None if key is None else (key.id, fingerprint(key))
+    other = next((each for each in hashes if (each.key, each.fingerprint) != has), None)
+    if other is None:
+        return key
+    found = "none is configured" if has is None else f"it is {has[0]}, with the fingerprint {has[1]}"
+    raise SettingError(
+        f"{spec.identifier}: records are read again, and among them may be those that `frazil forget` erased: the table"
+        f" knows these by hashes with the hash_key {other.key}, with the fingerprint {other.fingerprint}, and {found}",
+        hint=f"set `hash_key: {{id: {other.key}, …}}` below `policies` in frazil.yaml, with the key that had this id",
     )
 
 

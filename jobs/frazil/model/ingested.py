@@ -12,7 +12,7 @@ from frazil.model.plan import OffsetRange, WriterSchemas
 from frazil.model.progress import Counts, OffsetSums
 from frazil.model.routes import Route, are_shapes
 from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas, SchemaId
-from frazil.model.secret import SettingValue
+from frazil.model.secret import NamedKey, SettingValue
 from frazil.model.settings import RegistrySettings
 from frazil.model.sort_order import UNSORTED_JSON
 from frazil.model.spec import TableSpec
@@ -65,6 +65,8 @@ class TaskContext:
     """The topic id and the generation of each topic that the table was read from, in the order in which they came."""
     excluded: ExcludedSchemas = NONE_EXCLUDED
     routes: tuple[RouteTarget, ...] = ()
+    erasure_key: NamedKey | None = None
+    """The key of the hashes of erased values that the tables keep; None if no record can have been read before."""
 
     @property
     def tables(self) -> tuple[RouteTarget, ...]:

@@ -219,6 +219,8 @@ class TableSpec:
     policies: Policies = NO_POLICIES
     dead_letter_key: NamedKey | None = None
     """The key that encrypts dead letters, for a spec that is `masked`."""
+    erasure_key: NamedKey | None = None
+    """The key of the hashes of erased values: `hash_key` in frazil.yaml, also if the table has no hashes."""
     evolution: SchemaEvolution = "lenient"
     sort_by: tuple[str, ...] = ()
     order_by: str | None = None

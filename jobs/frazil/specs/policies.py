@@ -110,6 +110,7 @@ def with_keys(
 def _with_keys(spec: TableSpec, hash_key: NamedKey | None, dead_letter_key: NamedKey | None) -> TableSpec:
     named = hash_key.id if hash_key is not None and spec.policies.hashes else None
     policies = replace(spec.policies, hash_key=named)
+    spec = replace(spec, erasure_key=hash_key)
     if spec.masked and not policies:
         return replace(spec, dead_letter_key=dead_letter_key)
     return policed(spec, policies, hash_key=hash_key, dead_letter_key=dead_letter_key)

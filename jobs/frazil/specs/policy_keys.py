@@ -106,7 +106,8 @@ def named_key_of(values: Values) -> NamedKey:
 
 
 NAMED_KEY = Built(Section((KEY_ID, SECRET, FILE), exactly_one=("secret", "file"), label="a key"), named_key_of)
-HASH_KEY = Key("hash_key", NAMED_KEY, "The key of hashes in masked columns.", Derived("none; required by mask: hash"))
+HASH_KEY = Key("hash_key", NAMED_KEY, "The key of hashes, in masked columns and of erased values.",
+               Derived("none; required by mask: hash"))  # fmt: skip
 DEAD_LETTER_KEY = Key("dead_letter_key", NAMED_KEY, "The key that encrypts the dead letters of tables with policies.",
                       Derived("none; required by columns and tags"))  # fmt: skip
 POLICIES = Section((HASH_KEY, DEAD_LETTER_KEY))

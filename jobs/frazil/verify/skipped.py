@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from frazil.model.dead_letter import Reason
+from frazil.model.erasures import ERASED
 from frazil.model.progress import TableState
 
 SHOWN_AT_ANY_TIME = frozenset(
@@ -40,6 +41,6 @@ def unshown(ledger: TableState) -> int:
 
 
 def unshown_refusals(ledger: TableState) -> int:
-    """Return how many of these were bad records, which may be good ones by now."""
-    may_be_good = {str(reason) for reason in Reason} - SHOWN_AT_ANY_TIME
+    """Return how many of these were bad records, which may be good ones by now, or good ones that had been erased."""
+    may_be_good = {ERASED, *(str(reason) for reason in Reason)} - SHOWN_AT_ANY_TIME
     return sum(count for reason, count in ledger.skipped_by_reason.items() if reason in may_be_good)

@@ -19,13 +19,15 @@ from frazil.formats.open import grouping_of, has_framing_headers
 from frazil.formats.rejects import Rejects
 from frazil.materialize.ingest.dead_rows import Letters, LetterTable
 from frazil.materialize.ingest.decoders import TaskSchemas
+from frazil.materialize.ingest.erased import ErasedRecords
 from frazil.materialize.ingest.isolate import Refused, blanked, defect, isolating
 from frazil.materialize.ingest.part_size import PartSize
 from frazil.materialize.ingest.payloads import CrowdedError, Stop
 from frazil.materialize.ingest.routing import Router
-from frazil.materialize.ingest.table_rows import Chunk, TableDecoder
+from frazil.materialize.ingest.table_rows import Chunk, TableDecoder, TableRows
 from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.dead_letter import Reason, Reject
+from frazil.model.erasures import ERASED, erased_hashes
 from frazil.model.errors import BadRecordLimitError
 from frazil.model.ingested import FollowedRecords, IncompleteRecords, TaskContext
 from frazil.records import OptionalFields, Records
@@ -97,7 +99,8 @@ class DecodedRecords:
 class RecordDecoder:
     """Decodes the records of one task: onto one table, or onto those of a group, between which `router` decides.
 
-    Without a router, each table of a group gets every record: these are shapes.
+    Without a router, each table of a group gets every record: these are shapes. `erased` are those of each table, or
+    none: then no record is skipped because of an erasure.
     """
 
     def __init__(
@@ -108,6 +111,7 @@ class RecordDecoder:
         dead_letter_schema: pa.Schema,
         now: Callable[[], datetime],
         router: Router | None = None,
+        erased: Sequence[ErasedRecords] = (),
     ) -> None:
         spec = context.spec
         self.table = spec.identifier
@@ -115,6 +119,7 @@ class RecordDecoder:
         self._spec = spec
         self._tables = tuple(tables)
         self._router = router
+        self._erased = tuple(erased)
         self._has_shapes = router is None and len(tables) > 1
         self._letters = LetterTable(context, dead_letter_schema, now)
         self.group_values = grouping_of(spec.value, spec.wire_format)
@@ -182,11 +187,14 @@ class RecordDecoder:
         decoded = [table.decode(part, here) for table, part in zip(self._tables, parts, strict=True)]
         rejects = Rejects.joined(each.rejects for each in decoded)
         if self._has_shapes:
-            decoded = [each.without(rejects, given.offsets) for each in decoded]
+            decoded = [each.without(rejects.indexes, given.offsets) for each in decoded]
+        erased = self._erased_among(topic, partition, decoded, given.offsets)
+        decoded = [each.without(erased, given.offsets) for each in decoded]
         every = Rejects.joined([rejects, unrouted.values(), here.values()]).in_order()
         skipped, dead = self._sort_out(chunk, every)
         for each in decoded:
             skipped.update(each.skipped)
+        skipped.update({ERASED: len(erased)} if len(erased) else {})
         offsets, count = given.offsets.to_numpy(), max if self._has_shapes else sum
         return DecodedRecords(
             read=len(given),
@@ -203,6 +211,16 @@ class RecordDecoder:
             incomplete=tuple(some for each in decoded for some in each.incomplete),
             truncates=np.concatenate([each.truncates for each in decoded]),
         )
+
+    def _erased_among(
+        self, topic: str, partition: int, decoded: Sequence[TableRows], offsets: pa.Int64Array
+    ) -> Indexes:
+        """Return the indexes of the records that have a value which was erased, in any of the tables."""
+        found, every = [NO_INDEXES], offsets.to_numpy()
+        for table, erased in zip(decoded, self._erased, strict=bool(self._erased)):
+            accepted = np.arange(len(every)) if table.accepted is None else table.accepted
+            found.append(accepted[erased.among(topic, partition, table.rows, every[accepted])])
+        return np.unique(np.concatenate(found))
 
     def _divided(self, chunk: Chunk) -> tuple[Sequence[Chunk], Refused]:
         """Return what each table decodes, and why the other records are in no table."""
@@ -276,10 +294,22 @@ def open_records(
         )
         for table, columns in zip(context.tables, rows, strict=True)
     ]
+    erased = [
+        ErasedRecords(
+            erased_hashes(table.rows.properties),
+            context.erasure_key,
+            columns=columns,
+            former_names=table.former_names,
+            generations={topic: generation for topic, (_, generation) in context.source_ids.items()},
+        )
+        for table, columns in zip(context.tables, rows, strict=True)
+    ]
     routes = [] if context.has_shapes else [table.route for table in context.routes]
     settings = [table.spec.value_settings for table in context.tables]
     router = Router(routes, schemas.values, settings, spec.wire_format) if routes else None
-    return RecordDecoder(context, tables=tables, dead_letter_schema=dead_letters, now=now_utc, router=router)
+    return RecordDecoder(
+        context, tables=tables, dead_letter_schema=dead_letters, now=now_utc, router=router, erased=erased
+    )
 
 
 def now_utc() -> datetime:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from frazil.materialize.even_shares import even_shares
-from frazil.materialize.hash_key import with_keys_read
+from frazil.materialize.hash_key import read_erasure_key, with_keys_read
 from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.schema.former_names import former_names_of
+from frazil.model.erasures import ErasedHash, erased_hashes
 from frazil.model.ingested import IngestTask, RouteTarget, TaskContext, WriteTarget
 from frazil.model.plan import BatchPlan, OffsetRange
 from frazil.model.routes import Group
@@ -70,7 +71,16 @@ def task_context(
         source_ids={s.topic: (topic_ids.get(s.topic, s.topic_id), s.generation) for s in plan.state.sources},
         excluded=excluded_schemas(rows.properties),
         routes=route_targets(tables),
+        erasure_key=read_erasure_key(spec, [*_hashes_of_records(tables, plan)]),
     )
+
+
+def _hashes_of_records(tables: Sequence[BatchTable], plan: BatchPlan) -> Iterator[ErasedHash]:
+    """Yield the hashes of erased values that the records of a batch may have: those that were read before."""
+    generations = {source.topic: source.generation for source in plan.state.sources}
+    for each in (each for table in tables for each in erased_hashes(table.rows.properties)):
+        if any(r.start < each.end(r.topic, generations.get(r.topic, 0), r.partition) for r in plan.ranges):
+            yield each
 
 
 def route_targets(tables: Sequence[BatchTable]) -> tuple[RouteTarget, ...]:

@@ -72,13 +72,13 @@ class TableRows:
     truncates: Indexes = field(default_factory=lambda: NO_INDEXES)
     """The offsets of records that take out all rows."""
 
-    def without(self, refused: Rejects, offsets: pa.Int64Array) -> TableRows:
-        """Return this without the records of a chunk with these offsets that another table of the group refuses."""
-        if not refused:
+    def without(self, indexes: Indexes, offsets: pa.Int64Array) -> TableRows:
+        """Return this without records of a chunk, by their indexes; it has these offsets."""
+        if not len(indexes):
             return self
         accepted = np.arange(len(offsets)) if self.accepted is None else self.accepted
-        stays = ~np.isin(accepted, refused.indexes)
-        out = offsets.take(pa.array(np.sort(refused.indexes))).to_numpy()
+        stays = ~np.isin(accepted, indexes)
+        out = offsets.take(pa.array(np.sort(indexes))).to_numpy()
         deletes = None if self.deletes is None else _without_offsets(self.deletes, out)
         return replace(self, rows=self.rows.filter(pa.array(stays)), accepted=accepted[stays], deletes=deletes)
 

@@ -42,7 +42,7 @@ from frazil.materialize.rebuild.earlier_records import ends_of_earlier, tag_earl
 from frazil.materialize.rebuild.former_order import former_orders, read_first, record
 from frazil.materialize.rebuild.group_checks import check_removed, check_tables
 from frazil.materialize.rebuild.kept_letters import keep_letters
-from frazil.materialize.rebuild.rebuilt_properties import DECIDED, learn_names
+from frazil.materialize.rebuild.rebuilt_properties import DECIDED, keep_erasures, learn_names
 from frazil.materialize.rebuild.rebuilt_state import ends_of, offsets_in, read_by_group, total_offsets
 from frazil.materialize.rebuild.renewed_deletes import with_renewed_deletes
 from frazil.materialize.rebuild.replaced import announce, check_replaced, receipts_of, was_interrupted
@@ -245,6 +245,7 @@ class Rebuild:
             with self._refusals():
                 self._create(here)
         learn_names(self.built, self._specs, here)
+        keep_erasures(self.built, self._specs, here)
         if self.built.load(self.spec.dead_letters_identifier) is None:
             create_dead_letters(self.built, self.spec)
         properties = self._ledger(here).view.properties

@@ -12,6 +12,7 @@ from frazil.materialize.rebuild.known_names import with_known_names
 from frazil.materialize.schema.former_names import FORMER_NAMES_PROPERTY, former_names_of, former_names_property
 from frazil.materialize.schema.notices import LEFT_OUT_PROPERTY
 from frazil.materialize.verdicts import loaded
+from frazil.model.erasures import ERASURES_PROPERTY
 from frazil.model.masked import MASKED_PROPERTY
 from frazil.model.spec import TableSpec
 from frazil.model.unions import UNIONS_PROPERTY
@@ -39,3 +40,11 @@ def learn_names(built: Lake, specs: Sequence[TableSpec], here: Places) -> None:
         known = with_known_names(view.columns, names, former_names_of(here[spec.identifier].view.properties))
         if known != names:
             built.set_properties(spec.identifier, put=former_names_property(known))
+
+
+def keep_erasures(built: Lake, specs: Sequence[TableSpec], here: Places) -> None:
+    """Let what is built know which values were erased from the tables. Raises CommitError."""
+    for spec in specs:
+        properties = here[spec.identifier].view.properties
+        if ERASURES_PROPERTY in properties:
+            built.set_properties(spec.identifier, put={ERASURES_PROPERTY: properties[ERASURES_PROPERTY]})

@@ -11,7 +11,7 @@ import numpy as np
 from frazil.maintain.expiring import elapsed_seconds
 from frazil.materialize.dead_letter_marks import Offsets, Source
 from frazil.materialize.evolve import fits
-from frazil.materialize.hash_key import with_keys_read
+from frazil.materialize.hash_key import read_erasure_key, with_keys_read
 from frazil.materialize.ingest.decode import DecodedRecords, NewRows, RecordDecoder, open_records
 from frazil.materialize.ingest.decoders import LookupsSpentError, TaskSchemas, UnknownIds
 from frazil.materialize.ingest.distribute import BatchTable, route_targets, write_target
@@ -24,6 +24,7 @@ from frazil.materialize.replay.replayed_state import ReplayedRows
 from frazil.materialize.replay.request import ReplayResult
 from frazil.materialize.schema.former_names import former_names_of
 from frazil.materialize.schema.routed import takes
+from frazil.model.erasures import erased_hashes
 from frazil.model.ingested import FollowedRecords, FollowedRows, IncompleteRecords, TaskContext, WrittenFile
 from frazil.model.plan import WriterSchemas
 from frazil.model.progress import TableState
@@ -236,6 +237,9 @@ class Redecoder:
             storage={},
             source_ids={source.topic: (source.topic_id, source.generation) for source in self.state.sources},
             routes=route_targets(self.tables),
+            erasure_key=read_erasure_key(
+                self.spec, [each for table in self.tables for each in erased_hashes(table.rows.properties)]
+            ),
         )
         return open_records(
             context,

@@ -1,0 +1,49 @@
+"""The hash of an erased value, which the table keeps so that its records do not come back (docs/decisions/0070)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from frazil.formats.masks.erased import erased_hash
+from frazil.formats.masks.hashes import fingerprint
+from frazil.materialize.changed_spec.applied_spec import as_applied
+from frazil.materialize.state import Standing
+from frazil.model.erasures import ErasedHash, ReadBefore, erased_hashes, with_hash
+from frazil.model.secret import NamedKey
+from frazil.model.spec import TableSpec
+from frazil.model.traces import SoughtValue
+from frazil.ports import Lake
+
+
+@dataclass(frozen=True, slots=True)
+class HashKeeping:
+    """Whether a table keeps a hash of a value that is erased. `key` makes it; `why_not` says why none is kept."""
+
+    key: NamedKey | None
+    why_not: str = ""
+
+    @staticmethod
+    def of(spec: TableSpec, here: Standing, sought: SoughtValue) -> HashKeeping:
+        """Decide it. Raises SettingError and ServiceError if the key cannot be read."""
+        applied = as_applied(spec, here.view.properties)
+        if spec.erasure_key is None:
+            return HashKeeping(None, "no hash_key is configured below `policies` in frazil.yaml")
+        if all(each.name_now != sought.column for each in sought.columns):
+            return HashKeeping(None, f"no column has the name {sought.column} now")
+        if applied.replaces_rows and sought.column not in applied.identity_paths:
+            return HashKeeping(
+                None, f"{sought.column} is no identity: an earlier row of the key would come back instead"
+            )
+        return HashKeeping(spec.erasure_key.read())
+
+    def keep(self, lake: Lake, spec: TableSpec, here: Standing, sought: SoughtValue) -> None:
+        """Let the table know the value by its hash, and how far its topics were read. Raises CommitError."""
+        if self.key is None:
+            return
+        value = next(each.value for each in sought.columns if each.name_now == sought.column)
+        read = {
+            source.topic: ReadBefore(source.generation, {n: each.next for n, each in source.partitions.items()})
+            for source in here.state.sources
+        }
+        new = ErasedHash(sought.column, self.key.id, fingerprint(self.key), erased_hash(value, self.key), read)
+        lake.set_properties(spec.identifier, put=with_hash(erased_hashes(here.view.properties), new))
