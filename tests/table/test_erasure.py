@@ -331,15 +331,11 @@ def test_a_pause_of_an_operator_stays(lake: SmallLake) -> None:
     assert kept.why == "a migration"
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [({"write": "history"}, "write: history"), ({"formats": ("iceberg", "delta")}, "Delta log")],
-)
-def test_a_table_that_cannot_be_erased_from_is_refused(lake: SmallLake, change: dict[str, object], why: str) -> None:
+def test_a_table_that_cannot_be_erased_from_is_refused(lake: SmallLake) -> None:
     head = lake.view.head
 
-    with pytest.raises(ErasureError, match=why):
-        erasure(lake, "99", spec=replace(lake.spec, **change)).perform()  # type: ignore[arg-type]
+    with pytest.raises(ErasureError, match="Delta log"):
+        erasure(lake, "99", spec=replace(lake.spec, formats=("iceberg", "delta"))).perform()
 
     assert lake.view.head == head
 

@@ -30,7 +30,7 @@ class HashKeeping:
             return HashKeeping(None, "no hash_key is configured below `policies` in frazil.yaml")
         if all(each.name_now != sought.column for each in sought.columns):
             return HashKeeping(None, f"no column has the name {sought.column} now")
-        if applied.replaces_rows and sought.column not in applied.identity_paths:
+        if applied.replaces_rows and not applied.is_in_identity(sought.column):
             return HashKeeping(
                 None, f"{sought.column} is no identity: an earlier row of the key would come back instead"
             )

@@ -97,7 +97,7 @@ class Erasure:
         """
         tables = self._tables()
         here = self._standing(tables[0])
-        check_can_erase(self.spec, here)
+        check_can_erase(self.spec, here, self.sought.column)
         check_column(self.spec, self.sought)
         hashes = HashKeeping.of(self.spec, here, self.sought)
         self._check_pins(tables)
@@ -132,7 +132,7 @@ class Erasure:
         here = self._settled()
         if pause_of(here.view.properties) is None:
             self._pause()  # a later erasure has ended before this one
-        check_can_erase(self.spec, here)  # again, now that no batch comes in between
+        check_can_erase(self.spec, here, self.sought.column)  # again, now that no batch comes in between
         rows, letters = here.view, own_dead_letters(self.lake, self.spec)
         in_rows = self._searched(rows)
         erasure = self._of_rows()

@@ -21,9 +21,14 @@ BY_HAND = "docs/erasure.md says how to erase it by hand; run `frazil forget` wit
 OUTPUT_PROPERTY = "frazil.output."
 
 
-def check_can_erase(spec: TableSpec, here: Standing) -> None:
-    """Raise ErasureError with each reason why nothing can be erased from a table by this release."""
-    reasons = [*_of_spec(spec), *_of_table(here.view), *_of_sources(spec, here)]
+def check_can_erase(spec: TableSpec, here: Standing, column: str) -> None:
+    """Raise ErasureError with each reason why no value of a column can be erased from a table by this release."""
+    reasons = [
+        *_of_spec(spec),
+        *_of_earlier_rows(as_applied(spec, here.view.properties), column),
+        *_of_table(here.view),
+        *_of_sources(spec, here),
+    ]
     if here.rolled_back:
         reasons.append("it was rolled back, and no batch has been published since: run `frazil materialize --once`")
     if reasons:
@@ -57,14 +62,21 @@ def check_column(spec: TableSpec, sought: SoughtValue) -> None:
 def _of_spec(spec: TableSpec) -> Iterator[str]:
     if spec.group is not None:
         yield "the table is one of a group (`routes` or `shapes`), whose tables share a state"
-    if spec.keeps_history:
-        yield "it has `write: history`, whose intervals of a key follow each other"
-    if spec.cdc != "none":
-        yield f"it has `cdc: {spec.cdc}`, whose events may take values from the row before them"
     if "delta" in spec.formats:
         yield "it has a Delta log, whose earlier versions keep the value in their statistics"
     if spec.outputs:
         yield "it is sent to topics, which would get the rows of rewritten files again"
+
+
+def _of_earlier_rows(spec: TableSpec, column: str) -> Iterator[str]:
+    """Rows of a key that follow from earlier ones go with all of these: by what is the same in all of them."""
+    if spec.is_in_identity(column):
+        return
+    by = f"erase by the identity, {' or '.join(spec.identity_paths)}, and {column} is not in it"
+    if spec.keeps_history:
+        yield f"it has `write: history`, whose intervals of a key follow each other: {by}"
+    if spec.cdc != "none":
+        yield f"it has `cdc: {spec.cdc}`, whose events may take values from the row before them: {by}"
 
 
 def _of_table(view: TableView) -> Iterator[str]:

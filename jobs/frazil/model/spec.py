@@ -307,6 +307,10 @@ class TableSpec:
             return ()
         return self.identity or (f"{self.metadata.prefix}key",)
 
+    def is_in_identity(self, path: str) -> bool:
+        """Return whether a column is part of the identity: rows of one identity have the same value in it."""
+        return any(f"{path}.".startswith(f"{each}.") for each in self.identity_paths)
+
     @property
     def is_identified_by_key(self) -> bool:
         """Return whether the identity is the key, or fields of the key, which a record without a value has as well."""

@@ -80,7 +80,13 @@ class TableRows:
         stays = ~np.isin(accepted, indexes)
         out = offsets.take(pa.array(np.sort(indexes))).to_numpy()
         deletes = None if self.deletes is None else _without_offsets(self.deletes, out)
-        return replace(self, rows=self.rows.filter(pa.array(stays)), accepted=accepted[stays], deletes=deletes)
+        return replace(
+            self,
+            rows=self.rows.filter(pa.array(stays)),
+            accepted=accepted[stays],
+            deletes=deletes,
+            incomplete=tuple(_other_than(each, out) for each in self.incomplete),
+        )
 
 
 class TableDecoder:
@@ -336,6 +342,11 @@ def _without_offsets(records: FollowedRecords, out: Indexes) -> FollowedRecords 
     columns = (records.first, records.second, records.partition, records.offset, *records.order)
     first, second, partition, offset, *order = (as_array(as_numbers(each)[stays]) for each in columns)
     return FollowedRecords(first, second, partition, offset, tuple(order))
+
+
+def _other_than(events: IncompleteRecords, out: Indexes) -> IncompleteRecords:
+    offsets = as_numbers(events.offset)
+    return replace(events, offset=as_array(offsets[~np.isin(offsets, out)]))
 
 
 def _of_route(rejects: Sequence[Reject], route: Indexes | None) -> Sequence[Reject]:
