@@ -81,7 +81,7 @@ def test_a_version_of_the_subject_is_planned_for(orders: Place, capsys: Said) ->
 
     said = capsys.readouterr().out
     assert "  without this schema: add column channel: string\n  no change of the table\n" in said
-    assert app.run(["plan-schema", "orders", "--subject-version", "9"]) == 1
+    assert app.run(["plan-schema", "orders", "--subject-version", "9"]) == 2
     assert f"no version 9 of {orders.name}-value, which has 1, 2" in capsys.readouterr().err
 
 

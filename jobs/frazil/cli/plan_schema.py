@@ -12,7 +12,7 @@ import typer
 
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, example, settings_from
 from frazil.cli.screen import print_lines
-from frazil.model.errors import Misuse
+from frazil.model.errors import Misuse, SubjectMissingError
 
 if TYPE_CHECKING:
     from frazil.model.schemas import RegisteredSchema, SchemaType
@@ -75,7 +75,7 @@ def plan_schema(
         else:
             assert subject_version is not None  # noqa: S101 - checked above
             of = subject or _subject_of(spec, of_key=key)
-            called, candidate = f"version {subject_version} of {of}", registry.version(of, subject_version)
+            called, candidate = f"version {subject_version} of {of}", _version(registry, of, subject_version)
         plan = plan_for(IcebergLake(settings.catalog), registry, spec, candidate, of_key=key)
     if as_json:
         print(json.dumps(plan.to_json(), indent=2))
@@ -98,6 +98,14 @@ def _schema_type(spec: TableSpec, *, of_key: bool) -> SchemaType:
             hint=f"no schema of {part}s changes the table",
         )
     return schema_type
+
+
+def _version(registry: SchemaRegistry, subject: str, number: int) -> RegisteredSchema:
+    """Return a version of a subject. Raises Misuse if there is none: a build must not take that for a refusal."""
+    try:
+        return registry.version(subject, number)
+    except SubjectMissingError as missing:
+        raise Misuse(missing.what, hint=missing.hint) from missing
 
 
 def _in_file(registry: SchemaRegistry, path: Path, schema_type: SchemaType, kind: str) -> RegisteredSchema:
