@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,10 +14,12 @@ from whole_batches import World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize.ingest import decoders
+from frazil.materialize.replay.request import ReplayRequest
 from frazil.materialize.run import Again, Published
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.plan import NothingToDo
 from frazil.model.settings import CatalogSettings
+from frazil.model.spec import BadRecordLimit
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import a_field, record
@@ -94,6 +97,29 @@ def test_verify_learns_schemas_together_and_asks_for_each_a_few_times(world: Wor
 
     assert (proof.findings, proof.notes) == ((), ())
     assert len(world.registry.asked) <= 5 * VERSIONS, "the schemas are learnt one by one"
+
+
+@pytest.mark.parametrize("with_one_that_does_not_fit", [False, True])
+def test_a_replay_learns_late_schemas_together(world: World, with_one_that_does_not_fit: bool) -> None:
+    wanted = spec(bad_record_limit=BadRecordLimit.off())
+    produce(world, version(0))
+    late = [record(a_field("n"), a_field(f"f{number}", ["null", "string"])) for number in range(20)]
+    if with_one_that_does_not_fit:
+        late[10] = record(a_field("n"), a_field("f3", ["null", "long"]))
+    for schema_id, text in enumerate(late, start=2):
+        world.values.append(framed(schema_id, text, {"n": schema_id, json.loads(text)["fields"][1]["name"]: None}))
+    assert isinstance(world.table(wanted).batch(), Published)
+    for text in late:
+        world.registry.register("others-value", text)
+    world.registry.missing.clear()
+    decoded: list[str] = []
+    run = world.table(wanted)
+    run.clients = replace(run.clients, observe=lambda when, step: decoded.append(f"{when} {step}"))
+
+    result = run.replay(ReplayRequest("r1", by="tester", at="2026-03-01T12:00:00Z"))
+
+    assert result.replayed == 20 - with_one_that_does_not_fit
+    assert decoded.count("before replay_decode") <= (25 if with_one_that_does_not_fit else 3)
 
 
 def test_a_schema_behind_that_does_not_fit_holds_no_record_before_it(world: World) -> None:

@@ -56,7 +56,7 @@ from frazil.model.ingested import WrittenFile
 from frazil.model.plan import BatchPlan, WriterSchemas
 from frazil.model.progress import BatchRef
 from frazil.model.receipt import Receipt
-from frazil.model.schemas import SchemaId, in_order
+from frazil.model.schemas import RegisteredSchema, SchemaId, in_order
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.summary import receipt_in
@@ -112,7 +112,7 @@ class Replay:
                     return
                 overtaken = 0
             except NewSchemaError as new:
-                self._learn(here, new)
+                self._learn(here, new.schemas, of_key=new.of_key)
             except OvertakenError:
                 overtaken += 1
         raise given_up(
@@ -155,17 +155,23 @@ class Replay:
         self._waiting = Waiting(after, head, without(letters, self._tried))
         return self._waiting
 
-    def _learn(self, here: Places, new: NewSchemaError) -> None:
-        """Get columns for a schema. The letters are decoded again then, for the table as it is by then."""
-        use = (new.of_key, new.schema.id)
-        met = {new.schema.id: new.schema}
+    def _learn(self, here: Places, schemas: Sequence[RegisteredSchema], *, of_key: bool) -> None:
+        """Get columns for schemas. The letters are decoded again then, for the table as it is by then.
+
+        If the table cannot hold all of them together, it gets those of the first one.
+        """
+        first, *others = schemas
+        met = {each.id: each for each in schemas}
         try:
-            self.evolve(here, WriterSchemas({}, met) if new.of_key else WriterSchemas(met, {}))
+            self.evolve(here, WriterSchemas({}, met) if of_key else WriterSchemas(met, {}))
         except IncompatibleSchemaError:
-            self._refused.add(use)
-        if use in self._learnt:  # others keep taking its columns away
-            self._refused.add(use)
-        self._learnt.add(use)
+            if others:
+                self._learn(here, [first], of_key=of_key)
+                return
+            self._refused.add((of_key, first.id))
+        uses = {(of_key, each.id) for each in schemas}
+        self._refused |= uses & self._learnt  # others keep taking their columns away
+        self._learnt |= uses
 
     def _decided(self, chosen: dict[Source, Offsets], here: Places, dead_letters: TableView) -> Redecoder:
         """Return the decoded letters. Those stay of which a table that follows keys cannot say what they change."""

@@ -48,11 +48,11 @@ SchemaUse = tuple[bool, SchemaId]
 
 
 class NewSchemaError(Exception):
-    """A dead letter has a schema that the table is first to be evolved for. Nothing was changed yet."""
+    """Dead letters have schemas that the table is first to be evolved for. Nothing was changed yet."""
 
-    def __init__(self, schema: RegisteredSchema, *, of_key: bool) -> None:
-        super().__init__(schema.id)
-        self.schema = schema
+    def __init__(self, schemas: Sequence[RegisteredSchema], *, of_key: bool) -> None:
+        super().__init__([each.id for each in schemas])
+        self.schemas = schemas
         self.of_key = of_key
 
 
@@ -192,12 +192,17 @@ class Redecoder:
         self.examples.setdefault(reason, f"{source[0]}-{source[2]}@{offset}: {detail}")
 
     def _learn(self, stop: Stop) -> None:
-        """Raise NewSchemaError if the tables can hold the schema. Refuse it otherwise, for these letters."""
+        """Raise NewSchemaError for the schemas that the tables can hold. Refuse the others, for these letters."""
         self.close()
-        schema = self.registry.by_id(stop.schema_id)
-        if schema is not None and self._fits(schema, of_key=stop.of_key):
-            raise NewSchemaError(schema, of_key=stop.of_key)
-        self.refused = {*self.refused, (stop.of_key, stop.schema_id)}
+        fitting = []
+        for schema_id in (stop.schema_id, *stop.ahead):
+            schema = self.registry.by_id(schema_id)
+            if schema is not None and self._fits(schema, of_key=stop.of_key):
+                fitting.append(schema)
+            else:
+                self.refused = {*self.refused, (stop.of_key, schema_id)}
+        if fitting:
+            raise NewSchemaError(fitting, of_key=stop.of_key)
 
     def _fits(self, schema: RegisteredSchema, *, of_key: bool) -> bool:
         takers = (table for table in self.tables if of_key or takes(table.spec, schema))
