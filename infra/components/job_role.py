@@ -13,7 +13,7 @@ from infra.cdk import Construct
 from infra.components.log_group import LogGroup
 from infra.components.region import Region
 from infra.components.role import Role
-from infra.permissions.iam import Conditions, Policy, trust_service
+from infra.permissions.iam import Policy, trust_service
 from infra.permissions.of_roles import (
     JOB,
     WITH_GLUE_REGISTRY,
@@ -63,7 +63,7 @@ class Touched:
         catalog, database, tables = self.lake.catalog_arns
         yield PolicyTarget.TABLE_FILES, Scope((self.lake.data_arn,))
         yield PolicyTarget.BUCKET, Scope((self.lake.bucket_arn,))
-        yield PolicyTarget.KEY_UNDER_S3, Scope((self.lake.key_arn,), self._through("s3"))
+        yield PolicyTarget.KEY_UNDER_S3, Scope((self.lake.key_arn,), self.region.through("s3"))
         yield PolicyTarget.CATALOG, Scope((catalog,))
         yield PolicyTarget.DATABASE, Scope((database,))
         yield PolicyTarget.TABLES, Scope((tables,))
@@ -76,7 +76,7 @@ class Touched:
     def _of_kafka(self) -> Iterator[tuple[PolicyTarget, Scope]]:
         """Return the ARNs of topics in MSK, for any cluster of this account and region: only the topic is known."""
         yield PolicyTarget.SECRETS, Scope(tuple(secret.arn for secret in self.secrets))
-        yield PolicyTarget.KEY_UNDER_SECRETS, Scope((self.lake.key_arn,), self._through("secretsmanager"))
+        yield PolicyTarget.KEY_UNDER_SECRETS, Scope((self.lake.key_arn,), self.region.through("secretsmanager"))
         yield PolicyTarget.MSK_CLUSTER, Scope((self.region.arn("kafka", "cluster/*/*"),))
         yield PolicyTarget.MSK_TOPICS, Scope(tuple(self._in_msk("topic", *self.msk_topics)))
         yield PolicyTarget.MSK_GROUP, Scope(tuple(self._in_msk("group", READER_GROUP)))
@@ -97,10 +97,6 @@ class Touched:
         )
         in_region = {"StringEquals": {"aws:RequestedRegion": region.name}}
         yield PolicyTarget.ALL_SCHEMA_VERSIONS, Scope(("*",), in_region)
-
-    def _through(self, service: str) -> Conditions:
-        """Return the condition that a key is used only through the service whose data it encrypts."""
-        return {"StringEquals": {"kms:ViaService": f"{service}.{self.region.name}.amazonaws.com"}}
 
 
 def job_role(scope: Construct, environment: str, touched: Touched, application_arn: str) -> Role:

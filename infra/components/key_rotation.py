@@ -157,9 +157,8 @@ class UserKeys:
 
 
 def _scopes(kept: Kept, region: Region, key_arn: str) -> dict[PolicyTarget, Scope]:
-    through = {"StringEquals": {"kms:ViaService": f"secretsmanager.{region.name}.amazonaws.com"}}
     return {
         PolicyTarget.ROTATED: Scope(tuple(kept.rotated)),
         PolicyTarget.SECRETS: Scope(tuple(kept.read)),
-        PolicyTarget.KEY_UNDER_SECRETS: Scope((key_arn,), through),
+        PolicyTarget.KEY_UNDER_SECRETS: Scope((key_arn,), region.through("secretsmanager")),
     }

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.cdk import Stack
+from infra.permissions.iam import Conditions
 from infra.resources import aws
 from infra.settings.model import EnvironmentSettings
 from shared import naming
+
+DOMAIN = "amazonaws.com"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,23 @@ class Region:
     @property
     def partition(self) -> str:
         return naming.partition_of(self.name)
+
+    @property
+    def logs_principal(self) -> str:
+        """CloudWatch Logs as the principal of a policy; in China it has the ending of that partition's addresses."""
+        return f"logs.{self.name}.{DOMAIN}{self._ending}"
+
+    def through(self, service: str) -> Conditions:
+        """Return the condition that a key is used only through the service whose data it encrypts.
+
+        In China both endings are allowed: each names this service alone, and AWS documents neither for it.
+        """
+        usual = f"{service}.{self.name}.{DOMAIN}"
+        return {"StringEquals": {"kms:ViaService": (usual, f"{usual}{self._ending}") if self._ending else usual}}
+
+    @property
+    def _ending(self) -> str:
+        return ".cn" if self.partition == "aws-cn" else ""
 
 
 def enter_region(stack: Stack, settings: EnvironmentSettings) -> Region:

@@ -78,7 +78,7 @@ class LakeStack(Stack):
         if key is None:
             return ()
         actions = ("kms:Decrypt",) if use == "read" else ("kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey")
-        through = {"StringEquals": {"kms:ViaService": f"glue.{self._region.name}.amazonaws.com"}}
+        through = self._region.through("glue")
         return (Statement(sid="CatalogKey", actions=actions, resources=(key,), conditions=through),)
 
     def may_read(self) -> tuple[Statement, ...]:
@@ -142,7 +142,7 @@ class LakeStack(Stack):
                 ),
                 Statement(
                     sid="LogsOfOurs",
-                    principal=Principal(services=(f"logs.{self._region.name}.amazonaws.com",)),
+                    principal=Principal(services=(self._region.logs_principal,)),
                     actions=(
                         "kms:Encrypt",
                         "kms:Decrypt",
@@ -273,7 +273,7 @@ class LakeStack(Stack):
 
     def _may_use_key(self, sid: str, action: str) -> Statement:
         """Allow use of the key through S3 only, so that it cannot decrypt secrets."""
-        through = {"StringEquals": {"kms:ViaService": f"s3.{self._region.name}.amazonaws.com"}}
+        through = self._region.through("s3")
         return Statement(sid=sid, actions=(action,), resources=(self.key_arn,), conditions=through)
 
     def _outputs(self) -> None:

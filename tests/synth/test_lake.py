@@ -341,5 +341,17 @@ def test_the_arns_of_china_and_of_the_government_are_theirs(tmp_path: Path) -> N
     assert account["Principal"] == {"AWS": f"arn:aws-us-gov:iam::{ACCOUNT}:root"}
 
 
+def test_in_china_services_have_the_names_of_that_partition(tmp_path: Path) -> None:
+    reader = Reader("arn:aws-cn:iam::111122223333:root", "example", athena=False)
+    settings = dev(region="cn-north-1")
+    stack = lake(tmp_path, replace(settings, lake=replace(settings.lake, readers={"bi": reader})))
+
+    logs = {each["Sid"]: each for each in stack.policy("aws_kms_key", "key")}["LogsOfOurs"]
+    assert logs["Principal"] == {"Service": "logs.cn-north-1.amazonaws.com.cn"}
+    reading = {each["Sid"]: each for each in stack.policy("aws_iam_role_policy", "reader-bi/policy")}["ReadKey"]
+    through = ["s3.cn-north-1.amazonaws.com", "s3.cn-north-1.amazonaws.com.cn"]
+    assert reading["Condition"] == {"StringEquals": {"kms:ViaService": through}}
+
+
 def _many(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else value
