@@ -5,7 +5,7 @@ from __future__ import annotations
 from infra.artefacts.artefact import PREFIX
 from infra.cdk import Construct, Fn, Local
 from infra.components.frazil_config import FILE
-from infra.resources import aws
+from infra.components.stored_text import stored_text
 
 
 class ConfigObject(Construct):
@@ -14,18 +14,20 @@ class ConfigObject(Construct):
     The content is known only when Terraform runs, and so is its hash.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, /, *, text: str, bucket: str, key_arn: str) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, /, *, environment: str, text: str, bucket: str, key_arn: str
+    ) -> None:
         super().__init__(scope, construct_id)
         self.text = Local(self, "text", text).as_string
-        self.object = aws.S3Object(
+        self.object = stored_text(
             self,
             "object",
+            environment=environment,
             bucket=bucket,
             key=f"{PREFIX}/{Fn.sha256(self.text)}/{FILE}",
-            content=self.text,
+            text=self.text,
             content_type="application/yaml",
-            server_side_encryption="aws:kms",
-            kms_key_id=key_arn,
+            key_arn=key_arn,
             create_before_destroy=True,
         )
         self.address = f"s3://{bucket}/{self.object.key}"

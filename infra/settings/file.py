@@ -49,7 +49,8 @@ from infra.settings.model import (
     Streamed,
     Worker,
 )
-from shared.naming import OWN_FOLDERS, OWN_TAGS
+from infra.settings.tag_problems import tag_problems
+from shared.naming import OWN_FOLDERS
 
 FOLDER = Path(__file__).parents[1] / "environments"
 NAME = re.compile(r"[a-z][a-z0-9]{1,19}")
@@ -105,7 +106,7 @@ def _check(name: str, values: Values, at: At) -> None:
         hint = "rename the file: use 2 to 20 lower-case letters and digits, starting with a letter"
         at.reject(Mark(0, 0), f"{name} is not a valid environment name", hint=hint)
     for problem in (
-        *_tag_problems(values),
+        *tag_problems(values),
         *_network_problems(values),
         *_privatelink_problems(values),
         *_catalog_problems(values[keys.LAKE]),
@@ -114,11 +115,6 @@ def _check(name: str, values: Values, at: At) -> None:
         *_snowflake_problems(values),
     ):
         at.problems.add(problem)
-
-
-def _tag_problems(values: Values) -> Iterator[Problem]:
-    for name in sorted(set(values[keys.TAGS]) & OWN_TAGS):
-        yield Problem(values.place_of(keys.TAGS), f"the tag {name} is reserved for Frazil", "choose another name")
 
 
 def _network_problems(values: Values) -> Iterator[Problem]:

@@ -376,7 +376,7 @@ IAM = Key("iam", Section((PERMISSIONS_BOUNDARY,)), "What all IAM roles have in c
 # the environment
 REGION = Key("region", REGION_NAME, "The AWS region.", Required())
 PRODUCTION = Key("production", BOOLEAN, "Whether resources that hold data are protected from deletion.", "false")
-TAGS = Key("tags", MapOf(TAG_NAME, TAG_VALUE), "Tags for all resources, in addition to Frazil's own.", "{}")
+TAGS = Key("tags", MapOf(TAG_NAME, TAG_VALUE), "Tags for all resources, in addition to Frazil's own; at most 40.", "{}")
 LOG_RETENTION = Key("log_retention", LOG_DAYS, "How long CloudWatch keeps logs.", "30d")
 ENVIRONMENT = Section(
     (

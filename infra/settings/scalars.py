@@ -13,6 +13,9 @@ from infra.settings.model import Scheduled, Streamed
 LOG_DAYS_OF_CLOUDWATCH = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922)
 SCHEDULE_PATTERN = re.compile(r"rate\([1-9][0-9]* (minute|hour|day)s?\)|cron\([^\s()]+( [^\s()]+){5}\)")
 
+OF_TAGS, SIGNS_OF_TAGS = "[A-Za-z0-9 _.:/=+@-]", "letters of A to Z, digits, spaces and _.:/=+@-"
+"""EMR Serverless takes no other letters, and EventBridge Scheduler no empty value."""
+
 FEWEST_RETAINED = 2
 """The current API key and the previous one, which clients use until they read their secret again."""
 
@@ -62,14 +65,14 @@ def parse_schedule(text: str) -> Streamed | Scheduled:
 
 
 def parse_tag_name(text: str) -> str:
-    if not 0 < len(text) <= 128 or text.lower().startswith("aws:"):
-        raise Unfit("use 1 to 128 characters, not starting with aws:")
+    if not re.fullmatch(f"{OF_TAGS}{{1,128}}", text) or text.lower().startswith("aws:"):
+        raise Unfit(f"use 1 to 128 {SIGNS_OF_TAGS}, not starting with aws:")
     return text
 
 
 def parse_tag_value(text: str) -> str:
-    if len(text) > 256:
-        raise Unfit("use at most 256 characters")
+    if not re.fullmatch(f"{OF_TAGS}{{1,256}}", text):
+        raise Unfit(f"use 1 to 256 {SIGNS_OF_TAGS}")
     return text
 
 

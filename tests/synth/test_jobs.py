@@ -428,6 +428,7 @@ def test_the_configuration_lies_under_the_hash_of_its_content_and_names_its_secr
     assert stored["key"] == f"artefacts/${{sha256(local.{name})}}/frazil.yaml"
     assert stored["content"] == f"${{local.{name}}}" == written.document["output"]["frazil_config"]["value"]
     assert (stored["server_side_encryption"], stored["kms_key_id"]) == ("aws:kms", "<lake>")
+    assert stored["override_provider"] == {"default_tags": {"tags": {}}}, "S3 takes ten tags, and settings may have 40"
     assert "  sasl.password: $${secret:frazil/dev/materializer#kafka_api_secret}\n" in text
     assert '  client.region: "us-east-1"\n' in text
 

@@ -222,7 +222,7 @@ def test_all_problems_are_named_at_once_with_their_lines_and_the_likely_words(lo
         'test.yaml:4:16: log_retention: expected whole days, found "31d"',
         "    CloudWatch supports only certain retention periods; the nearest is 30d",
         'test.yaml:5:8: tags: expected a tag, found "aws:owner"',
-        "    use 1 to 128 characters, not starting with aws:",
+        "    use 1 to 128 letters of A to Z, digits, spaces and _.:/=+@-, not starting with aws:",
         'test.yaml:6:30: network.vpc.made.cidr: expected an IPv4 network, found "10.42.0.1/16"',
         "    write an IPv4 network without host bits: 10.42.0.0/16",
         'test.yaml:6:69: network.egress.ports[1]: expected a port, found "99999"',
@@ -241,6 +241,12 @@ EXTERNAL = "region: eu-west-1\nkafka: {external: {bootstrap.servers: 'b:9092', r
     ("text", "problem"),
     [
         (f"{BASE}tags: {{stack: mine}}", "tags: the tag stack is reserved for Frazil"),
+        (f"{BASE}tags: {{Environment: prod}}", "the tag Environment is reserved for Frazil, which has environment"),
+        (f"{BASE}tags: {{team: a, Team: b}}", "tags: team and Team are one tag to IAM, which ignores the case"),
+        (f"{BASE}tags: {{{', '.join(f't{n}: x' for n in range(41))}}}", "expected at most 40 tags, found 41"),
+        (f"{BASE}tags: {{unit: R&D}}", 'tags.unit: expected text, found "R&D"'),
+        (f"{BASE}tags: {{größe: x}}", 'tags: expected a tag, found "größe"'),
+        (f"{BASE}tags: {{team: ''}}", 'tags.team: expected text, found ""'),
         (
             f"{BASE}network: {{privatelink: {{service: com.amazonaws.vpce.eu-west-1.vpce-svc-1}}}}",
             "network.privatelink: a Standard cluster of Confluent Cloud does not support",
