@@ -110,6 +110,9 @@ FINGERPRINT = re.compile(r"(hash|sha256|etag|md5|checksum)$")
 EXPRESSION = re.compile(r"(?<!\$)\$\{[^}]*\}")
 REFERENCE_IN_FRONT = re.compile(r"^\$\{[^}]*\}")
 BITS_OF_RANDOM_TEXT = 4.2
+MOST_CHARACTERS = 10_240
+"""Of a role's policies, white space not counted."""
+ARN_LENGTH, ID_LENGTH = 75, 20
 
 
 def encryption(view: StackView) -> Iterator[Violation]:
@@ -220,6 +223,15 @@ def own_policies(view: StackView) -> Iterator[Violation]:
             yield Violation(role.path, "it has managed_policy_arns", fix)
 
 
+def policy_sizes(view: StackView) -> Iterator[Violation]:
+    """The policy of a role is no longer than IAM takes; references are estimated."""
+    for each in view.of("aws_iam_role_policy"):
+        size = len("".join(EXPRESSION.sub(_as_long_as_usual, str(each.arguments.get("policy"))).split()))
+        if size > MOST_CHARACTERS:
+            what = f"its policy has about {size:,} characters, more than the {MOST_CHARACTERS:,} that IAM takes"
+            yield Violation(each.path, what, "divide the tables between two environments: each is named in the policy")
+
+
 def ingress(view: StackView) -> Iterator[Violation]:
     """No security group allows ingress from everywhere."""
     rules = list(view.of("aws_vpc_security_group_ingress_rule"))
@@ -277,6 +289,7 @@ RULES: tuple[Rule, ...] = (
     tags,
     wildcards,
     own_policies,
+    policy_sizes,
     ingress,
     read_only,
     no_secret,
@@ -298,6 +311,10 @@ def _refuses_plain_http(statement: Json) -> bool:
     insecure = statement.get("Condition", {}).get("Bool", {}).get("aws:SecureTransport") == "false"
     whole = any(str(each).endswith("/*") for each in _many(statement.get("Resource"))) and statement["Action"] == "s3:*"
     return statement["Effect"] == "Deny" and statement.get("Principal") == "*" and insecure and whole
+
+
+def _as_long_as_usual(reference: re.Match[str]) -> str:
+    return "x" * (ARN_LENGTH if reference[0].endswith("arn}") else ID_LENGTH)
 
 
 def _wildcards(statement: Json) -> Iterator[str]:

@@ -17,6 +17,7 @@ from infra.components.job_schedules import JobSchedules, Schedule
 from infra.components.python_lambda import Function, PythonLambda, Uploaded
 from infra.components.region import enter_region
 from infra.components.secret import protected_secret
+from infra.components.stored_text import stored_text
 from infra.permissions.of_roles import EXPORT, RUNS_EXPORTS, WITH_LINKS, PolicyTarget, Scope, statements
 from infra.resources import aws
 from infra.settings.model import EnvironmentSettings
@@ -35,6 +36,8 @@ MEMORY_MB = 3008
 RETRIES, HOURS_OF_RETRIES = 2, 6
 """The most that Lambda allows: a run that is out of time continues twice."""
 RETENTION_SECONDS = 14 * 24 * 60 * 60
+MOST_NAMED = 20
+"""How many tables the function's policy names one by one, of which IAM takes 10,240 characters; more are all tables."""
 
 
 class ExportsStack(Stack):
@@ -73,11 +76,14 @@ class ExportsStack(Stack):
     def _name(self, word: str) -> str:
         return naming.resource_name(self._settings.environment, word)
 
+    def _topic_name(self, export: str) -> str:
+        return self._name(f"export-{export}")
+
     def _topic(self, export: WantedExport) -> aws.SnsTopic:
         topic = aws.SnsTopic(
             self,
             f"topic-{export.name}",
-            name=self._name(f"export-{export.name}"),
+            name=self._topic_name(export.name),
             kms_master_key_id=self._lake.key_arn,
         )
         for address in export.cloud.mail:
@@ -140,30 +146,27 @@ class ExportsStack(Stack):
 
     def _scopes(self) -> Iterator[tuple[PolicyTarget, Scope]]:
         lake = self._lake
-        catalog, database, _ = lake.catalog_arns
-        tables = sorted(
-            {self._region.arn("glue", f"table/{lake.database_name}/{each.table}") for each in self._exports}
-        )
-        files = sorted({f"{lake.bucket_arn}/{lake.folder}/{each.table}/*" for each in self._exports})
-        yield PolicyTarget.TABLE_FILES, Scope(tuple(files))
+        catalog, database, all_tables = lake.catalog_arns
+        exported = sorted({each.table for each in self._exports})
+        tables = tuple(self._region.arn("glue", f"table/{lake.database_name}/{table}") for table in exported)
+        files = tuple(f"{lake.bucket_arn}/{lake.folder}/{table}/*" for table in exported)
+        if len(exported) > MOST_NAMED:
+            tables, files = (all_tables,), (lake.data_arn,)
+        yield PolicyTarget.TABLE_FILES, Scope(files)
         yield PolicyTarget.EXPORT_FILES, Scope((f"{lake.bucket_arn}/{EXPORTS}/*",))
         yield PolicyTarget.EXPORT_SETTINGS, Scope((f"{lake.bucket_arn}/{SETTINGS_KEY}",))
         yield PolicyTarget.BUCKET, Scope((lake.bucket_arn,))
-        yield PolicyTarget.KEY_UNDER_S3, Scope((lake.key_arn,), self._through("s3"))
+        yield PolicyTarget.KEY_UNDER_S3, Scope((lake.key_arn,), self._region.through("s3"))
         yield PolicyTarget.CATALOG, Scope((catalog,))
         yield PolicyTarget.DATABASE, Scope((database,))
-        yield PolicyTarget.TABLES, Scope(tuple(tables))
-        yield PolicyTarget.EXPORT_TOPICS, Scope(tuple(topic.arn for topic in self._topics.values()))
-        yield PolicyTarget.KEY_UNDER_SNS, Scope((lake.key_arn,), self._through("sns"))
+        yield PolicyTarget.TABLES, Scope(tables)
+        yield PolicyTarget.EXPORT_TOPICS, Scope((self._region.arn("sns", self._topic_name("*")),))
+        yield PolicyTarget.KEY_UNDER_SNS, Scope((lake.key_arn,), self._region.through("sns"))
         yield PolicyTarget.DEAD_LETTERS, Scope((self._failed.arn,))
         yield PolicyTarget.ALARMS_TOPIC, Scope((self._alarms_topic_arn,))
         if self._link_key is not None:
             yield PolicyTarget.LINK_KEY, Scope((self._link_key.arn,))
-            yield PolicyTarget.KEY_UNDER_SECRETS, Scope((lake.key_arn,), self._through("secretsmanager"))
-
-    def _through(self, service: str) -> Mapping[str, Mapping[str, str]]:
-        """Return the condition that the key is used only through the service whose data it encrypts."""
-        return {"StringEquals": {"kms:ViaService": f"{service}.{self._region.name}.amazonaws.com"}}
+            yield PolicyTarget.KEY_UNDER_SECRETS, Scope((lake.key_arn,), self._region.through("secretsmanager"))
 
     def _make_links(self) -> ExportLinks | None:
         if self._link_key is None:
@@ -197,15 +200,15 @@ class ExportsStack(Stack):
                 for export in self._exports
             },
         }
-        return aws.S3Object(
+        return stored_text(
             self,
             "settings",
+            environment=self._settings.environment,
             bucket=lake.bucket_name,
             key=SETTINGS_KEY,
-            content=json.dumps(document),
+            text=json.dumps(document),
             content_type="application/json",
-            server_side_encryption="aws:kms",
-            kms_key_id=lake.key_arn,
+            key_arn=lake.key_arn,
         )
 
     def _spec(self, export: WantedExport) -> Mapping[str, Any]:

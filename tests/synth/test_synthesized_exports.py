@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from infra.cdk import App
 from infra.settings.model import CloudExport, EnvironmentSettings
 from infra.stacks.exports import ExportsStack
 from infra.stacks.lake import LakeStack
-from infra.wanted.exports import have_links, wanted_exports
+from infra.wanted.exports import WantedExport, have_links, wanted_exports
 
 SPEC = """
 table: orders
@@ -30,8 +31,10 @@ ALARMS = "arn:aws:sns:us-east-1:1:frazil-dev-alarms"
 
 def synthesized(folder: Path, spec: str = SPEC, **cloud: Any) -> dict[str, Written]:
     settings = dev(exports={"weekly": CloudExport(**{"schedule": MONDAY, "time_zone": None, "mail": (), **cloud})})
-    wanted = wanted_exports(settings, specs(folder, spec), {})
+    return written(folder, settings, wanted_exports(settings, specs(folder, {"weekly": spec}), {}))
 
+
+def written(folder: Path, settings: EnvironmentSettings, wanted: tuple[WantedExport, ...]) -> dict[str, Written]:
     def build(app: App) -> None:
         lake = LakeStack(app, settings, kafka=KAFKA, links=have_links(wanted))
         ExportsStack(app, settings, lake=lake, alarms_topic_arn=ALARMS, exports=wanted, packed=PACKED)
@@ -39,9 +42,10 @@ def synthesized(folder: Path, spec: str = SPEC, **cloud: Any) -> dict[str, Writt
     return write(folder / "out", settings, build)
 
 
-def specs(folder: Path, spec: str) -> Path:
+def specs(folder: Path, texts: Mapping[str, str]) -> Path:
     (folder / "exports").mkdir()
-    (folder / "exports" / "weekly.yaml").write_text(spec)
+    for name, text in texts.items():
+        (folder / "exports" / f"{name}.yaml").write_text(text)
     return folder / "exports"
 
 
@@ -152,6 +156,27 @@ def test_the_function_may_tag_its_tables_and_write_exports_and_no_more(tmp_path:
     assert resources["Tables"].endswith("/orders")
 
 
+def test_the_policy_of_many_exports_is_no_longer_than_iam_takes(tmp_path: Path) -> None:
+    names = [f"orders_of_{number}" for number in range(21)]
+    texts = {name: SPEC.replace("orders", name) for name in names}
+    settings = dev(exports={name: CloudExport(None, None, ()) for name in names})
+    wanted = wanted_exports(settings, specs(tmp_path, texts), {})
+
+    policy = written(tmp_path, settings, wanted)["exports"].policy("aws_iam_role_policy", "function/acts-as/policy")
+
+    resources = {each["Sid"]: each["Resource"] for each in policy if "Sid" in each}
+    assert resources["TableFiles"].endswith("/lkc-1y3y5/*")
+    assert resources["Tables"].endswith("/*")
+    assert resources["ExportTopics"].endswith(":frazil-dev-export-*")
+
+
+def test_the_settings_object_has_only_the_tags_that_s3_has_room_for(tmp_path: Path) -> None:
+    stored = synthesized(tmp_path)["exports"].one("aws_s3_object")
+
+    assert stored["override_provider"] == {"default_tags": {"tags": {}}}
+    assert stored["tags"] == {"application": "frazil", "environment": "dev", "stack": "exports"}
+
+
 def test_an_export_without_a_schedule_is_run_by_hand(tmp_path: Path) -> None:
     stack = synthesized(tmp_path, schedule=None)["exports"]
 
@@ -171,12 +196,12 @@ def test_an_export_that_cannot_run_in_the_cloud_is_refused(
     tmp_path: Path, spec: str, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SettingError, match=message):
-        wanted_exports(settings_of("weekly", **changes), specs(tmp_path, spec), {})
+        wanted_exports(settings_of("weekly", **changes), specs(tmp_path, {"weekly": spec}), {})
 
 
 def test_an_export_without_a_spec_is_refused_with_the_similar_one(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"exports\.weekli: there is no spec .*exports/weekli\.yaml") as refused:
-        wanted_exports(settings_of("weekli"), specs(tmp_path, SPEC), {})
+        wanted_exports(settings_of("weekli"), specs(tmp_path, {"weekly": SPEC}), {})
 
     assert refused.value.hint == "did you mean weekly?"
 
