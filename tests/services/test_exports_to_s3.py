@@ -16,6 +16,9 @@ import boto3
 import pytest
 from breadth import Place, catch_up, glue_catalog
 
+from frazil.adapters.storage.export_folder import ExportFolder
+from tests.fakes.slow_s3 import slow_s3
+
 ROWS = 1_000
 EXPORT = [sys.executable, "-m", "frazil.cli.app", "export", "orders_all", "--from", "2020-01-01", "--to", "2100-01-01"]
 
@@ -76,3 +79,16 @@ def test_a_killed_export_to_s3_is_completed_by_the_next_run(place: Place, bucket
     )
     rows = [line for part in manifest["parts"] for line in after[part["name"]].decode().splitlines()[1:]]
     assert len(set(rows)) == ROWS
+
+
+def test_a_large_file_gets_its_name_though_s3_is_silent_while_it_copies() -> None:
+    copied: list[str] = []
+    with slow_s3(4, copied) as endpoint:
+        login = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.region": "us-east-1"}
+        folder = ExportFolder({"s3.endpoint": endpoint, **login}, "s3://lake/exports/weekly")
+        file = folder.open("part_1.csv")
+        file.write(b"1\r\n")
+
+        file.close()
+
+    assert copied == ["/lake/exports/weekly/part_1.csv"], "Arrow gives up after 3 silent seconds, and tries again"

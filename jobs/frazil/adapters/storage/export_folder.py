@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from pyarrow.fs import FileSelector, FileType
-from pyiceberg.io import FileIO
 
 from frazil.materialize.ingest.storage import open_storage
 from frazil.model.errors import CatalogError
@@ -19,6 +18,9 @@ S3 = "s3://"
 BEING_WRITTEN = ".new"
 """The end of the name of a file that is being written, which takes its place once it is whole."""
 
+REQUEST_TIMEOUT, COPY_SECONDS = "s3.request-timeout", "120"
+"""How long S3 may say nothing while it copies a file, of up to 5 GB. For other requests, 3 seconds are enough."""
+
 
 class ExportFolder:
     """Files by their names in one folder. Each method raises CatalogError if storage refuses or does not answer."""
@@ -27,10 +29,12 @@ class ExportFolder:
         self.address = address
         self._on_s3 = address.startswith(S3)
         self._root = address.removeprefix(S3)
-        opened: Any = open_storage(settings, address)
-        io: FileIO = opened
-        self._io = io
-        self._files: Any = opened.fs_by_scheme("s3" if self._on_s3 else "file", self._root.partition("/")[0])
+        self._files = self._opened(settings)
+        self._copies = self._opened({REQUEST_TIMEOUT: COPY_SECONDS, **settings}) if self._on_s3 else self._files
+
+    def _opened(self, settings: Mapping[str, SettingValue]) -> Any:
+        opened: Any = open_storage(settings, self.address)
+        return opened.fs_by_scheme("s3" if self._on_s3 else "file", self._root.partition("/")[0])
 
     def address_of(self, name: str) -> str:
         return f"{self.address}/{name}"
@@ -84,7 +88,7 @@ class ExportFolder:
     def _put_in_place(self, name: str, written_as: str) -> None:
         """Give a whole file its name; on S3, which has no other way, by a copy there."""
         if self._on_s3:
-            self._files.move(f"{self._root}/{written_as}", f"{self._root}/{name}")
+            self._copies.move(f"{self._root}/{written_as}", f"{self._root}/{name}")
             return
         _make_durable(f"{self._root}/{written_as}")
         os.replace(f"{self._root}/{written_as}", f"{self._root}/{name}")  # noqa: PTH105 - these are texts
