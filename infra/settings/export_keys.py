@@ -21,7 +21,7 @@ def parse_export_name(text: str) -> str:
 
 def parse_expression(text: str) -> str:
     if not SCHEDULE_PATTERN.fullmatch(text):
-        raise Unfit("write cron(0 7 ? * MON *) with its six fields, or rate(7 days)")
+        raise Unfit("write cron(0 7 ? * MON *) with its six fields, a ? for one of both days, or rate(7 days)")
     return text
 
 

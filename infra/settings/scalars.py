@@ -11,7 +11,11 @@ from frazil.specs.shapes import Scalar, Unfit
 from infra.settings.model import Scheduled, Streamed
 
 LOG_DAYS_OF_CLOUDWATCH = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922)
-SCHEDULE_PATTERN = re.compile(r"rate\([1-9][0-9]* (minute|hour|day)s?\)|cron\([^\s()]+( [^\s()]+){5}\)")
+ANY, SET = r"[^\s()]+", r"[^\s()?]+"
+SCHEDULE_PATTERN = re.compile(
+    rf"rate\([1-9][0-9]* (minute|hour|day)s?\)|cron\({ANY} {ANY} (\? {ANY} {SET}|{SET} {ANY} \?) {ANY}\)"
+)
+"""EventBridge Scheduler wants a ? for the day of the month or for that of the week."""
 
 OF_TAGS, SIGNS_OF_TAGS = "[A-Za-z0-9 _.:/=+@-]", "letters of A to Z, digits, spaces and _.:/=+@-"
 """EMR Serverless takes no other letters, and EventBridge Scheduler no empty value."""
@@ -60,7 +64,7 @@ def parse_schedule(text: str) -> Streamed | Scheduled:
     if text == "streaming":
         return Streamed()
     if not SCHEDULE_PATTERN.fullmatch(text):
-        raise Unfit("write streaming, rate(1 hour), or cron(0 6 * * ? *) with its six fields")
+        raise Unfit("write streaming, rate(1 hour), or cron(0 6 * * ? *) with its six fields, a ? for one of both days")
     return Scheduled(text)
 
 

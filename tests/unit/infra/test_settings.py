@@ -228,7 +228,7 @@ def test_all_problems_are_named_at_once_with_their_lines_and_the_likely_words(lo
         'test.yaml:6:69: network.egress.ports[1]: expected a port, found "99999"',
         "    a port is a number from 1 to 65535",
         'test.yaml:7:25: jobs.tables.orders: expected streaming, or a schedule, found "hourly"',
-        "    write streaming, rate(1 hour), or cron(0 6 * * ? *) with its six fields",
+        "    write streaming, rate(1 hour), or cron(0 6 * * ? *) with its six fields, a ? for one of both days",
         'test.yaml:7:49: jobs.release_label: expected one of emr-spark-8.1.0, emr-spark-8.0.0, found "emr-spark-8.2.0"',
         "    did you mean emr-spark-8.1.0?",
     ]
@@ -246,6 +246,8 @@ EXTERNAL = "region: eu-west-1\nkafka: {external: {bootstrap.servers: 'b:9092', r
         (f"{BASE}tags: {{{', '.join(f't{n}: x' for n in range(41))}}}", "expected at most 40 tags, found 41"),
         (f"{BASE}tags: {{unit: R&D}}", 'tags.unit: expected text, found "R&D"'),
         (f"{BASE}tags: {{größe: x}}", 'tags: expected a tag, found "größe"'),
+        (f"{BASE}jobs: {{verify: 'cron(0 7 * * MON *)'}}", "jobs.verify: expected a schedule"),
+        (f"{BASE}jobs: {{tables: {{a: 'cron(0 7 ? * ? *)'}}}}", "jobs.tables.a: expected streaming, or a schedule"),
         (f"{BASE}tags: {{team: ''}}", 'tags.team: expected text, found ""'),
         (
             f"{BASE}network: {{privatelink: {{service: com.amazonaws.vpce.eu-west-1.vpce-svc-1}}}}",
