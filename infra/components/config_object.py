@@ -14,15 +14,12 @@ class ConfigObject(Construct):
     The content is known only when Terraform runs, and so is its hash.
     """
 
-    def __init__(
-        self, scope: Construct, construct_id: str, /, *, environment: str, text: str, bucket: str, key_arn: str
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, /, *, text: str, bucket: str, key_arn: str) -> None:
         super().__init__(scope, construct_id)
         self.text = Local(self, "text", text).as_string
         self.object = stored_text(
             self,
             "object",
-            environment=environment,
             bucket=bucket,
             key=f"{PREFIX}/{Fn.sha256(self.text)}/{FILE}",
             text=self.text,

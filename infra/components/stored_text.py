@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from infra.cdk import Construct, Stack
+from infra.cdk import Construct
 from infra.resources import aws
-from shared import naming
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -18,7 +17,6 @@ def stored_text(
     scope: Construct,
     construct_id: str,
     *,
-    environment: str,
     bucket: str,
     key: str,
     text: str,
@@ -26,7 +24,7 @@ def stored_text(
     key_arn: str,
     **meta: Unpack[Meta],
 ) -> aws.S3Object:
-    """Create the object. It has only Frazil's own tags: S3 takes ten for an object, and the settings may have more."""
+    """Create the object, without tags: S3 takes ten for an object, and the settings may have more."""
     none = aws.S3Object_OverrideProvider_DefaultTags(tags={})
     return aws.S3Object(
         scope,
@@ -38,6 +36,5 @@ def stored_text(
         server_side_encryption="aws:kms",
         kms_key_id=key_arn,
         override_provider=aws.S3Object_OverrideProvider(default_tags=none),
-        tags=naming.tags(environment, Stack.of(scope).node.id, {}),
         **meta,
     )

@@ -203,7 +203,6 @@ class ExportsStack(Stack):
         return stored_text(
             self,
             "settings",
-            environment=self._settings.environment,
             bucket=lake.bucket_name,
             key=SETTINGS_KEY,
             text=json.dumps(document),

@@ -98,10 +98,7 @@ class JobsStack(Stack):
             snowflake=None if account is None else snowflake_section(self._settings.environment, account),
             policies=self._settings.policies,
         )
-        environment = self._settings.environment
-        return ConfigObject(
-            self, "config", environment=environment, text=text, bucket=lake.bucket_name, key_arn=lake.key_arn
-        )
+        return ConfigObject(self, "config", text=text, bucket=lake.bucket_name, key_arn=lake.key_arn)
 
     def _make_logs(self, lake: LakeStack) -> LogGroup:
         name = naming.log_group_name(self._settings.environment, "jobs")

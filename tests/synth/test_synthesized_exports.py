@@ -170,11 +170,11 @@ def test_the_policy_of_many_exports_is_no_longer_than_iam_takes(tmp_path: Path) 
     assert resources["ExportTopics"].endswith(":frazil-dev-export-*")
 
 
-def test_the_settings_object_has_only_the_tags_that_s3_has_room_for(tmp_path: Path) -> None:
+def test_the_settings_object_has_no_tags_because_s3_takes_ten(tmp_path: Path) -> None:
     stored = synthesized(tmp_path)["exports"].one("aws_s3_object")
 
     assert stored["override_provider"] == {"default_tags": {"tags": {}}}
-    assert stored["tags"] == {"application": "frazil", "environment": "dev", "stack": "exports"}
+    assert "tags" not in stored
 
 
 def test_an_export_without_a_schedule_is_run_by_hand(tmp_path: Path) -> None:
