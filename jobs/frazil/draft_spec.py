@@ -106,7 +106,15 @@ def _values(registry: SchemaRegistry | None, topic: str, sample: Sequence[Peeked
             f"{topic}: the schema registry has no subject {subject}, and no newest record names a schema",
             hint=f"run `frazil peek {topic}` to see records; a producer registers the schema with its first record",
         )
-    return _Values(word, None, (_PLAIN[word], "All of them become the column `value`."))
+    return _Values(word, None, (_PLAIN[word], *_garbage(sample), "All of them become the column `value`."))
+
+
+def _garbage(sample: Sequence[PeekedRecord]) -> Iterator[str]:
+    """Yield how many values do not have the format of the others."""
+    count = sum(each.reject is not None for each in sample)
+    if count:
+        others = "is not, and would be a dead letter" if count == 1 else "are not, and would be dead letters"
+        yield f"{count} of {plural(len(sample), 'record')} {others}."
 
 
 _PLAIN = {
@@ -118,7 +126,8 @@ _PLAIN = {
 
 def _fields_entry(values: _Values, sample: Sequence[PeekedRecord]) -> Iterator[str]:
     """Yield the fields that fit a sample of JSON, as a comment: they may not fit later values."""
-    texts = [record.raw.value.decode() for record in sample if record.raw.value] if values.word == "json" else []
+    good = [each.raw.value for each in sample if each.raw.value and each.reject is None]
+    texts = [value.decode() for value in good] if values.word == "json" else []
     fields = inferred_fields(texts)
     if fields:
         yield from _comment(keys.FIELDS.description)

@@ -15,6 +15,7 @@ from frazil.formats.framing import Group, Grouping, group_by_schema_id
 from frazil.formats.glue_framing import group_by_version_id
 from frazil.formats.header_framing import VALUE_HEADER
 from frazil.formats.open import (
+    are_few,
     embedded_schema,
     grouping_by_schema,
     grouping_of,
@@ -245,8 +246,8 @@ def peek(
 ) -> Sequence[PeekedRecord]:
     """Read and decode about the newest `count` records of a topic. Nothing is written, and no offset is committed.
 
-    Without a table spec, values are read by their schemas, or by the format that fits all of them if none has the
-    header of the registry's wire format.
+    Without a table spec, values are read by their schemas, or by the format that fits them if they do not
+    begin with the header of the registry's wire format.
     """
     found = newest_records(reader, facts, count)
     if spec is None:
@@ -280,16 +281,20 @@ def _covered(each: PeekedRecord) -> PeekedRecord:
 
 
 def plain_format_of(records: Sequence[RawRecord]) -> str | None:
-    """Return the format without registered schemas that fits these values; None if a value may have a schema."""
+    """Return the format without registered schemas that fits these values; None if they may have schemas.
+
+    A few of many values may be garbage, also such that begins as if it named a schema.
+    """
     values = binary([record.value for record in records if record.value])
-    has_schemas = wire_format_of(records) != CONFLUENT or bool(group_by_schema_id(values).groups)
+    framed = len(values) - len(group_by_schema_id(values).unframed)
+    has_schemas = wire_format_of(records) != CONFLUENT or not are_few(framed, of=len(values))
     return guessed_plain_format(values) if len(values) and not has_schemas else None
 
 
 def wire_format_of(records: Sequence[RawRecord]) -> WireFormat:
-    """Return where these records name their schemas: in headers if any of them has one, as AWS Glue does if all do."""
+    """Return where these records name their schemas: in headers if any has one, as in AWS Glue if all but a few do."""
     values = binary([raw.value for raw in records if raw.value])
-    if len(values) and not group_by_version_id(values).unframed:
+    if len(values) and are_few(len(group_by_version_id(values).unframed), of=len(values)):
         return "glue"
     in_headers = any(raw.headers.last(VALUE_HEADER.encode()).null_count == 0 for raw in records)
     return "confluent_headers" if in_headers else CONFLUENT

@@ -236,13 +236,18 @@ def unmaskable(masked: Masked) -> IncompatibleSchemaError:
 
 
 def guessed_plain_format(payloads: pa.LargeBinaryArray) -> str:
-    """Return the first of `json`, `string` and `bytes` that holds all payloads.
+    """Return the first of `json`, `string` and `bytes` that holds all payloads, or all but a few of many.
 
     It is `json` only if a payload is an array or an object: a number or a word in quotes may be any text.
     """
     compound = any(payload.lstrip()[:1] in (b"[", b"{") for payload in payloads.to_pylist())
     words = ("json", "string", "bytes") if compound else ("string", "bytes")
-    return next(word for word in words if not PLAIN_FORMATS[word].problems(payloads))
+    return next(word for word in words if are_few(len(PLAIN_FORMATS[word].problems(payloads)), of=len(payloads)))
+
+
+def are_few(count: int, *, of: int) -> bool:
+    """Return whether so many of the newest values may be garbage, which says nothing about a topic."""
+    return count * 5 <= of
 
 
 def has_framing_headers(spec: TableSpec) -> bool:

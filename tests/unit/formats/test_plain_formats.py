@@ -151,9 +151,12 @@ def test_values_without_a_header_are_one_group() -> None:
         ([b"1", b"2"], "string"),
         ([b"{a}", b"text"], "string"),
         ([b'{"a": 1}', b"\xff"], "bytes"),
+        ([b'{"a": 1}'] * 4 + [b"\xff"], "json"),
+        ([b'{"a": 1}'] * 3 + [b"\xff"], "bytes"),
+        ([b"a"] * 8 + [b"\xff", b"{"], "string"),
     ],
 )
-def test_the_format_that_holds_all_values_is_guessed(payloads: list[bytes], word: str) -> None:
+def test_the_format_that_holds_all_values_but_garbage_is_guessed(payloads: list[bytes], word: str) -> None:
     assert guessed_plain_format(binary(payloads)) == word
 
 

@@ -11,10 +11,11 @@ import pytest
 from frazil.draft_spec import Draft, draft
 from frazil.model.errors import IncompatibleSchemaError, SubjectMissingError
 from frazil.model.plan import PartitionFacts, TopicFacts
-from frazil.model.spec import TableSpec
-from frazil.peek import PeekedRecord, RawRecord
+from frazil.model.spec import CONFLUENT, TableSpec
+from frazil.peek import PeekedRecord, RawRecord, peek, wire_format_of
 from frazil.specs.load import load_tables
 from tests.fakes.clients_in_memory import RegistryInMemory, a_field, record
+from tests.fakes.reader_in_memory import ReaderInMemory
 
 NOTED = {"name": "note", "type": "string", "doc": "what the customer\n said"}
 ORDER = record(a_field("n"), NOTED)
@@ -143,7 +144,7 @@ def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:
     ("values", "word"),
     [([b'{"a": 1}', None], "json"), ([b"1", b"2"], "string"), ([b'{"a": 1}', b"\xff"], "bytes")],
 )
-def test_values_without_a_schema_have_the_format_that_holds_all_of_them(
+def test_values_without_a_schema_have_the_format_that_holds_them(
     tmp_path: Path, values: list[bytes | None], word: str
 ) -> None:
     sample = [PeekedRecord(RawRecord("Orders.V1", 0, 0, None, b"k", value), None) for value in values]
@@ -154,6 +155,26 @@ def test_values_without_a_schema_have_the_format_that_holds_all_of_them(
         assert spec_of(found.text, tmp_path).value == word
         assert ("\n# fields:\n#   a: long\n" in found.text) is (word == "json")
         assert f"have no schema.\n# All of them become the column `value`.\nvalue: {word}\n" in found.text
+
+
+@pytest.mark.parametrize("garbage", [b"\xff", b"{a", b"\0\0\0\0\x01x"])
+def test_garbage_among_the_newest_values_decides_no_format(tmp_path: Path, garbage: bytes) -> None:
+    values = [b'{"a": 1}', b'{"a": 2}', b'{"a": 3}', b'{"a": 4}', garbage]
+    reader = ReaderInMemory([(b"k", value) for value in values], headers={}, stamps=range(5))
+    facts = TopicFacts("orders", None, {0: PartitionFacts(0, 5)})
+
+    text = draft(None, facts, peek(reader, None, facts, 10), taken=()).text
+
+    assert spec_of(text, tmp_path).value == "json"
+    assert "\n# fields:\n#   a: long\n" in text
+    assert "# 1 of 5 records is not, and would be a dead letter." in text
+
+
+def test_garbage_in_a_topic_of_aws_glue_hides_no_wire_format() -> None:
+    named, garbage = (RawRecord("t", 0, 0, None, None, value) for value in (b"\3\0" + bytes(16) + b"x", b"x"))
+
+    assert wire_format_of([named] * 4 + [garbage]) == "glue"
+    assert wire_format_of([named] * 3 + [garbage]) == CONFLUENT
 
 
 def test_a_topic_whose_values_cannot_become_rows_gets_no_spec() -> None:
