@@ -45,7 +45,10 @@ def load_settings(
 def load_connections(
     path: Path, env: Mapping[str, str], secrets: SecretSource, *, local: LocalAddress = no_local_services
 ) -> Settings:
-    """Read `frazil.yaml` as `load_settings` does, but accept a `tables` folder that is empty or missing."""
+    """Read `frazil.yaml` as `load_settings` does, but accept that table specs are missing.
+
+    The `tables` folder may be empty or missing, and may lack the spec of a table that transformations follow.
+    """
     return _Loading(PlaceholderSources(env, secrets, local), Problems(), needs_specs=False).load(path)
 
 
@@ -223,7 +226,7 @@ class _Loading:
     def _transforms_of(
         self, named: Iterable[tuple[Path, Values]], root: Path, database: str, tables: Sequence[TableSpec]
     ) -> tuple[TransformSpec, ...]:
-        tables_are_complete = not self.problems.found
+        tables_are_complete = self.needs_specs and not self.problems.found
         read = [*named]
         folder = str(root.absolute())
         made = [transform_of(each, str(file), tables, database=database, folder=folder) for file, each in read]

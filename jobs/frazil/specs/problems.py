@@ -65,10 +65,10 @@ def as_error(problems: list[Problem]) -> Misuse:
     return kind(f"The configuration has {len(problems)} problems.\n\n{listed}", hint=REFERENCE)
 
 
-def suggest(word: str, candidates: Iterable[str], *, possible: str | None = None) -> str:
+def suggest(word: str, candidates: Iterable[str], *, possible: str | None = None, listed: str = REFERENCE) -> str:
     """Return a hint: the most similar candidate, or the possibilities, or where they are listed.
 
-    `possible` is the list of the candidates, unless there are other possibilities, too.
+    `possible` is the list of the candidates, unless there are other possibilities, too. `listed` says where many are.
     """
     names = list(candidates)
     likely = did_you_mean(word, names)
@@ -76,4 +76,4 @@ def suggest(word: str, candidates: Iterable[str], *, possible: str | None = None
         return f"did you mean {likely}?"
     if possible is None and len(names) == 1:
         return f"use {names[0]}, the only one"
-    return f"use one of: {possible or ', '.join(names)}" if 0 < len(names) <= 12 else REFERENCE
+    return f"use one of: {possible or ', '.join(names)}" if 0 < len(names) <= 12 else listed

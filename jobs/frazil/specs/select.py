@@ -61,9 +61,11 @@ def _named(settings: Settings, name: str) -> Sequence[TableSpec]:
     of_groups = [spec for spec in settings.tables if spec.group and name in {spec.group.name, spec.group.identifier}]
     if not tables and not of_groups:
         _refuse_dead_letters(settings, name)
+        _refuse_transforms(settings, name)
         names = [name for spec in settings.tables for name in (spec.table, spec.group.name if spec.group else "")]
         known = dict.fromkeys(filter(None, names))
-        raise SpecError(f"no table {name} in the specs of {settings.source_file}", hint=suggest(name, known))
+        hint = suggest(name, known, listed="`frazil check --offline` lists the tables")
+        raise SpecError(f"no table {name} in the specs of {settings.source_file}", hint=hint)
     return tables or of_groups
 
 
@@ -75,4 +77,14 @@ def _refuse_dead_letters(settings: Settings, name: str) -> None:
             hint = f"name the table instead: {owner.partition('.')[2]}"
             raise SpecError(
                 f"{name} is the table of the dead letters of {owner}, and has no spec of its own", hint=hint
+            )
+
+
+def _refuse_transforms(settings: Settings, name: str) -> None:
+    """Raise SpecError if a transformation makes a table with this name."""
+    for made in settings.transforms:
+        if name in {made.table, made.identifier}:
+            raise SpecError(
+                f"{name} is the table of the transformation {made.name}, and this command takes one that a topic fills",
+                hint="`frazil transform --help` lists the commands for transformations",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from frazil.model.errors import SpecError
 from frazil.model.policed import policed_by_all
 from frazil.model.policies import Policy
 from frazil.model.settings import Settings
+from frazil.model.transforms import TransformSpec
 from frazil.specs.select import read_together, read_with, select_ledger, select_own_table, select_table, select_tables
 from tests.routes import EVENTS, group_specs
 
@@ -66,6 +68,20 @@ def test_an_unknown_table_is_named(settings: Settings) -> None:
     with pytest.raises(SpecError) as refused:
         select_tables(settings, ["event"])
     assert refused.value.hint == "did you mean events?"
+
+
+def test_a_name_like_none_of_many_tables_says_where_they_are_listed(settings: Settings) -> None:
+    many = [replace(settings.tables[-1], table=f"more_{number}") for number in range(13)]
+    with pytest.raises(SpecError) as refused:
+        select_table(replace(settings, tables=(*many,)), "people")
+    assert refused.value.hint == "`frazil check --offline` lists the tables"
+
+
+def test_a_table_of_a_transformation_is_called_so(settings: Settings) -> None:
+    made = TransformSpec(source_file="", name="totals", database="lake", table="totals", source="lake.trades")
+    with pytest.raises(SpecError, match=r"lake\.totals is the table of the transformation totals") as refused:
+        select_tables(replace(settings, transforms=(made,)), ["lake.totals"])
+    assert refused.value.hint == "`frazil transform --help` lists the commands for transformations"
 
 
 @pytest.mark.parametrize(

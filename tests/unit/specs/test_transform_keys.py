@@ -14,7 +14,7 @@ from frazil.model.spec import KeepSnapshots
 from frazil.model.transform_order import following
 from frazil.model.transforms import TransformSpec
 from frazil.specs.keys import NoSecrets
-from frazil.specs.load import load_settings
+from frazil.specs.load import load_connections, load_settings
 from tests.unit.specs.config_files import GOOD
 
 TOTALS = "from: orders\nsql: SELECT a FROM orders\n"
@@ -105,6 +105,15 @@ def test_a_table_whose_spec_is_invalid_is_not_reported_as_missing(tmp_path: Path
 
     assert "maintian: unknown key" in str(refused.value)
     assert "no table spec describes" not in str(refused.value)
+
+
+def test_a_command_that_needs_no_specs_accepts_a_missing_one(tmp_path: Path) -> None:
+    with pytest.raises(FrazilError, match=r"no table spec describes lake\.trades"):
+        load(tmp_path, "from: trades\nsql: SELECT 1\n")
+
+    assert [made.source for made in load_connections(tmp_path / "frazil.yaml", {}, NoSecrets()).transforms] == [
+        "lake.trades"
+    ]
 
 
 def test_transformations_follow_each_other_in_their_order(tmp_path: Path) -> None:
