@@ -26,6 +26,7 @@ from frazil.formats.debezium.format import (
 )
 from frazil.formats.declared import declared_row
 from frazil.formats.decoder import Decoder
+from frazil.formats.file_levels import within_files
 from frazil.formats.format import Format, PlainFormat
 from frazil.formats.framing import Grouping, group_by_schema_id, one_group
 from frazil.formats.glue_framing import group_by_version_id
@@ -68,7 +69,7 @@ def map_schema(schema: RegisteredSchema, settings: FormatSettings = DEFAULT_SETT
     They are the columns after the policies of the settings. Raises IncompatibleSchemaError with every problem if the
     text is not a schema, or refers to one that is missing. `is_known(schema)` must be true.
     """
-    return _after_policies(_format_of(schema, settings).map_schema(schema, settings), settings)
+    return _after_policies(within_files(_format_of(schema, settings).map_schema(schema, settings)), settings)
 
 
 def _format_of(schema: RegisteredSchema, settings: FormatSettings) -> Format:
@@ -179,7 +180,7 @@ def plain_columns(word: str, settings: FormatSettings = DEFAULT_SETTINGS) -> tup
 def plain_mapped(word: str, settings: FormatSettings = DEFAULT_SETTINGS) -> Mapped | None:
     """Return the columns of values without registered schemas, and why policies cannot be applied to them."""
     mapped = _plain_mapped(word, settings)
-    return None if mapped is None else _after_policies(mapped, settings)
+    return None if mapped is None else _after_policies(within_files(mapped), settings)
 
 
 def _plain_mapped(word: str, settings: FormatSettings) -> Mapped | None:

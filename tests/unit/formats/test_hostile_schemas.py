@@ -7,17 +7,22 @@ import json
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from test_validity_for_confluent import an_object, found
 
 from frazil.cli.evolution_page import EXAMPLES as CHANGES
 from frazil.cli.evolution_page import schema_of
 from frazil.cli.validity_page import EXAMPLES
+from frazil.formats.arrow import arrow_type
 from frazil.formats.open import invalid_for_confluent, map_schema, open_decoder, record_names, why_invalid
 from frazil.formats.validity import Rule
 from frazil.model.change_events import ChangeEvents
+from frazil.model.columns import Column, Struct
 from frazil.model.errors import IncompatibleSchemaError
 from frazil.model.schemas import RegisteredSchema, SchemaType
 from frazil.model.spec import DEFAULT_SETTINGS, FormatSettings
@@ -159,3 +164,36 @@ def test_schemas_that_use_each_other_twice_are_judged_in_linear_time() -> None:
     refused = invalid_for_confluent(RegisteredSchema(1, "JSON", text))
 
     assert [each.problem for each in refused] == ["is null alone"]
+
+
+def nested(steps: str) -> str:
+    """Return an Avro record with a field: an array (`a`), a map (`m`) or a record (`r`) of the next one, and so on."""
+    inside: Any = "long"
+    for number, step in enumerate(reversed(steps)):
+        inside = {
+            "a": {"type": "array", "items": inside},
+            "m": {"type": "map", "values": inside},
+            "r": {"type": "record", "name": f"R{number}", "fields": [a_field("f", inside)]},
+        }[step]
+    return record(a_field("v", inside))
+
+
+@pytest.mark.parametrize(
+    ("steps", "too_deep"),
+    [
+        ("a" * 48, None),
+        ("a" * 49, "v" + "[]" * 49),
+        ("m" * 60, "v" + "{}" * 49),
+        ("ar" * 31, None),
+        ("aar" * 21, "v" + "[][].f" * 19 + "[][]"),
+    ],
+)
+def test_no_column_is_deeper_than_a_file_that_arrow_reads(tmp_path: Path, steps: str, too_deep: str | None) -> None:
+    mapped = map_schema(RegisteredSchema(1, "AVRO", nested(steps)))
+
+    assert [each.path for each in mapped.findings] == ([too_deep] if too_deep else [])
+    if too_deep is None:
+        in_key = Column("kafka_key", Struct(mapped.columns))
+        file = tmp_path / "a.parquet"
+        pq.write_table(pa.schema([("kafka_key", arrow_type(in_key.type))]).empty_table(), file)
+        assert pq.read_table(file).num_rows == 0

@@ -10,7 +10,7 @@ Iceberg has fewer types than writers: integers of 8, 16 and 32 bits are int, tex
 any length are binary, and times and timestamps have microseconds. A change between types that become one column, such
 as another maximum length, is no change of the table. Every column is optional, whatever the schema says.
 
-More than 10,000 columns, and nesting deeper than 64 levels, are refused.
+More than 10,000 columns, and nesting deeper than 64 levels, or than 48 lists and maps, are refused.
 """
 
 PAGE = VerdictPage(

@@ -24,7 +24,7 @@ _REST = """
   schema. Nothing is fetched from elsewhere.
 - **Refused**, with the paths of all findings: names that differ only in case, or that become the same column, such as
   `e-mail` and `e_mail`, also if another schema of the table has the other name; a property at the top whose column is
-  `_extra`; more than 10,000 columns; nesting deeper than 64 levels; a `$ref` to nothing.
+  `_extra`; more than 10,000 columns; nesting deeper than 64 levels, or than 48 lists and maps; a `$ref` to nothing.
 """
 
 PAGE = VerdictPage(
