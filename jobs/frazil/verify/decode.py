@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -164,10 +165,12 @@ class RowRedecoder(Redecoder):
 def open_rows(spec: TableSpec, at: Standing, dead_letters: TableView, registry: SchemaRegistry) -> RowRedecoder:
     """Return a decoder that makes a row of each record that can be one.
 
-    A schema may have been excluded after records with it became rows. A tombstone is a row unless it deletes one.
+    A schema may have been excluded after records with it became rows, and partitions may have been others then. A
+    tombstone is a row unless it deletes one.
     """
     on_tombstone: OnTombstone = "row" if spec.write in ("append", "deduplicate") else spec.on_tombstone
-    spec = replace(spec, on_bad_record="dead_letter", on_tombstone=on_tombstone, dead_letter_key=None)
+    as_rows: dict[str, Any] = {"on_bad_record": "dead_letter", "on_tombstone": on_tombstone, "partition_by": ()}
+    spec = replace(spec, **as_rows, dead_letter_key=None)
     row_schema, placed, former_names = arrow_schema_of(at.view), _placed(spec, at), former_names_of(at.view.properties)
     known = KnownSchemas.none_yet(spec, registry, [KeyColumn.of(spec, row_schema, former_names, stored=True)])
     table = TableDecoder(

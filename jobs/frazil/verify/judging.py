@@ -17,7 +17,7 @@ from frazil.materialize.changed_spec.earlier_keys import MOST
 from frazil.materialize.ingest.dead_rows import named_writers
 from frazil.materialize.ingest.decode import DecodedRecords
 from frazil.materialize.ingest.decoders import NewSchemaError
-from frazil.materialize.ingest.least_placed import least_placed
+from frazil.materialize.ingest.partition_bounds import partition_bounds
 from frazil.materialize.ingest.placing import ByNameIfThere
 from frazil.materialize.ingest.routing import Router
 from frazil.materialize.ingest.table_rows import TableDecoder
@@ -213,13 +213,13 @@ def _without_record(spec: TableSpec, view: TableView) -> pa.Schema:
     """Return the columns that a record is judged by without a row: the table may not hold the schema of a letter.
 
     In a table that follows keys, the identity and the order say which row it is about, and whether it is newer. Some
-    decimals have no partition.
+    values have no partition.
     """
     row_schema = arrow_schema_of(view)
     found = IdentityPaths.found(spec.identity_paths, row_schema, former_names_of(view.properties))
     order = spec.order if spec.orders_by_field else ()
     deciding = {*(() if found is None else found.tops), *(path.partition(".")[0] for path in order)}
-    deciding |= least_placed(spec.partition_by, row_schema).keys()
+    deciding |= partition_bounds(spec.partition_by, row_schema).keys()
     without_key = {spec.metadata.prefix + "key"} if spec.key_type is not None else set()
     about = (about_record(spec) - without_key) | deciding
     return pa.schema([each for each in row_schema if each.name in about])

@@ -31,7 +31,7 @@ def partition_by_rule(judged: Judged) -> Iterator[SpecChange]:
 
 
 def _unplaced(judged: Judged, there: Sequence[str]) -> tuple[SpecError, ...]:
-    """Return the error that rows may have no partition, which new records must have (`ingest/least_placed.py`)."""
+    """Return the error that rows may have no partition, which new records must have (`ingest/partition_bounds.py`)."""
     decimals = {each.name for each in judged.columns if isinstance(each.type, Decimal)}
     added = (partition_field(text) for text in judged.spec.partition_by if text not in there)
     named = [str(each) for each in added if each.transform == "truncate" and each.column in decimals]

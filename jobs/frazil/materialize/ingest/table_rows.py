@@ -25,7 +25,7 @@ from frazil.materialize.ingest.keys import (
     with_identities,
     with_identity,
 )
-from frazil.materialize.ingest.least_placed import below, least_placed
+from frazil.materialize.ingest.partition_bounds import partition_bounds
 from frazil.materialize.ingest.payloads import Part, Stop, both, decode_framed, first_stop, narrow
 from frazil.materialize.ingest.placing import ByName, Place, nowhere
 from frazil.materialize.layout import reads_keys_by_schema
@@ -117,8 +117,9 @@ class TableDecoder:
         self._keeps_history = spec.keeps_history and VALID_FROM in row_schema.names
         apart = {*self._metadata, *(column.name for column in added_columns(spec))}
         self._record_schema = pa.schema([f for f in row_schema if f.name not in apart])
-        self._least_placed = least_placed(spec.partition_by, row_schema)
         self._key_column = prefix + "key"
+        judged = [f for f in row_schema if f.name == self._key_column or f.name in self._record_schema.names]
+        self._partition_bounds = partition_bounds(spec.partition_by, pa.schema(judged))
         self._reads_keys_by_schema = reads_keys_by_schema(spec)
         self._plain_keys = open_plain(spec.key, spec.key_settings)
         self._place_values = place_values or ByName(table, self._record_schema, former_names)
@@ -225,12 +226,11 @@ class TableDecoder:
     def _unplaced(self, values: Part, keys: Part) -> Refused:
         """Return the records whose row would have no partition."""
         found: dict[int, Reject] = {}
-        for name, least in self._least_placed.items():
+        for name, bounds in self._partition_bounds.items():
             part, place = (keys, 0) if name == self._key_column else (values, self._record_schema.get_field_index(name))
-            for at in below(part.columns[place], least).tolist():
+            for at in bounds.outside(part.columns[place]).tolist():
                 index = int(at if part.accepted is None else part.accepted[at])
-                detail = f"it has no partition: truncate takes values below {least} out of the column's type"
-                found[index] = Reject(index, Reason.OUT_OF_RANGE, detail, name)
+                found[index] = Reject(index, Reason.OUT_OF_RANGE, f"it has no partition: {bounds}", name)
         return found
 
     def _begins(self, chunk: Chunk, columns: Mapping[str, pa.Array], accepted: Indexes | None) -> pa.Array:

@@ -1,4 +1,4 @@
-"""A decimal that Iceberg's `truncate` takes out of its type is a dead letter: no manifest could name its partition."""
+"""A value that Iceberg's `truncate` or `hour` takes out of a type is a dead letter: it has no partition."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 from grouped_tables import DEAD_LETTERS, GroupWorld, specs
+from pyiceberg.expressions import IsNull, NotNull
 from values_of_tables import spec
 from whole_batches import World, drained, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.materialize.ingest.least_placed import least_placed
+from frazil.materialize.ingest.partition_bounds import partition_bounds
 from frazil.model.errors import SpecChangeError
 from frazil.model.settings import CatalogSettings
 from frazil.model.spec import BadRecordLimit, OnBadRecord, TableSpec
@@ -93,7 +94,7 @@ def test_a_decimal_key_may_have_no_partition_either(tmp_path: Path) -> None:
 def test_other_partitions_ask_nothing_of_decimals() -> None:
     columns = pa.schema([("d", pa.decimal128(9, 2)), ("s", pa.large_string())])
 
-    assert least_placed(("d", "bucket(50, d)", "truncate(5, s)", "truncate(5, gone)"), columns) == {}
+    assert partition_bounds(("d", "bucket(50, d)", "truncate(5, s)", "truncate(5, gone)"), columns) == {}
 
 
 def test_keys_of_other_routes_have_no_partition_to_lack(tmp_path: Path) -> None:
@@ -130,3 +131,68 @@ def test_a_table_with_rows_is_not_truncated_later(tmp_path: Path) -> None:
     world.values.append(framed(1, PRICE, {"d": LEAST}))
     drained(world, whole)
     assert verified(world, whole).findings == ()
+
+
+TIME = {"type": "long", "logicalType": "timestamp-micros"}
+LAST_HOUR = 2**31 * 3_600_000_000 - 1
+"""In microseconds."""
+
+
+@pytest.mark.parametrize(
+    ("avro", "partition", "values", "without"),
+    [
+        ("int", "truncate(10, d)", [-(2**31), -(2**31) + 8, 2**31 - 1], [0]),
+        ("long", "truncate(10, d)", [-(2**63), -(2**63) + 7, -(2**63) + 8, 2**63 - 1], [0, 1]),
+        ("long", "truncate(16, d)", [-(2**63), 2**63 - 1], []),
+        (TIME, "hour(d)", [LAST_HOUR, LAST_HOUR + 1, -LAST_HOUR - 1, -LAST_HOUR - 2], [1, 3]),
+        (TIME, "day(d)", [2**63 - 1, -(2**63)], []),
+    ],
+)
+def test_a_number_or_a_time_whose_partition_would_wrap_around_is_a_dead_letter(
+    tmp_path: Path, avro: object, partition: str, values: list[int], without: list[int]
+) -> None:
+    """Queries with a condition on the column would not find the row."""
+    world = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+    text = record(a_field("d", avro))
+    world.registry.register("orders-value", text)
+    raw = record(a_field("d", "int" if avro == "int" else "long"))
+    world.values = [framed(1, raw, {"d": each}) for each in values]
+    wanted = spec(partition_by=(partition,), bad_record_limit=BadRecordLimit.off())
+
+    drained(world, wanted)
+
+    rows = world.lake.catalog.load_table(wanted.identifier)
+    kept = sorted(set(range(len(values))) - set(without))
+    assert sorted(rows.scan().to_arrow()["kafka_offset"].to_pylist()) == kept
+    bounds = [rows.scan(row_filter=each).to_arrow().num_rows for each in (IsNull("d"), NotNull("d"))]
+    assert bounds == [0, len(kept)]
+    letters = world.lake.catalog.load_table(wanted.dead_letters_identifier).scan().to_arrow()
+    assert sorted(letters["offset"].to_pylist()) == without
+    assert {*letters["reason"].to_pylist()} <= {"out_of_range"}
+    assert verified(world, wanted).findings == ()
+
+
+def test_columns_about_the_record_are_not_judged(tmp_path: Path) -> None:
+    world = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+    world.registry.register("orders-value", record(a_field("d")))
+    world.values = [framed(1, record(a_field("d")), {"d": -(2**63)})]
+    wanted = spec(partition_by=("truncate(1000, kafka_offset)", "hour(kafka_timestamp)"))
+
+    drained(world, wanted)
+
+    assert world.lake.catalog.load_table(wanted.identifier).scan().to_arrow()["kafka_offset"].to_pylist() == [0]
+
+
+def test_an_earlier_row_stays_one_if_numbers_are_truncated_later(tmp_path: Path) -> None:
+    world = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+    world.registry.register("orders-value", record(a_field("d")))
+    world.values = [framed(1, record(a_field("d")), {"d": -(2**63)})]
+    made = spec(bad_record_limit=BadRecordLimit.off())
+    drained(world, made)
+    truncated = replace(made, partition_by=("truncate(10, d)",))
+    world.values *= 2
+
+    drained(world, truncated)
+
+    assert world.lake.catalog.load_table(made.identifier).scan().to_arrow()["kafka_offset"].to_pylist() == [0]
+    assert verified(world, truncated).findings == ()
