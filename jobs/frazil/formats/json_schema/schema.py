@@ -203,24 +203,25 @@ class _Expansion:
                 declared.setdefault(name, []).append(node.child(raw))
         lists = (given for _, given in schema.with_keyword("required") if isinstance(given, list))
         required = {name for given in lists for name in given if isinstance(name, str)}
+        tagging = self._tags.property_schemas([*declared], [*schema.nodes, *schema.tagging])
         found = [
             replace(member, is_required=name in required and not any(_allows_null(node.raw) for node in nodes))
             for name, nodes in _in_order(declared)
-            for member in self._member(name, nodes, schema, path, inside)
+            for member in self._member(name, nodes, tagging[name], path, inside)
         ]
         self._note_names(found, path)
         return Members(tuple(found))
 
     def _member(
-        self, key: str, nodes: list[Node], around: Conjunction, path: str, inside: tuple[int, ...]
+        self, key: str, nodes: list[Node], tagging: list[Node], path: str, inside: tuple[int, ...]
     ) -> Iterator[Member]:
-        """Yield the member of a property of the object `around`; none if no value is allowed for it."""
+        """Yield the member of a property, to which `tagging` may give tags; none if no value is allowed for it."""
         name = column_name(key)
         here = f"{path}.{name}" if path else name
         schema = self._schemas.of_all(nodes, here)
         if schema.is_never:
             return
-        schema.tagging = self._tags.property_schemas(key, [*around.nodes, *around.tagging])
+        schema.tagging = tagging
         shape = self._shape(schema, here, inside)
         if isinstance(shape, Nothing):
             self._tell(here, LEFT_OUT)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.formats.json_schema.conjunction import REFS
 from frazil.formats.json_schema.documents import DATA, Documents, Node
@@ -21,6 +24,9 @@ _ITEMS = frozenset({"items", "prefixItems", "additionalItems", "unevaluatedItems
 
 _NAMED = frozenset({"patternProperties", "dependentSchemas", "dependencies"})
 """Keywords with schemas by names."""
+
+_DIFFERS = re.compile(r"\\[sSAzQC]")
+"""What RE2 knows with another meaning than ECMA-262, whose patterns those of JSON Schema are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +46,13 @@ class Tags:
         found = (tags_of(node.raw) for node in self._reached(nodes, _ELSEWHERE) if isinstance(node.raw, dict))
         return tuple(dict.fromkeys(tag for tags in found for tag in tags))
 
-    def property_schemas(self, key: str, around: Sequence[Node]) -> list[Node]:
-        """Return the schemas of a property that may give it tags."""
-        return [each for node in self._of_one_value(around) for each in _of_property(node, key)]
+    def property_schemas(self, keys: Sequence[str], around: Sequence[Node]) -> dict[str, list[Node]]:
+        """Return by property the schemas that may give it tags. All are found in one walk: there may be thousands."""
+        found: dict[str, list[Node]] = {key: [] for key in keys}
+        for node in self._of_one_value(around) if keys else ():
+            for key, child in _of_properties(node, found):
+                found[key].append(child)
+        return found
 
     def inner_schemas(self, around: Sequence[Node]) -> list[Node]:
         """Return the schemas of items, or of the values of a map, that may give them tags."""
@@ -81,20 +91,24 @@ class Tags:
                 yield node.child(given)
 
 
-def _of_property(node: Node, key: str) -> Iterator[Node]:
+def _of_properties(node: Node, keys: Collection[str]) -> Iterator[tuple[str, Node]]:
+    """Yield the schemas of properties with these names in the schema of an object."""
     named, patterns = node.get("properties"), node.get("patternProperties")
-    if isinstance(named, dict) and key in named:
-        yield node.child(named[key])
+    if isinstance(named, dict):
+        yield from ((key, node.child(raw)) for key, raw in named.items() if key in keys)
     if isinstance(patterns, dict):
-        yield from (node.child(raw) for pattern, raw in patterns.items() if _may_match(pattern, key))
+        yield from ((key, node.child(raw)) for pattern, raw in patterns.items() for key in _may_match(pattern, keys))
 
 
-def _may_match(pattern: str, key: str) -> bool:
-    """Return whether a pattern matches a property; a pattern that Python cannot read may match any."""
+def _may_match(pattern: str, keys: Collection[str]) -> Collection[str]:
+    """Return the properties that a pattern may match: all if RE2, whose time is linear, cannot read it or differs."""
+    if _DIFFERS.search(pattern):
+        return keys
     try:
-        return re.search(pattern, key) is not None
-    except re.error:
-        return True
+        matches = pc.match_substring_regex(pa.array([*keys], pa.string()), pattern)
+    except ValueError:  # also for half of a surrogate pair
+        return keys
+    return [key for key, matched in zip(keys, matches.to_pylist(), strict=True) if matched]
 
 
 def with_tags(members: Members, tags: tuple[str, ...]) -> Members:
