@@ -65,7 +65,7 @@ def draft(
         *_comment(f"A table of the topic {facts.topic}, which has {_size(facts)}."),
         *_comment(f"Keys that start with # show their defaults. All keys: {REFERENCE}"),
         "",
-        f"topic: {facts.topic}",
+        f"topic: {_text(facts.topic)}",
         "",
         *_entry(keys.TABLE, None if free == name else free, default=name),
         *_entry(keys.VALUE, values.word, notes=values.notes),
@@ -214,7 +214,7 @@ def _is_text(key: bytes) -> bool:
 def _columns(schema: RegisteredSchema, found_in: str, mapped: Mapped) -> Iterator[str]:
     yield f"Schema {schema.id}, {found_in}, has these columns:"
     for column in mapped.columns:
-        doc = " ".join((column.doc or "").split())
+        doc = " ".join("".join(c if c.isprintable() else " " for c in column.doc or "").split())
         yield f"  {column.name}: {column.type}{f' ({doc})' if doc else ''}"
 
 
@@ -234,6 +234,11 @@ def _comment(text: str) -> Iterator[str]:
     indent = " " * (len(text) - len(text.lstrip()))
     for line in textwrap.wrap(text.strip(), WIDTH - len(indent) - 2, break_on_hyphens=False):
         yield f"# {indent}{line}"
+
+
+def _text(topic: str) -> str:
+    """Return a topic's name as YAML reads it: in quotes if it would be no text without them."""
+    return f'"{topic}"' if topic.lower() == "null" or topic == "-" else topic
 
 
 def _size(facts: TopicFacts) -> str:

@@ -54,6 +54,17 @@ def test_a_spec_means_the_same_with_and_without_its_commented_defaults(tmp_path:
     assert spec_of(uncommented, tmp_path) == plain
 
 
+@pytest.mark.parametrize("topic", ["null", "Null", "-", "on", "123", "1e5", "2024-01-01"])
+def test_every_topic_and_every_description_can_be_read_again(tmp_path: Path, topic: str) -> None:
+    asked = RegistryInMemory()
+    asked.register(f"{topic}-value", record({**NOTED, "doc": "a\x1b[31m\u2028topic: b\n\x07"}))
+    facts = TopicFacts(topic, None, {0: PartitionFacts(0, 9)})
+
+    text = draft(asked, facts, (), taken=()).text
+
+    assert spec_of(text, tmp_path).topics == (topic,)
+
+
 def test_comments_describe_the_topic_and_its_columns() -> None:
     text = drafted(registry("Orders.V1-value")).text
 
