@@ -331,15 +331,6 @@ def test_a_pause_of_an_operator_stays(lake: SmallLake) -> None:
     assert kept.why == "a migration"
 
 
-def test_a_table_that_cannot_be_erased_from_is_refused(lake: SmallLake) -> None:
-    head = lake.view.head
-
-    with pytest.raises(ErasureError, match="Delta log"):
-        erasure(lake, "99", spec=replace(lake.spec, formats=("iceberg", "delta"))).perform()
-
-    assert lake.view.head == head
-
-
 def test_a_table_that_a_transformation_follows_is_refused(lake: SmallLake) -> None:
     head = lake.view.head
     assert head is not None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from frazil.adapters.iceberg.traces import TraceSearch
+from frazil.forget.delta_log import erase_from_log
 from frazil.forget.hashes import HashKeeping
 from frazil.forget.letters import LetterErasure
 from frazil.forget.refusals import check_can_erase, check_column, check_pins
@@ -97,7 +98,7 @@ class Erasure:
         """
         tables = self._tables()
         here = self._standing(tables[0])
-        check_can_erase(self.spec, here, self.sought.column)
+        check_can_erase(self.lake, self.spec, here, self.sought)
         check_column(self.spec, self.sought)
         hashes = HashKeeping.of(self.spec, here, self.sought)
         self._check_pins(tables)
@@ -105,6 +106,9 @@ class Erasure:
             self._take_out()
             self.step("hash")
             hashes.keep(self.lake, self.spec, self._standing(own_rows(self.lake, self.spec)), self.sought)
+            if "delta" in self.spec.formats:
+                self.step("delta")
+                erase_from_log(self.lake, own_rows(self.lake, self.spec))
             self._let_go()
             left = tuple(self._search_in(view, self.sought).find(view) for view in self._tables())
             self.done = replace(self.done, left=left, no_hash=hashes.why_not)
@@ -132,7 +136,7 @@ class Erasure:
         here = self._settled()
         if pause_of(here.view.properties) is None:
             self._pause()  # a later erasure has ended before this one
-        check_can_erase(self.spec, here, self.sought.column)  # again, now that no batch comes in between
+        check_can_erase(self.lake, self.spec, here, self.sought)  # again, now that no batch comes in between
         rows, letters = here.view, own_dead_letters(self.lake, self.spec)
         in_rows = self._searched(rows)
         erasure = self._of_rows()

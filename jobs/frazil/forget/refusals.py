@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from frazil.adapters.iceberg.former_columns import hidden_columns
+from frazil.forget.delta_log import of_log
 from frazil.materialize.changed_spec.applied_spec import as_applied
 from frazil.materialize.state import Standing
+from frazil.model.delta import DELTA_TAG, NEXT_DELTA_TAG
 from frazil.model.errors import ErasureError
 from frazil.model.join_history import JOINED_TAG
 from frazil.model.outputs import OUTPUT_TAG
@@ -14,6 +16,7 @@ from frazil.model.snapshot import REBUILD_PREFIX, TableView
 from frazil.model.spec import TableSpec
 from frazil.model.traces import SoughtValue
 from frazil.model.transforms import TRANSFORM_TAG
+from frazil.ports import Lake
 from frazil.proof.sources import source_columns
 from frazil.verify.changed_columns import RECIPE
 
@@ -21,12 +24,13 @@ BY_HAND = "docs/erasure.md says how to erase it by hand; run `frazil forget` wit
 OUTPUT_PROPERTY = "frazil.output."
 
 
-def check_can_erase(spec: TableSpec, here: Standing, column: str) -> None:
-    """Raise ErasureError with each reason why no value of a column can be erased from a table by this release."""
+def check_can_erase(lake: Lake, spec: TableSpec, here: Standing, sought: SoughtValue) -> None:
+    """Raise ErasureError with each reason why a value cannot be erased from a table by this release."""
     reasons = [
         *_of_spec(spec),
-        *_of_earlier_rows(as_applied(spec, here.view.properties), column),
+        *_of_earlier_rows(as_applied(spec, here.view.properties), sought.column),
         *_of_table(here.view),
+        *_of_delta(lake, spec, here.view, sought),
         *_of_sources(spec, here),
     ]
     if here.rolled_back:
@@ -62,8 +66,6 @@ def check_column(spec: TableSpec, sought: SoughtValue) -> None:
 def _of_spec(spec: TableSpec) -> Iterator[str]:
     if spec.group is not None:
         yield "the table is one of a group (`routes` or `shapes`), whose tables share a state"
-    if "delta" in spec.formats:
-        yield "it has a Delta log, whose earlier versions keep the value in their statistics"
     if spec.outputs:
         yield "it is sent to topics, which would get the rows of rewritten files again"
 
@@ -80,8 +82,6 @@ def _of_earlier_rows(spec: TableSpec, column: str) -> Iterator[str]:
 
 
 def _of_table(view: TableView) -> Iterator[str]:
-    if any(name.startswith("frazil_delta") for name in view.tags):
-        yield "its Delta log from an earlier spec keeps the value: delete the log first"
     if any(name.startswith(OUTPUT_TAG) for name in view.tags) or any(
         name.startswith(OUTPUT_PROPERTY) for name in view.properties
     ):
@@ -95,6 +95,13 @@ def _of_table(view: TableView) -> Iterator[str]:
         yield "a rebuild of it has begun: finish it, or drop its branches"
     if view.properties.get("gc.enabled") == "false":
         yield "`gc.enabled` is false: its files must not be deleted"
+
+
+def _of_delta(lake: Lake, spec: TableSpec, view: TableView, sought: SoughtValue) -> Iterator[str]:
+    if "delta" in spec.formats:
+        yield from of_log(lake, view, sought)
+    elif any(name in view.tags for name in (DELTA_TAG, NEXT_DELTA_TAG)):
+        yield "its Delta log from an earlier spec keeps the value: delete the log first"
 
 
 def _of_sources(spec: TableSpec, here: Standing) -> Iterator[str]:

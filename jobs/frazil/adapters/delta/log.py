@@ -26,7 +26,7 @@ from deltalake.transaction import (
 
 from frazil.adapters.aws.caller import session_options
 from frazil.adapters.delta.files import SnapshotFiles, shapes
-from frazil.adapters.delta.versions import removals
+from frazil.adapters.delta.versions import delete_before, removals
 from frazil.model.delta import (
     AddFile,
     BeginLog,
@@ -108,6 +108,16 @@ class DeltaRsLogs:
             except TableNotFoundError:
                 return frozenset()
             return frozenset(table.vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False))
+
+    def forget_earlier(self, location: str) -> None:
+        """Write a checkpoint of the newest version, and delete all earlier versions. A table without a log has none."""
+        with _as_errors(location):
+            try:
+                table = self._open(location)
+            except TableNotFoundError:
+                return
+            table.create_checkpoint()
+            delete_before(self._storage, location, table.version())
 
     def write(self, location: str, write: LogWrite) -> None:
         """Write the planned version. Raises CommitRejectedError if another writer committed a version first."""

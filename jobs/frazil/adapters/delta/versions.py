@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -12,10 +13,16 @@ from urllib.parse import unquote
 
 from pyiceberg.io import FileIO, load_file_io
 
+from frazil.adapters.iceberg.expiry import delete_files
+from frazil.adapters.iceberg.listing import list_objects
 from frazil.model.delta import Removals
+from frazil.model.errors import CatalogError
 from frazil.model.secret import SettingValue, revealed
+from frazil.model.spelling import plural
 
 READ_AT_ONCE = 16
+NUMBERED = re.compile(r"([0-9]{20})[.].*")
+"""The name of a version, or of a checkpoint or a part of one, which begins with the version."""
 
 
 def removals(storage: Mapping[str, SettingValue], location: str, newest: int) -> Iterator[Removals]:
@@ -32,6 +39,21 @@ def removals(storage: Mapping[str, SettingValue], location: str, newest: int) ->
                 if found is None:
                     return
                 yield found
+
+
+def delete_before(storage: Mapping[str, SettingValue], location: str, version: int) -> None:
+    """Delete the files of all versions before one, and their checkpoints. Raises CatalogError if any is left."""
+    folder = f"{location.rstrip('/')}/_delta_log"
+    io = load_file_io(dict(revealed(storage)), location)
+    found = (NUMBERED.fullmatch(each.address.rpartition("/")[2]) for each in list_objects(io, folder))
+    earlier = [f"{folder}/{each[0]}" for each in found if each is not None and int(each[1]) < version]
+    deleted = delete_files(io, earlier, [])
+    if deleted.left:
+        raise CatalogError(
+            f"{plural(deleted.left, 'file')} of the Delta log of {location} could not be deleted:"
+            f" {', '.join(deleted.problems)}",
+            hint="check the permissions, and run the command again",
+        )
 
 
 def _of_version(io: FileIO, path: str) -> Removals | None:
