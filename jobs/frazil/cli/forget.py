@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 OUT_OF_REACH = (
     "Kafka, and topics that the table is sent to",
-    "earlier versions of objects, in a bucket that keeps them",
     "copies in Snowflake, with its Time Travel and Fail-safe",
     "files that were exported, sent or downloaded",
 )
@@ -81,6 +80,7 @@ def forget(  # noqa: PLR0913, PLR0917 - one for each option
     once, and their files are deleted. The table is paused meanwhile. The search at the end proves that nothing is left,
     and the exit status is 1 if something is: run it again then. Tables that this release cannot erase from are refused.
     """
+    from frazil.adapters.iceberg.earlier_versions import EarlierVersions  # noqa: PLC0415
     from frazil.adapters.iceberg.lake import IcebergLake  # noqa: PLC0415
     from frazil.adapters.iceberg.sought_value import sought_in  # noqa: PLC0415
     from frazil.adapters.iceberg.traces import TraceSearch  # noqa: PLC0415
@@ -100,9 +100,10 @@ def forget(  # noqa: PLR0913, PLR0917 - one for each option
         who = by or getpass.getuser()
         _erase(Erasure(lake, spec, sought, who, lambda: datetime.now(UTC), new_id, drop_pins, all_letters), as_json)
         return
-    found = [TraceSearch(sought).find(rows)]
+    earlier = EarlierVersions(lake.storage)
+    found = [TraceSearch(sought).find_everywhere(rows, earlier)]
     if dead is not None:
-        found.append(TraceSearch(sought, letters=True).find(dead))
+        found.append(TraceSearch(sought, letters=True).find_everywhere(dead, earlier))
     cannot = (*sought.unsearched, *_unseen(spec), *OUT_OF_REACH)
     if as_json:
         print(json.dumps({"tables": [asdict(each) for each in found], "not_searched": cannot}, indent=2))
@@ -152,6 +153,7 @@ def _what_to_do(sought: SoughtValue, done: Erased) -> str:
 def _outcome(spec: TableSpec, done: Erased) -> Iterator[str]:
     erased = f"{plural(done.rows, 'row')} and {plural(done.dead_letters, 'dead letter')} erased"
     expired = f"{plural(done.snapshots, 'snapshot')} expired, {plural(done.files, 'file')} deleted"
+    expired += f" with {plural(done.versions, 'earlier version')} of files" if done.versions else ""
     yield f"{spec.identifier}: {erased}; {expired}"
     if done.no_hash:
         yield f"  a rebuild brings back what Kafka still has: the table keeps no hash of the value, as {done.no_hash}"
@@ -204,4 +206,5 @@ def _lines(sought: SoughtValue, found: Sequence[Traces], cannot: Sequence[str]) 
     if sought.renamed:
         yield f"searched, too: {', '.join(sought.renamed)}, which had the name {sought.column} before"
     yield "not searched:"
+    yield from (f"  earlier versions: {each}" for each in dict.fromkeys(each.unlisted for each in found) if each)
     yield from (f"  {each}" for each in cannot)

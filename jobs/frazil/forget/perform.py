@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from frazil.adapters.iceberg.earlier_versions import EarlierVersion, EarlierVersions
 from frazil.adapters.iceberg.traces import TraceSearch
 from frazil.forget.delta_log import erase_from_log
 from frazil.forget.hashes import HashKeeping
@@ -52,6 +53,7 @@ class Erased:
     dead_letters: int = 0
     snapshots: int = 0
     files: int = 0
+    versions: int = 0
     pins: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
@@ -110,7 +112,8 @@ class Erasure:
                 self.step("delta")
                 erase_from_log(self.lake, own_rows(self.lake, self.spec))
             self._let_go()
-            left = tuple(self._search_in(view, self.sought).find(view) for view in self._tables())
+            self.step("versions")
+            left = tuple(map(self._without_earlier, self._tables()))
             self.done = replace(self.done, left=left, no_hash=hashes.why_not)
             self._note()
         return self.done
@@ -217,6 +220,15 @@ class Erasure:
                 problems=(*self.done.problems, *deleted.problems),
                 elsewhere=(*self.done.elsewhere, *elsewhere),
             )
+
+    def _without_earlier(self, view: TableView) -> Traces:
+        """Delete earlier versions of files with the value; return the traces that are left."""
+        earlier = EarlierVersions(self.lake.storage)
+        found = self._search_in(view, self.sought).find_everywhere(view, earlier)
+        gone = [each for each in found.found if each.is_earlier]
+        earlier.delete([EarlierVersion.of(each.address) for each in gone])
+        self.done = replace(self.done, versions=self.done.versions + len(gone))
+        return replace(found, found=tuple(each for each in found.found if not each.is_earlier))
 
     def _check_pins(self, tables: Sequence[TableView]) -> None:
         pins = {view.identifier: self._holders(view, self._searched(view)).pins for view in tables}

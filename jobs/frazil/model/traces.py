@@ -92,24 +92,32 @@ def _varint(number: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A file with the value, how often, and what keeps it: branches, tags and snapshots. Nothing keeps an orphan."""
+    """A file with the value, how often, and what keeps it: branches, tags and snapshots. Nothing keeps an orphan.
+
+    `is_earlier`: it is an earlier version of an object, which only its bucket keeps.
+    """
 
     address: str
     kind: str
     count: int
     kept_by: tuple[str, ...] = ()
+    is_earlier: bool = False
 
     def __str__(self) -> str:
         kinds = "bounds or partition values" if self.kind == STATISTIC else ""
-        kept = ", ".join(self.kept_by) or "no snapshot"
+        kept = "the bucket as an earlier version" if self.is_earlier else ", ".join(self.kept_by) or "no snapshot"
         return f"{plural(self.count, self.kind, kinds)} in {self.address}, kept by {kept}"
 
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What a search found in a table, how many files of each kind it decoded, and those that it has no decoder for."""
+    """What a search found in a table, how many files of each kind it decoded, and those that it has no decoder for.
+
+    `unlisted` says why earlier versions of objects were not searched; empty if they were, or if there can be none.
+    """
 
     table: str
     found: tuple[Trace, ...]
     looked_through: Mapping[str, int]
     not_decoded: tuple[str, ...] = ()
+    unlisted: str = ""

@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,6 +18,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from frazil.adapters.iceberg.delete_files import PATH_ID
+from frazil.adapters.iceberg.earlier_versions import EarlierVersions
 from frazil.adapters.iceberg.listing import READ_AT_ONCE, list_objects
 from frazil.adapters.iceberg.manifest_entries import entries_in
 from frazil.adapters.iceberg.reachable import content_of, log_actions, plain, reachable
@@ -68,6 +69,24 @@ class TraceSearch:
             looked_through=dict(sorted(Counter(kind for _, kind in found if kind).items())),
             not_decoded=tuple(each for each, (_, kind) in zip(addresses, found, strict=True) if not kind),
         )
+
+    def find_everywhere(self, view: TableView, earlier: EarlierVersions) -> Traces:
+        """Look through every file, and through the earlier versions of files. Raises CatalogError as `find`.
+
+        If the earlier versions may not be listed, the traces say so.
+        """
+        found = self.find(view)
+        try:
+            versions = earlier.below(plain(view.location))
+        except CatalogError as refused:
+            return replace(found, unlisted=refused.what)
+        looked, traces = Counter(found.looked_through), list(found.found)
+        for version in versions:
+            of_version, kind = self._in_file(earlier.files(version), view, version.address)
+            looked[f"earlier versions of {kind}" if kind else ""] += 1
+            traces += [replace(each, address=str(version), is_earlier=True) for each in of_version]
+        del looked[""]
+        return replace(found, found=tuple(traces), looked_through=dict(sorted(looked.items())))
 
     def is_in(self, view: TableView, address: str) -> bool:
         """Return whether a file, which the table may have no longer, has a trace. Raises CatalogError."""
