@@ -76,6 +76,8 @@ class DeadLetter:
     headers: Headers
     schema_uuid: str | None = None
     replayed: Mark | None = None
+    of_former_table: bool = False
+    """Whether another table of this name read it, which was dropped or replaced: no replay makes a row of it."""
 
     @property
     def encrypted_with(self) -> str | None:
@@ -94,11 +96,12 @@ class DeadLetter:
         for name in ("key", "value"):
             value[name] = _hex(value[name])
         value["replayed"] = None if self.replayed is None else self.replayed.to_json()
+        value["of_former_table"] = self.of_former_table
         value["headers"] = [{"key": name, "value": _hex(content)} for name, content in self.headers]
         return {"record": self.record, **value}
 
 
-COLUMNS = tuple(name for name in DeadLetter.__dataclass_fields__ if name != "replayed")
+COLUMNS = tuple(name for name in DeadLetter.__dataclass_fields__ if name not in ("replayed", "of_former_table"))
 ADDED = tuple(column.name for column in ADDED_DEAD_LETTER_COLUMNS if column.name in COLUMNS)
 """The columns that tables of earlier releases lack: they are read as nulls."""
 
@@ -145,7 +148,7 @@ class DeadLetterGroup:
 class DeadLetterList:
     """The newest, and the groups of all, largest first. `replayed` is how many more were replayed.
 
-    Each of these is a row, unless the table `follows_keys`.
+    Each of these is a row, unless the table `follows_keys`. `former` is how many more are of tables that had this name.
     """
 
     table: str
@@ -153,6 +156,7 @@ class DeadLetterList:
     groups: tuple[DeadLetterGroup, ...]
     replayed: int = 0
     follows_keys: bool = False
+    former: int = 0
 
     @property
     def total(self) -> int:
@@ -178,7 +182,8 @@ def list_dead_letters(
 ) -> DeadLetterList:
     """Read the chosen dead letters once, and hold the newest `limit` of them.
 
-    Those that a replay turned into rows are only counted, unless `replayed` is true.
+    Those that a replay turned into rows, and those of former tables of this name, are only counted, unless `replayed`
+    is true.
 
     `pending` ones are those of a batch that was not published, because too many of its records were bad.
 
@@ -194,18 +199,27 @@ def list_dead_letters(
     check_columns(view)
     newest: pa.Table | None = None
     groups: pa.Table | None = None
-    marks = _Marks.of(view, lake.load(spec.identifier))
-    rows_by_now = 0
+    rows = lake.load(spec.identifier)
+    marks = _Marks.of(view, rows)
+    rows_by_now = former = 0
     for scan in _scans(view, chosen, pending=pending):
         for batch in scan.slices():
             of_records = marks.without_marks(batch)
+            if rows is not None and not replayed:
+                every, of_records = of_records, _of_table(of_records, rows.uuid)
+                former += every.num_rows - of_records.num_rows
             unmarked = marks.unmarked(of_records)
             rows_by_now += of_records.num_rows - unmarked.num_rows
             letters = _with_added(pa.Table.from_batches([of_records if replayed else unmarked]))
             newest = _together(newest, letters).sort_by(NEWEST_FIRST).slice(0, limit)
             groups = _grouped(_together(groups, letters.select(GROUPED).append_column("count", _ones(letters))))
-    found = _letters(newest, marks), _groups(groups)
-    return DeadLetterList(spec.pipeline.name, *found, rows_by_now, follows_keys=spec.follows_keys)
+    found = _letters(newest, marks, None if rows is None else rows.uuid), _groups(groups)
+    return DeadLetterList(spec.pipeline.name, *found, rows_by_now, follows_keys=spec.follows_keys, former=former)
+
+
+def _of_table(letters: pa.RecordBatch, rows_uuid: str) -> pa.RecordBatch:
+    """Return the letters of the table of rows that has the name now."""
+    return letters.filter(pc.equal(letters.column("table_uuid"), rows_uuid))
 
 
 def _scans(view: TableView, chosen: Chosen, *, pending: bool) -> Iterator[TableScan]:
@@ -306,12 +320,16 @@ def _groups(found: pa.Table | None) -> tuple[DeadLetterGroup, ...]:
     )
 
 
-def _letters(found: pa.Table | None, marks: _Marks = NO_MARKS) -> tuple[DeadLetter, ...]:
+def _letters(found: pa.Table | None, marks: _Marks, rows_uuid: str | None) -> tuple[DeadLetter, ...]:
     rows = [] if found is None else _within_years(found).to_pylist()
-    of_letters = ({name: value for name, value in row.items() if name not in SOURCE} for row in rows)
     return tuple(
-        DeadLetter(**{**letter, "headers": _headers(row["headers"]), "replayed": marks.about(row)})
-        for row, letter in zip(rows, of_letters, strict=True)
+        DeadLetter(
+            **{name: value for name, value in row.items() if name not in (*SOURCE, "headers")},
+            headers=_headers(row["headers"]),
+            replayed=marks.about(row),
+            of_former_table=rows_uuid is not None and row["table_uuid"] != rows_uuid,
+        )
+        for row in rows
     )
 
 

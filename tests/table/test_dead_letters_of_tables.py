@@ -8,6 +8,7 @@ import pytest
 from pyiceberg.types import BooleanType
 
 from frazil.adapters.iceberg.scan import TableScan
+from frazil.dead_letters import Chosen, list_dead_letters
 from frazil.materialize.dead_letter_checks import ACCEPT_LOST_PROPERTY
 from frazil.materialize.dead_letters import PREPARED_PREFIX, drop_others, ensure_dead_letters
 from frazil.materialize.state import CHECKPOINT_TAG, standing
@@ -55,6 +56,18 @@ def test_dead_letters_of_a_dropped_table_stay_when_it_is_made_again(lake: SmallL
     proof = verify_table(again.lake, again.spec)
     assert proof.clean, [str(each) for each in proof.findings]
     assert "not counted: 2 dead letters of a replaced table or topic" in proof.notes
+
+
+def test_a_list_counts_the_letters_of_the_table_that_has_the_name_now(dropped: SmallLake) -> None:
+    dropped.batch(Read("orders", 0, 0, 60, dead=(10, 30)))
+
+    listed = list_dead_letters(dropped.lake, dropped.spec, limit=9)
+    shown = list_dead_letters(
+        dropped.lake, dropped.spec, limit=9, chosen=Chosen(record=("orders", 0, 10)), replayed=True
+    )
+
+    assert ([each.offset for each in listed.newest], listed.total, listed.former) == ([30, 10], 2, 2)
+    assert sorted(each.of_former_table for each in shown.newest) == [False, True]
 
 
 def test_a_batch_without_dead_letters_leaves_those_of_the_dropped_table(dropped: SmallLake) -> None:

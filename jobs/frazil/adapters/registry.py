@@ -37,6 +37,12 @@ _HINTS = {
 _IS_IT_UP = "check `schema_registry` in frazil.yaml and that the registry is up; no record is lost"
 _IS_IT_THE_REGISTRY = "correct `schema_registry.url` in frazil.yaml: another server answers there, or its path is wrong"
 
+_HAS_IT_GUIDS = (
+    "`wire_format: confluent_headers` needs a registry of Confluent's that looks up schemas by GUID; of others,"
+    " including the one of `frazil local up`, producers can only send ids: use `wire_format: confluent`."
+    " If the registry is one of Confluent's, check the path in `schema_registry.url`"
+)
+
 Answer = TypeVar("Answer")
 
 
@@ -112,7 +118,8 @@ class ConfluentRegistry:
             return self._known[schema_id]
         if self.remembers_missing(schema_id):
             return None
-        found = self._ask(f"look up the schema id {schema_id}", lambda: self._schema(schema_id))
+        hint = _HAS_IT_GUIDS if isinstance(schema_id, UUID) else _IS_IT_THE_REGISTRY
+        found = self._ask(f"look up the schema id {schema_id}", lambda: self._schema(schema_id), if_another=hint)
         if found is None:
             self._unknown_since[schema_id] = self._clock()
             return None
@@ -208,8 +215,11 @@ class ConfluentRegistry:
             self._collect(found.schema.references or [], known, met, missing)
             known[name] = Reference(name, found.schema.schema_str or "")
 
-    def _ask(self, what: str, request: Callable[[], Answer]) -> Answer | None:
-        """Return the answer, or None if the registry reports «not found». Other failures are a RegistryError."""
+    def _ask(self, what: str, request: Callable[[], Answer], *, if_another: str = _IS_IT_THE_REGISTRY) -> Answer | None:
+        """Return the answer, or None if the registry reports «not found». Other failures are a RegistryError.
+
+        `if_another` is the hint if no registry gives such an answer.
+        """
         if NOT_RUNNING_HOST in self._url:
             raise LocalServicesError(
                 f"could not {what}: the local schema registry that frazil.yaml refers to is not running",
@@ -222,14 +232,14 @@ class ConfluentRegistry:
         except SchemaRegistryError as refused:
             if refused.http_status_code == 404 and refused.error_code in (40401, 40402, 40403):
                 return None
-            raise self._failed(what, refused) from refused
+            raise self._failed(what, refused, if_another) from refused
         except Exception as problem:
-            raise self._failed(what, problem) from problem
+            raise self._failed(what, problem, if_another) from problem
 
-    def _failed(self, what: str, problem: Exception) -> RegistryError:
+    def _failed(self, what: str, problem: Exception, if_another: str) -> RegistryError:
         return RegistryError(
             f"the schema registry at {self._url} could not {what}: {_answered(problem) or problem}",
-            hint=_hint(problem),
+            hint=_hint(problem, if_another),
         )
 
 
@@ -237,10 +247,10 @@ Registry = WithEmbedded
 """A registry that an adapter opened."""
 
 
-def _hint(problem: Exception) -> str:
+def _hint(problem: Exception, if_another: str) -> str:
     status = getattr(problem, "http_status_code", 0)
     is_another_server = _answered(problem) and status < HTTPStatus.INTERNAL_SERVER_ERROR
-    return _HINTS.get(status, _IS_IT_THE_REGISTRY if is_another_server else _IS_IT_UP)
+    return _HINTS.get(status, if_another if is_another_server else _IS_IT_UP)
 
 
 def _answered(problem: Exception) -> str:

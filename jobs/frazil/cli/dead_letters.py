@@ -33,6 +33,8 @@ SchemaId = Annotated[
 ]
 Pending = Annotated[bool, typer.Option("--pending", help="Show dead letters of a batch that was not published.")]
 
+OF_FORMER_TABLE = "of another table that had this name before: not counted, and no replay makes rows of them"
+
 SHOWN_OF_ONE_RECORD = 100
 BYTES_A_LINE = 16
 MOST_LINES = 64
@@ -81,14 +83,13 @@ def list_newest(
     if as_json:
         newest = [letter.to_json() for letter in found.newest]
         groups = [asdict(group) for group in found.groups]
-        totals = {"total": found.total, "replayed": found.replayed, "by_reason": found.by_reason}
-        value = {**totals, "groups": groups, "newest": newest}
+        totals = {"total": found.total, "replayed": found.replayed, "former": found.former}
+        value = {**totals, "by_reason": found.by_reason, "groups": groups, "newest": newest}
         print(json.dumps(value, indent=2))
         return
     if not found.total:
-        more = "; " + told_of_replayed(found.replayed, all_are_rows=not found.follows_keys) if found.replayed else ""
         none = f"{found.table} has no {'pending ' * pending}dead letters{_with(reason, schema_id)}"
-        print(none + more, file=sys.stderr)
+        print("; ".join([none, *_others(found)]), file=sys.stderr)
         return
     print_lines(_lines(found), sys.stdout)
 
@@ -152,13 +153,20 @@ def _lines(found: DeadLetterList) -> Iterator[str]:
         for group in found.groups
     ]
     yield from aligned(columns, counts, numeric=(True, False, True))
-    if found.replayed:
-        yield told_of_replayed(found.replayed, all_are_rows=not found.follows_keys, more="more ")
+    yield from _others(found, more="more ")
     if found.newest:
         yield f"\nthe newest {len(found.newest)} of {found.total:,}:"
     for letter in found.newest:
         yield ""
         yield from _letter(letter, found)
+
+
+def _others(found: DeadLetterList, *, more: str = "") -> Iterator[str]:
+    """Yield what is said of dead letters that are not listed."""
+    if found.replayed:
+        yield told_of_replayed(found.replayed, all_are_rows=not found.follows_keys, more=more)
+    if found.former:
+        yield plural(found.former, f"{more}is", f"{more}are") + f" {OF_FORMER_TABLE}"
 
 
 def _schema(schema_id: int | str | None) -> str:
@@ -186,6 +194,8 @@ def _head(letter: DeadLetter, found: DeadLetterList) -> Iterator[str]:
     )
     yield f"{letter.record}  {described(letter.reason, detail, letter.path)}"
     yield f"  {schema}, {written}, read {moment(letter.read_at)} in batch {letter.batch_id}"
+    if letter.of_former_table:
+        yield f"  {OF_FORMER_TABLE}"
     if letter.replayed is not None:
         snapshot = f"snapshot {letter.replayed.snapshot_id}, batch {letter.replayed.batch_id}"
         became = " in" if found.follows_keys else ": it is a row since"
