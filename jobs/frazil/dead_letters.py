@@ -77,7 +77,7 @@ class DeadLetter:
     schema_uuid: str | None = None
     replayed: Mark | None = None
     of_former_table: bool = False
-    """Whether another table of this name read it, which was dropped or replaced: no replay makes a row of it."""
+    """Whether a former table of this name read it, one that was dropped or replaced. Replays leave such letters."""
 
     @property
     def encrypted_with(self) -> str | None:

@@ -33,7 +33,7 @@ SchemaId = Annotated[
 ]
 Pending = Annotated[bool, typer.Option("--pending", help="Show dead letters of a batch that was not published.")]
 
-OF_FORMER_TABLE = "of another table that had this name before: not counted, and no replay makes rows of them"
+OF_FORMER_TABLE = "of another table that had this name before: not counted, and no replay changes them"
 
 SHOWN_OF_ONE_RECORD = 100
 BYTES_A_LINE = 16
