@@ -20,7 +20,7 @@ FAILING_TABLES = "FailingTables"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """The names of what is watched. `streaming` and `verify` are those of job runs, None if there is none."""
+    """The names of what is watched. `streaming`, `verify`, `maintain`: of job runs, None if there is none."""
 
     application_id: str
     application_name: str
@@ -31,6 +31,7 @@ class Names:
     namespace: str
     has_table_metrics: bool
     verify: str | None = None
+    maintain: str | None = None
 
 
 def job_alarms(names: Names) -> Iterator[AlarmSpec]:
@@ -70,9 +71,11 @@ def job_alarms(names: Names) -> Iterator[AlarmSpec]:
 
 def _job_run_failed(names: Names) -> str:
     found = f"A job run failed. See why in the log group {names.log_group}; then run `frazil status`."
-    if names.verify is None:
-        return found
-    return f"{found} If the run is {names.verify}, a table is not proven: run `frazil verify`."
+    if names.verify is not None:
+        found = f"{found} If the run is {names.verify}, a table is not proven: run `frazil verify`."
+    if names.maintain is not None:
+        found = f"{found} If it is {names.maintain}, a table was not maintained: its log has the error."
+    return found
 
 
 def _behind(names: Names) -> AlarmSpec:

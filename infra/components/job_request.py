@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from frazil.model.cloudwatch_names import NAMESPACE_VARIABLE, RUN_VARIABLE, STREAMING
@@ -21,6 +22,8 @@ PYTHON_PATH = "./environment:./frazil"
 FAILURES_PER_HOUR = 5
 SCHEDULED_MINUTES = 240
 """A scheduled run that is cut off loses nothing: the table is the checkpoint, and the next run continues from it."""
+MAINTAINED_FOR = "3h"
+"""After this time no further rewrite begins, so that the run ends before it is cut off."""
 
 SMALLEST_HEAP_MB = 1024
 LEVEL_OF_LOGS = "WARN"
@@ -70,6 +73,15 @@ class JobRuns:
         """Return the request of a run that proves all tables, and fails if one is not proven. It needs no executor."""
         return {
             **self._request("verify", ("verify", "--explain")),
+            "mode": "BATCH",
+            "executionTimeoutMinutes": SCHEDULED_MINUTES,
+        }
+
+    def maintaining(self, wait: timedelta | None) -> Request:
+        """Return the request of a run that maintains all tables. `wait`: for a running driver; None: two triggers."""
+        waiting = () if wait is None else ("--wait", f"{wait // timedelta(seconds=1)}s")
+        return {
+            **self._request("maintain", ("maintain", "--for", MAINTAINED_FOR, *waiting)),
             "mode": "BATCH",
             "executionTimeoutMinutes": SCHEDULED_MINUTES,
         }

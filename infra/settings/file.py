@@ -18,7 +18,7 @@ from frazil.specs.placeholders import PlaceholderSources
 from frazil.specs.problems import Problem, Problems, suggest
 from frazil.specs.settings_keys import REGISTRY_NAME
 from frazil.specs.shapes import At, Rejected
-from infra.settings import export_keys, keys, policy_keys, snowflake_keys, verify_keys
+from infra.settings import export_keys, keys, policy_keys, schedule_keys, snowflake_keys
 from infra.settings.confluent_problems import confluent_problems
 from infra.settings.flink_keys import FLINK
 from infra.settings.model import (
@@ -353,7 +353,9 @@ def _jobs(values: Values) -> Jobs:
         alarm_email=values.get(keys.ALARM_EMAIL),
         quota_cpu=values[keys.QUOTA_CPU],
         table_metrics=values[keys.TABLE_METRICS],
-        verify=values.get(verify_keys.VERIFY),
+        verify=values.get(schedule_keys.VERIFY),
+        maintain=values.get(schedule_keys.MAINTAIN),
+        time_zone=values.get(schedule_keys.TIME_ZONE),
     )
 
 

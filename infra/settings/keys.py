@@ -33,8 +33,8 @@ from infra.settings.scalars import (
     TAG_NAME,
     TAG_VALUE,
 )
+from infra.settings.schedule_keys import MAINTAIN, TIME_ZONE, VERIFY
 from infra.settings.snowflake_keys import NONE, SNOWFLAKE
-from infra.settings.verify_keys import VERIFY
 
 OF_ENVIRONMENT = Derived("the environment's")
 IN_A_VAULT = (
@@ -350,7 +350,7 @@ JOBS = Key(
     Section(
         (
             *(RELEASE_LABEL, ARCHITECTURE, PYTHON, DRIVER, EXECUTOR, EXECUTORS, MAXIMUM_CAPACITY, QUOTA_CPU),
-            *(MODE, RATE, TABLES, VERIFY, ALARM_EMAIL, TABLE_METRICS),
+            *(MODE, RATE, TABLES, VERIFY, MAINTAIN, TIME_ZONE, ALARM_EMAIL, TABLE_METRICS),
         ),
     ),
     "The EMR Serverless application and its job runs.",

@@ -207,7 +207,8 @@ class Jobs:
     """`tables` names those that are treated apart; `usual` is the way of all others.
 
     `quota_cpu`: how many virtual processors the account may use at once in EMR Serverless.
-    `verify`: the schedule of the run that proves the tables, None for no such run.
+    `verify`, `maintain`: the schedules of the runs that prove and maintain the tables, None for no such run.
+    `time_zone` is that of all schedules, None for UTC.
     """
 
     release_label: ReleaseLabel
@@ -223,6 +224,8 @@ class Jobs:
     quota_cpu: int
     table_metrics: bool = True
     verify: str | None = None
+    maintain: str | None = None
+    time_zone: str | None = None
 
     def trigger_of(self, table: str) -> Streamed | Scheduled:
         return self.tables.get(table, self.usual)

@@ -33,7 +33,7 @@ from infra.stacks.network import NetworkStack
 from infra.stacks.secrets import SecretsStack
 from infra.wanted.topics import output_topics
 from infra.wanted.transforms import JobSpecs
-from infra.wanted.triggers import triggers_of
+from infra.wanted.triggers import driver_wait, triggers_of
 from shared import naming
 
 KEPT_MINUTES = 15
@@ -70,6 +70,7 @@ class JobsStack(Stack):
         self._role = job_role(self, settings.environment, touched, self._application.arn)
         lake.grant_tables(self, "job", role_arn=self._role.arn, use="write")
         self._runs = self._describe_runs(lake, artefacts)
+        self._wait = driver_wait(self._triggers, specs.tables)
         self._keeper = self._make_keeper(lake)
         self._schedules = self._make_schedules(secrets)
         self._alarms = self._make_alarms(lake, secrets)
@@ -206,6 +207,8 @@ class JobsStack(Stack):
         started = tuple(self._starting(*each) for each in self._triggers.scheduled.items())
         if self._settings.jobs.verify is not None:
             started = (*started, self._verifying(self._settings.jobs.verify))
+        if self._settings.jobs.maintain is not None:
+            started = (*started, self._maintaining(self._settings.jobs.maintain))
         calls = (KEEPS_STREAMING if kept else frozenset()) | (STARTS_RUNS if started else frozenset())
         schedules = JobSchedules(self, "schedules", environment=self._settings.environment, region=self._region)
         schedules.keep((*kept, *started), may=statements(calls, scopes), after=[self._keeper.kept])
@@ -229,6 +232,7 @@ class JobsStack(Stack):
             expression=expression,
             target=universal_target(self._region),
             asked=for_scheduler(self._runs.scheduled(tables), self._application.id),
+            time_zone=self._settings.jobs.time_zone,
         )
 
     def _verifying(self, expression: str) -> Schedule:
@@ -238,6 +242,17 @@ class JobsStack(Stack):
             expression=expression,
             target=universal_target(self._region),
             asked=for_scheduler(self._runs.verifying(), self._application.id),
+            time_zone=self._settings.jobs.time_zone,
+        )
+
+    def _maintaining(self, expression: str) -> Schedule:
+        return Schedule(
+            word="maintain",
+            description="Compacts the tables and expires their snapshots",
+            expression=expression,
+            target=universal_target(self._region),
+            asked=for_scheduler(self._runs.maintaining(self._wait), self._application.id),
+            time_zone=self._settings.jobs.time_zone,
         )
 
     def _make_alarms(self, lake: LakeStack, secrets: SecretsStack) -> Alarms:
@@ -259,6 +274,7 @@ class JobsStack(Stack):
             namespace=self._count_failing_tables(),
             has_table_metrics=self._settings.jobs.table_metrics,
             verify=self._name("verify") if self._settings.jobs.verify is not None else None,
+            maintain=self._name("maintain") if self._settings.jobs.maintain is not None else None,
         )
         of_keys = () if secrets.rotation is None else key_alarms(secrets.rotation, self._settings)
         for spec in (*job_alarms(names), *of_keys):

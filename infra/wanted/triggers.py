@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import combinations
 
 from frazil.model.errors import SettingError
 from frazil.model.spec import TableSpec
 from frazil.specs.problems import suggest
 from infra.settings.model import Jobs, Scheduled, Streamed
+
+SHORTEST_WAIT, LONGEST_WAIT = timedelta(minutes=15), timedelta(hours=1)
+"""A streaming driver takes up a request between two batches, and a batch may take much longer than its trigger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,12 @@ def triggers_of(jobs: Jobs, tables: Sequence[TableSpec], *, source_file: str) ->
     return found
 
 
+def driver_wait(triggers: Triggers, tables: Sequence[TableSpec]) -> timedelta | None:
+    """Return how long a run that maintains tables waits for the streaming driver, None if there is no such driver."""
+    every = [spec.trigger.every for spec in tables if spec.table in triggers.streamed]
+    return min(max(SHORTEST_WAIT, 2 * max(every)), LONGEST_WAIT) if every else None
+
+
 def _check_groups(tables: Sequence[TableSpec], given: Mapping[str, Streamed | Scheduled], source_file: str) -> None:
     """Raise SettingError if tables of one spec with routes would be in several runs: each run reads all of them."""
     for first, second in combinations(tables, 2):
@@ -62,7 +72,8 @@ def _check_room(jobs: Jobs, triggers: Triggers, source_file: str) -> None:
             hint="lower it; or ask AWS for a higher quota (Service Quotas, EMR Serverless, max concurrent vCPUs per "
             "account) and set jobs: {quota_cpu: …} to it",
         )
-    at_once, verifies = bool(triggers.streamed) + len(triggers.scheduled), jobs.verify is not None
+    at_once = bool(triggers.streamed) + len(triggers.scheduled) + (jobs.maintain is not None)
+    verifies = jobs.verify is not None
     most = jobs.maximum_capacity
     for part, unit in (("cpu", ""), ("memory_gb", "GB"), ("disk_gb", "GB")):
         of_one = getattr(jobs.driver, part) + jobs.executors * getattr(jobs.executor, part)

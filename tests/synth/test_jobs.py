@@ -235,6 +235,24 @@ def test_tables_are_proven_on_a_schedule_and_a_proof_that_fails_raises_an_alarm(
     assert "frazil-dev-verify, a table is not proven" in alarm["alarm_description"]
 
 
+def test_tables_are_maintained_on_a_schedule_in_a_time_zone_and_a_failure_raises_an_alarm(
+    synthesize: Synthesize, dev: EnvironmentSettings
+) -> None:
+    written = synthesize(replace(dev, jobs=replace(dev.jobs, maintain="cron(0 3 * * ? *)", time_zone="Europe/Berlin")))
+
+    started = written.schedules()["cron(0 3 * * ? *)"]
+    asked = json.loads(started["target"]["input"])
+    (alarm,) = [
+        each for each in written.all("aws_cloudwatch_metric_alarm") if each["alarm_name"] == "frazil-dev-job-run-failed"
+    ]
+    assert (started["name"], started["schedule_expression_timezone"]) == ("frazil-dev-maintain", "Europe/Berlin")
+    assert (asked["Name"], asked["Mode"]) == ("frazil-dev-maintain", "BATCH")
+    assert asked["JobDriver"]["SparkSubmit"]["EntryPointArguments"][4:6] == ["maintain", "--for"]
+    assert asked["JobDriver"]["SparkSubmit"]["EntryPointArguments"][-2:] == ["--wait", "900s"]
+    assert set(written.policy("frazil-dev-schedules")) == {"Function", "Application", "JobRuns", "JobRole"}
+    assert "frazil-dev-maintain, a table was not maintained" in alarm["alarm_description"]
+
+
 def test_without_a_streamed_table_nothing_is_kept_and_nothing_is_missed(
     synthesize: Synthesize, dev: EnvironmentSettings
 ) -> None:

@@ -18,6 +18,7 @@ import typer
 from frazil.cli.materialize import SPARK_ENVIRONMENT, SparkMaster, cluster_on
 from frazil.cli.options import DEFAULT_CONFIG, Config, Json, Tables, example, settings_from
 from frazil.cli.orphans import check_together, list_orphans
+from frazil.cli.printed_errors import print_error
 from frazil.cli.screen import print_lines
 from frazil.model.spelling import plural
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from frazil.adapters.spark.cluster import SparkCluster
     from frazil.materialize.clients import Clients
     from frazil.materialize.maintenance.request import MaintenanceRequest, MaintenanceResult
+    from frazil.model.errors import FrazilError
     from frazil.model.settings import Settings
     from frazil.model.spec import TableSpec
     from frazil.ports import Lake
@@ -111,7 +113,8 @@ def maintain(  # noqa: PLR0913, PLR0917 - one for each option
         return
     running = _Running(lake, settings, asked, config.parent, cluster)
     try:
-        _print_results({spec.identifier: running.maintain(spec) for spec in running.ask_all(specs)}, as_json=as_json)
+        done, failed = running.maintain_all(specs)
+        _print_results(done, failed, as_json=as_json)
     finally:
         running.end()
 
@@ -150,6 +153,18 @@ class _Running:
         if self.requests:
             print(f"waiting up to {self.asked.wait:.0f} s for a running driver", file=sys.stderr, flush=True)
         return specs
+
+    def maintain_all(self, specs: Sequence[TableSpec]) -> tuple[dict[str, MaintenanceResult], list[FrazilError]]:
+        """Return what was done by table, and the errors of the others: an error of one table leaves out no other."""
+        from frazil.model.errors import FrazilError  # noqa: PLC0415
+
+        done, failed = {}, []
+        for spec in self.ask_all(specs):
+            try:
+                done[spec.identifier] = self.maintain(spec)
+            except FrazilError as error:
+                failed.append(error)
+        return done, failed
 
     def maintain(self, spec: TableSpec) -> MaintenanceResult:
         """Return what a driver did, again as long as there is more to do, or else what this process did."""
@@ -270,7 +285,8 @@ def _print_plans(settings: Settings, specs: Sequence[TableSpec], asked: _Asked, 
         print_lines((line for plan in plans for line in plan.lines()), sys.stdout)
 
 
-def _print_results(results: dict[str, MaintenanceResult], *, as_json: bool) -> None:
+def _print_results(results: dict[str, MaintenanceResult], failed: Sequence[FrazilError], *, as_json: bool) -> None:
+    """Print what was done. Raises the errors: those of this process, and those that a driver answered."""
     from frazil.model.errors import MaintenanceError  # noqa: PLC0415
 
     if as_json:
@@ -278,22 +294,29 @@ def _print_results(results: dict[str, MaintenanceResult], *, as_json: bool) -> N
         print(json.dumps(values, indent=2))
     else:
         print_lines((line for table, result in results.items() for line in _lines(table, result)), sys.stdout)
-    for table, result in results.items():
-        if result.error is not None:
-            raise MaintenanceError(f"{table}: the driver could not finish: {result.error}", hint=result.hint)
+    answered = [
+        MaintenanceError(f"{table}: the driver could not finish: {result.error}", hint=result.hint)
+        for table, result in results.items()
+        if result.error is not None
+    ]
+    errors: list[FrazilError] = [*answered, *failed]
+    for error in errors[:-1]:
+        print_error(error)
+    if errors:
+        raise errors[-1]
 
 
 def _lines(table: str, result: MaintenanceResult) -> Iterator[str]:
     from frazil.materialize.rewrite_files import benefit  # noqa: PLC0415
 
     if not result.files and not result.expired_snapshots:
-        yield f"{table}: nothing to do"
+        yield f"{table}: {'batches came in between: run it again' if result.more else 'nothing to do'}"
         return
     yield f"{table}:"
     if result.files:
         yield f"  {plural(result.files, 'file')} became {result.into:,} in {result.seconds:.1f} s"
         yield f"  {benefit(result.copied_rows, result.saved_rows)}"
     if result.more:
-        yield "  the time is over, and more files are left: run it again"
+        yield "  more files are left: run it again"
     if result.expired_snapshots:
         yield f"  {plural(result.expired_snapshots, 'snapshot')} expired"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import boto3
 import pytest
@@ -108,6 +109,21 @@ def test_a_scheduled_run_ends_when_it_is_caught_up_or_its_time_is_up() -> None:
     assert request["executionTimeoutMinutes"] == 240
     assert request["jobDriver"]["sparkSubmit"]["entryPointArguments"][4:] == ["materialize", "--once", "orders"]
     assert "retryPolicy" not in request
+
+
+def test_a_run_that_maintains_all_tables_ends_before_it_is_cut_off() -> None:
+    request = RUNS.maintaining(timedelta(minutes=15))
+    arguments = request["jobDriver"]["sparkSubmit"]["entryPointArguments"][4:]
+
+    assert (request["name"], request["mode"]) == ("frazil-dev-maintain", "BATCH")
+    assert arguments == ["maintain", "--for", "3h", "--wait", "900s"]
+    assert "retryPolicy" not in request
+
+
+def test_without_a_streaming_driver_a_run_that_maintains_waits_as_the_command_does() -> None:
+    request = RUNS.maintaining(None)
+
+    assert request["jobDriver"]["sparkSubmit"]["entryPointArguments"][4:] == ["maintain", "--for", "3h"]
 
 
 def test_a_run_that_verifies_proves_all_tables_once() -> None:

@@ -247,6 +247,8 @@ EXTERNAL = "region: eu-west-1\nkafka: {external: {bootstrap.servers: 'b:9092', r
         (f"{BASE}tags: {{unit: R&D}}", 'tags.unit: expected text, found "R&D"'),
         (f"{BASE}tags: {{größe: x}}", 'tags: expected a tag, found "größe"'),
         (f"{BASE}jobs: {{verify: 'cron(0 7 * * MON *)'}}", "jobs.verify: expected a schedule"),
+        (f"{BASE}jobs: {{maintain: streaming}}", "jobs.maintain: expected a schedule"),
+        (f"{BASE}jobs: {{time_zone: Berlin}}", "jobs.time_zone: expected a time zone"),
         (f"{BASE}jobs: {{tables: {{a: 'cron(0 7 ? * ? *)'}}}}", "jobs.tables.a: expected streaming, or a schedule"),
         (f"{BASE}tags: {{team: ''}}", 'tags.team: expected text, found ""'),
         (

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from frazil.model.spec import TableSpec
 from frazil.specs.load import load_tables
 from infra.settings.file import load_environment
 from infra.settings.model import Jobs, Scheduled, Streamed, Worker
-from infra.wanted.triggers import Triggers, triggers_of
+from infra.wanted.triggers import Triggers, driver_wait, triggers_of
 from tests.routes import group_specs
 
 
@@ -72,6 +73,24 @@ def test_a_run_that_verifies_needs_room_for_its_driver(tables: tuple[TableSpec, 
     assert triggers_of(full, tables, source_file="dev.yaml").streamed
     with pytest.raises(SettingError, match="2 job runs may meet and need cpu 12 together, found 10"):
         triggers_of(replace(full, verify="rate(1 day)"), tables, source_file="dev.yaml")
+
+
+def test_a_run_that_maintains_needs_room_for_its_executors(tables: tuple[TableSpec, ...]) -> None:
+    full = replace(jobs(), executors=2, maximum_capacity=Worker(12, 48, 200))
+
+    with pytest.raises(SettingError, match="2 job runs may meet and need cpu 20 together, found 12"):
+        triggers_of(replace(full, maintain="rate(1 day)"), tables, source_file="dev.yaml")
+
+
+@pytest.mark.parametrize(("minutes", "waits"), [(1, 15), (20, 40), (600, 60)])
+def test_maintenance_waits_for_two_triggers_of_a_streaming_driver_within_bounds(
+    tables: tuple[TableSpec, ...], minutes: int, waits: int
+) -> None:
+    slow = replace(tables[0], trigger=replace(tables[0].trigger, every=timedelta(minutes=minutes)))
+    streamed = Triggers(streamed=(slow.table,), scheduled={})
+
+    assert driver_wait(streamed, [slow]) == timedelta(minutes=waits)
+    assert driver_wait(Triggers(streamed=(), scheduled={}), [slow]) is None
 
 
 def test_a_capacity_beyond_the_quota_of_the_account_is_refused_unless_the_settings_name_a_higher_one(

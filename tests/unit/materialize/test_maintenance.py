@@ -354,6 +354,24 @@ def test_a_rewrite_that_a_batch_overtakes_begins_again(tmp_path: Path) -> None:
     orders.check()
 
 
+def test_a_rewrite_that_batches_overtake_every_time_is_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def around(name: str, commit: Commit) -> object:
+        if name == "rows rewrite":
+            orders.batches(1)
+        return commit()
+
+    orders = Orders(tmp_path, lake=WatchedLake(CatalogSettings("jdbc", str(tmp_path)), around=around))
+    orders.batches(3)
+
+    done = orders.perform(asked())
+
+    assert (done.files, done.more) == (0, True)
+    assert "rewrite_given_up" in caplog.messages
+    orders.check()
+
+
 def test_a_request_is_stored_as_it_was_asked() -> None:
     at = datetime(2026, 1, 31, 12, tzinfo=UTC)
     request = new_request(id="r1", by="ada", at=at, compact=True, expire=False)

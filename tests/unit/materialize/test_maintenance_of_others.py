@@ -71,3 +71,17 @@ def test_the_files_of_a_table_are_deleted_before_the_next_table(
 
     assert running.maintain(spec).expired_snapshots > 0
     assert spec.identifier in deleted
+
+
+def test_an_error_of_one_table_leaves_out_no_other(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    orders.batches(4)
+    catalog = orders.world.lake.catalog
+    catalog.create_table("lake.theirs", pa.schema([("n", pa.int64())]))
+    running = _Running(orders.world.lake, cast(Any, None), _Asked(True, True, None, wait=0), tmp_path, None)
+    running._clients = orders.world.table(orders.spec).clients
+
+    done, failed = running.maintain_all([replace(orders.spec, table="theirs"), orders.spec])
+
+    assert done[orders.spec.identifier].files == 4
+    assert [type(each) for each in failed] == [ForeignTableError]
