@@ -12,11 +12,17 @@ from typing import Literal
 from infra.cdk import Construct
 from infra.resources import aws
 
-Use = Literal["read", "write"]
+Use = Literal["read", "tag", "write"]
+"""To tag a snapshot is to write a table's metadata: Glue's UpdateTable, but no rows."""
 
-OF_DATABASE: Mapping[Use, tuple[str, ...]] = {"read": ("DESCRIBE",), "write": ("CREATE_TABLE", "DESCRIBE")}
+OF_DATABASE: Mapping[Use, tuple[str, ...]] = {
+    "read": ("DESCRIBE",),
+    "tag": ("DESCRIBE",),
+    "write": ("CREATE_TABLE", "DESCRIBE"),
+}
 OF_TABLES: Mapping[Use, tuple[str, ...]] = {
     "read": ("DESCRIBE", "SELECT"),
+    "tag": ("ALTER", "DESCRIBE", "SELECT"),
     "write": ("ALTER", "DELETE", "DESCRIBE", "INSERT", "SELECT"),
 }
 

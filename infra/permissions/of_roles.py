@@ -19,6 +19,7 @@ class PolicyTarget(Enum):
     """The kind of resource that a call acts on, as far as policies distinguish. The value names the statement."""
 
     TABLE_FILES = "TableFiles"
+    OLD_METADATA = "OldMetadata"
     ARTEFACTS = "Artefacts"
     BUCKET = "Bucket"
     KEY_UNDER_S3 = "KeyUnderS3"
@@ -333,6 +334,7 @@ EXPORT = frozenset(
             for operation in (*OF_WRITTEN_FILES, "CopyObject", "ListObjectsV2")
         ),
         *(Call(f"s3:{operation}", PolicyTarget.TABLE_FILES) for operation in ("GetObject", "HeadObject", "PutObject")),
+        Call("s3:DeleteObject", PolicyTarget.OLD_METADATA),
         Call("s3:GetObject", PolicyTarget.EXPORT_SETTINGS),
         Call("glue:GetDatabase", PolicyTarget.DATABASE),
         *(Call(f"glue:{operation}Table", PolicyTarget.TABLES) for operation in ("Get", "Update")),
@@ -344,7 +346,9 @@ EXPORT = frozenset(
         Call("sns:Publish", PolicyTarget.ALARMS_TOPIC, Known.DOCUMENTED),
     }
 )
-"""The calls of lambdas/export_csv, except for writing its log. It writes a table's metadata: a tag pins a snapshot."""
+"""The calls of lambdas/export_csv, except for writing its log. It writes a table's metadata: a tag pins a snapshot.
+Each commit deletes the oldest metadata file once the table has as many as it keeps.
+"""
 
 WITH_LINKS = frozenset(
     Call(f"secretsmanager:{operation}", PolicyTarget.LINK_KEY) for operation in ("GetSecretValue", "PutSecretValue")

@@ -65,7 +65,7 @@ class ExportsStack(Stack):
         self._failed = self._queue()
         self._link_key = self._secret() if have_links(exports) else None
         self._function = self._make_function(packed)
-        lake.grant_tables(self, "exports", role_arn=self._function.role.arn, use="write")
+        lake.grant_tables(self, "exports", role_arn=self._function.role.arn, use="tag")
         self._links = self._make_links()
         ready = self._write_settings()
         self._schedules = self._make_schedules(ready)
@@ -149,10 +149,14 @@ class ExportsStack(Stack):
         catalog, database, all_tables = lake.catalog_arns
         exported = sorted({each.table for each in self._exports})
         tables = tuple(self._region.arn("glue", f"table/{lake.database_name}/{table}") for table in exported)
-        files = tuple(f"{lake.bucket_arn}/{lake.folder}/{table}/*" for table in exported)
+        folders = tuple(f"{lake.bucket_arn}/{lake.folder}/{table}" for table in exported)
+        files = tuple(f"{folder}/*" for folder in folders)
+        metadata = tuple(f"{folder}/metadata/*.metadata.json" for folder in folders)
         if len(exported) > MOST_NAMED:
             tables, files = (all_tables,), (lake.data_arn,)
+            metadata = (f"{lake.data_arn}/metadata/*.metadata.json",)
         yield PolicyTarget.TABLE_FILES, Scope(files)
+        yield PolicyTarget.OLD_METADATA, Scope(metadata)
         yield PolicyTarget.EXPORT_FILES, Scope((f"{lake.bucket_arn}/{EXPORTS}/*",))
         yield PolicyTarget.EXPORT_SETTINGS, Scope((f"{lake.bucket_arn}/{SETTINGS_KEY}",))
         yield PolicyTarget.BUCKET, Scope((lake.bucket_arn,))

@@ -49,6 +49,9 @@ HERE = Target("{}.{}".format(*sys.version_info[:2]), platform.machine())
 """Packed as for AWS, with wheels that are fetched by hash, and not with what is installed here."""
 ACCOUNT = "123456789012"
 DATABASE, TABLE = "lake_of_exports", "orders"
+FULL_LOG = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
+"""Of a table whose every commit deletes a metadata file, as those of Frazil do after enough commits."""
+
 FUNCTION = "frazil-small-exports"
 TOPICS = f"arn:aws:sns:{REGION}:{ACCOUNT}"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/{FUNCTION}"
@@ -103,7 +106,8 @@ def lake(cloud: Cloud) -> Lake:
     last_week = now - timedelta(days=now.weekday() + 4)  # Wednesday or Thursday, in every time zone
     times = [last_week, last_week + timedelta(days=1), last_week - timedelta(days=7)]
     catalog.create_namespace(DATABASE)
-    table = catalog.create_table(f"{DATABASE}.{TABLE}", schema, location=f"s3://{bucket}/kafka/{TABLE}")
+    location = f"s3://{bucket}/kafka/{TABLE}"
+    table = catalog.create_table(f"{DATABASE}.{TABLE}", schema, location=location, properties=FULL_LOG)
     table.append(pa.table([[1, 2, 3], ["anna", "=cleo", "ben"], times], schema=schema))
     return Lake(cloud, bucket, cloud.client("kms").create_key()["KeyMetadata"]["Arn"])
 

@@ -19,6 +19,7 @@ from test_snowflake import SNOWFLAKE
 from frazil.model.errors import SettingError
 from infra import app
 from infra.artefacts.artefact import write_manifest
+from infra.components.lake_formation import OF_DATABASE, OF_TABLES
 from infra.deploy.deployment import open_deployment
 from infra.settings.file import load_environment
 from infra.settings.model import Reader
@@ -139,6 +140,11 @@ def test_lake_formation_grants_the_tables_to_every_role_that_uses_them_where_the
         ("jobs", "ALTER", "DELETE", "DESCRIBE", "INSERT", "SELECT"),
     }
     assert granted == (expected if uses else set())
+
+
+def test_exports_tag_tables_in_lake_formation_and_change_no_rows() -> None:
+    assert OF_DATABASE["tag"] == ("DESCRIBE",)
+    assert OF_TABLES["tag"] == ("ALTER", "DESCRIBE", "SELECT")
 
 
 def test_snowflake_attaches_to_tables_that_are_in_glue_and_to_another_when_it_is(tmp_path: Path) -> None:

@@ -152,6 +152,8 @@ def test_the_function_may_tag_its_tables_and_write_exports_and_no_more(tmp_path:
     assert "LinkKey" not in actions
     resources = {each["Sid"]: each["Resource"] for each in allowed if "Sid" in each}
     assert resources["TableFiles"].endswith("/lkc-1y3y5/orders/*")
+    assert actions["OldMetadata"] == "s3:DeleteObject"
+    assert resources["OldMetadata"].endswith("/lkc-1y3y5/orders/metadata/*.metadata.json")
     assert resources["ExportFiles"].endswith("/exports/*")
     assert resources["Tables"].endswith("/orders")
 
@@ -166,6 +168,7 @@ def test_the_policy_of_many_exports_is_no_longer_than_iam_takes(tmp_path: Path) 
 
     resources = {each["Sid"]: each["Resource"] for each in policy if "Sid" in each}
     assert resources["TableFiles"].endswith("/lkc-1y3y5/*")
+    assert resources["OldMetadata"].endswith("/lkc-1y3y5/*/metadata/*.metadata.json")
     assert resources["Tables"].endswith("/*")
     assert resources["ExportTopics"].endswith(":frazil-dev-export-*")
 

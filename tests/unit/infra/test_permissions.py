@@ -73,6 +73,7 @@ def test_an_export_reads_tables_tags_them_and_writes_only_exports() -> None:
         "KeyUnderS3": ["kms:Decrypt", "kms:GenerateDataKey"],
         "KeyUnderSns": ["kms:Decrypt", "kms:GenerateDataKey"],
         "TableFiles": ["s3:GetObject", "s3:PutObject"],
+        "OldMetadata": ["s3:DeleteObject"],
         "Tables": in_glue,
     }
 
