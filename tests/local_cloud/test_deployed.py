@@ -503,12 +503,7 @@ def test_each_role_may_do_what_its_calls_need_and_no_more(life: Life) -> None:
     needs = {role: life.needs(role) for role in ROLES}
 
     assert {role: refused(needs[role], life.granted[role]) for role in ROLES} == {role: set() for role in ROLES}
-    never_needed = {
-        each
-        for role in ROLES
-        for each in unused(life.granted[role], needs[role])
-        if each.statement != "OldMetadata"  # needed after more commits than here: test_exports_stack.py proves it
-    }
+    never_needed = {each for role in ROLES for each in unused(life.granted[role], needs[role])}
     assert {each.action for each in never_needed} == set(NEVER_SEEN), sorted(map(str, never_needed))
     assert {each.statement for each in never_needed} <= {"Logs", "AllLogGroups"}
 
