@@ -8,7 +8,7 @@ from frazil.formats.masks.erased import erased_hash
 from frazil.formats.masks.hashes import fingerprint
 from frazil.materialize.changed_spec.applied_spec import as_applied
 from frazil.materialize.state import Standing
-from frazil.model.erasures import ErasedHash, ReadBefore, erased_hashes, with_hash
+from frazil.model.erasures import ErasedHash, ReadBefore, with_hash
 from frazil.model.secret import NamedKey
 from frazil.model.spec import TableSpec
 from frazil.model.traces import SoughtValue
@@ -46,4 +46,7 @@ class HashKeeping:
             for source in here.state.sources
         }
         new = ErasedHash(sought.column, self.key.id, fingerprint(self.key), erased_hash(value, self.key), read)
-        lake.set_properties(spec.identifier, put=with_hash(erased_hashes(here.view.properties), new))
+        properties = here.view.properties
+        put = with_hash(properties, new)
+        if any(properties.get(name) != text for name, text in put.items()):
+            lake.set_properties(spec.identifier, put=put)

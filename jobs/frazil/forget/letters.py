@@ -39,7 +39,7 @@ class LetterErasure:
     """Erases the dead letters of a table.
 
     `is_in` says whether a payload of a column has the text. `places` are those of rows that are to be erased. `names`
-    gives the branch of each attempt. `before` is called before letters are erased, if there are any.
+    gives the branch of each attempt. `before` is called with the places of letters before these are erased.
     """
 
     lake: Lake
@@ -48,7 +48,7 @@ class LetterErasure:
     is_in: IsIn
     places: Places
     names: Iterator[str]
-    before: Callable[[], None]
+    before: Callable[[Places], None]
 
     def perform(self, letters: TableView, rows: TableView, traces: Traces) -> int | None:
         """Return how many dead letters were erased; None if another process committed first.
@@ -68,7 +68,7 @@ class LetterErasure:
                 hint="run `frazil verify` and fix what it finds first",
             )
         if found.offsets:
-            self.before()
+            self.before(found)
         branch = self._staged(letters, done, figures)
         erased = sum(each.filter(_is_letter(each)).num_rows for each in done.erased)
         return erased if publish_alone(self.lake, letters, branch, began) else None

@@ -16,6 +16,7 @@ from frazil.adapters.iceberg.traces import TraceSearch
 from frazil.forget.delta_log import erase_from_log
 from frazil.forget.hashes import HashKeeping
 from frazil.forget.letters import LetterErasure
+from frazil.forget.matching import Places
 from frazil.forget.refusals import check_can_erase, check_column, check_pins
 from frazil.forget.rows import ErasedRows, RowErasure, places_of
 from frazil.forget.snapshots import Holders, delete_expired_files, expire
@@ -29,6 +30,7 @@ from frazil.materialize.pause.history import note, operation
 from frazil.materialize.pause.pausing import pause_of
 from frazil.materialize.state import Standing, standing
 from frazil.materialize.verdicts import OvertakenError
+from frazil.model.erasures import with_letters
 from frazil.model.errors import CatalogError, CommitError
 from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
@@ -84,6 +86,7 @@ class Erasure:
     writer: str = field(init=False)
     row_branches: Iterator[str] = field(init=False)
     letter_branches: Iterator[str] = field(init=False)
+    hashes: HashKeeping = field(init=False)
     done: Erased = field(init=False, default_factory=Erased)
 
     def __post_init__(self) -> None:
@@ -102,19 +105,18 @@ class Erasure:
         here = self._standing(tables[0])
         check_can_erase(self.lake, self.spec, here, self.sought)
         check_column(self.spec, self.sought)
-        hashes = HashKeeping.of(self.spec, here, self.sought)
+        self.hashes = HashKeeping.of(self.spec, here, self.sought)
         self._check_pins(tables)
         with self._paused():
             self._take_out()
-            self.step("hash")
-            hashes.keep(self.lake, self.spec, self._standing(own_rows(self.lake, self.spec)), self.sought)
+            self._keep_hash()
             if "delta" in self.spec.formats:
                 self.step("delta")
                 erase_from_log(self.lake, own_rows(self.lake, self.spec))
             self._let_go()
             self.step("versions")
             left = tuple(map(self._without_earlier, self._tables()))
-            self.done = replace(self.done, left=left, no_hash=hashes.why_not)
+            self.done = replace(self.done, left=left, no_hash=self.hashes.why_not)
             self._note()
         return self.done
 
@@ -148,7 +150,7 @@ class Erasure:
         if letters is not None:
             self.step("letters")
             places = places_of(here, erased)
-            names, before = self.letter_branches, self._expire_earlier_states
+            names, before = self.letter_branches, self._before_letters
             of_letters = LetterErasure(self.lake, self.spec, self.writer, self._is_in, places, names, before)
             count = of_letters.perform(letters, rows, self._searched(letters))
             if count is None:
@@ -165,6 +167,20 @@ class Erasure:
         formats = {"key": self.spec.key, "value": self.spec.value}
         return self.sought.is_word_in_payload(payload, formats.get(column))
 
+    def _keep_hash(self) -> None:
+        """Let the table know the value before its rows go: a rebuild that begins beside this does not bring it back."""
+        self.step("hash")
+        self.hashes.keep(self.lake, self.spec, self._standing(own_rows(self.lake, self.spec)), self.sought)
+
+    def _before_letters(self, found: Places) -> None:
+        self._keep_hash()
+        rows = own_rows(self.lake, self.spec)
+        offsets = {(t, g, n): some for (uuid, t, g, n), some in found.offsets.items() if uuid == rows.uuid}
+        kept = with_letters(rows.properties, self.writer, offsets)
+        if kept:
+            self.lake.set_properties(self.spec.identifier, put=kept)
+        self._expire_earlier_states()
+
     def _expire_earlier_states(self) -> None:
         """Leave no state to roll back to: its batches would count erased dead letters again, or as rows no longer."""
         rows = own_rows(self.lake, self.spec)
@@ -176,6 +192,7 @@ class Erasure:
         return RowErasure(self.lake, self.spec, self.writer, self.sought.without_renamed, self.row_branches)
 
     def _publish(self, erasure: RowErasure, here: Standing, erased: ErasedRows) -> None:
+        self._keep_hash()
         self.step("rows")
         erasure.publish(here, erased, batch_id=self.new_id())
         self.done = replace(self.done, rows=self.done.rows + erased.rows)

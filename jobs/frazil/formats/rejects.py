@@ -83,6 +83,15 @@ class Rejects(Sequence[Reject]):
         """Return the same rejects, whose payloads are those at these indexes among others; None is all of them."""
         return self if others is None or not len(self) else replace(self, indexes=others[self.indexes])
 
+    def without(self, indexes: _Indexes) -> Rejects:
+        """Return the rejects but those with one of these indexes."""
+        if not len(indexes) or not len(self):
+            return self
+        stays = np.flatnonzero(~np.isin(self.indexes, indexes))
+        if not len(stays):
+            return NO_REJECTS
+        return Rejects(self.indexes[stays], *(_at(stays, each) for each in (self.reasons, self.details, self.paths)))
+
     def in_order(self) -> Rejects:
         """Return the rejects by ascending index, and of several with the same index the last one."""
         if (np.diff(self.indexes) > 0).all():

@@ -16,7 +16,7 @@ from deduplicated import Duplicates
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from policed_tables import HASH_KEY
-from rebuilt_tables import of_mode, rebuild, rewind
+from rebuilt_tables import letters, of_mode, rebuild, rewind
 from values_of_tables import NOW, spec
 from whole_batches import LONG, World, drained, framed
 
@@ -30,8 +30,8 @@ from frazil.materialize.rebuild.perform import Rebuild
 from frazil.materialize.rebuild.rewind import ToOffsets
 from frazil.materialize.replay.request import ReplayRequest
 from frazil.materialize.state import standing
-from frazil.model.erasures import AFTER_ALL, ERASED, ERASURES_PROPERTY, ErasedHash, ReadBefore, erased_hashes, with_hash
-from frazil.model.errors import SettingError
+from frazil.model.erasures import AFTER_ALL, ERASED, HASH_PREFIX, ErasedHash, ReadBefore, erased_hashes, with_hash
+from frazil.model.errors import RebuildError, SettingError
 from frazil.model.secret import NamedKey, Secret
 from frazil.model.settings import CatalogSettings
 from frazil.model.snapshot import TableView
@@ -141,8 +141,8 @@ def test_the_property_does_not_have_the_value_nor_the_hash_of_a_masked_column(tm
     erase(log, "ann")
 
     (masked,) = hashed_in_python(pa.array([b"ann"], pa.large_binary()), key_bytes(HASH_KEY)).to_pylist()
-    said = log.view.properties[ERASURES_PROPERTY]
-    assert "ann" not in json.loads(said)[0].values() and masked not in said
+    (said,) = (text for name, text in log.view.properties.items() if name.startswith(HASH_PREFIX))
+    assert "ann" not in json.loads(said).values() and masked not in said
 
 
 def test_without_a_key_a_rebuild_brings_it_back_and_the_command_says_so(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_of_a_current_state_no_hash_is_kept_of_what_is_no_identity(tmp_path: Pat
     done = erase(log, "2", "n")
 
     assert "n is no identity" in done.no_hash
-    assert ERASURES_PROPERTY not in log.view.properties
+    assert erased_hashes(log.view.properties) == ()
 
 
 @pytest.mark.parametrize("key", [None, OTHER_KEY])
@@ -208,6 +208,91 @@ def test_a_run_that_died_before_the_hash_is_kept_is_finished_by_the_next(tmp_pat
 
     rebuild(log).perform()
 
+    assert keys(log) == ["bob"]
+
+
+def test_a_rebuild_does_not_bring_an_erased_dead_letter_back(tmp_path: Path) -> None:
+    log = with_key(Changelog.at(tmp_path), "typed")
+    log.send(("ann", 1), ("bob", 1), ("ann", 0), ("bob", 0), ("bob", 2))
+    log.world.values[2:4] = [b'{"n": "of ann"}', b'{"n": "of bob"}']
+    log.catch_up()
+    done = erase(log, "ann")
+
+    rebuild(log).perform()
+    rebuild(log).perform()
+
+    assert (done.rows, done.dead_letters) == (1, 1)
+    assert (keys(log), letters(log), skipped(log)) == (["bob", "bob"], [3], {ERASED: 2})
+    assert log.verify().findings == ()
+    assert log.against_kafka().findings == ()
+
+
+def test_an_erased_dead_letter_needs_no_key_to_stay_erased(tmp_path: Path) -> None:
+    log = with_key(Changelog.at(tmp_path), "typed")
+    log.spec = replace(log.spec, erasure_key=None)
+    log.send(("bob", 1), ("ann", 0))
+    log.world.values[1] = b'{"n": "of ann"}'
+    log.catch_up()
+    erase(log, "ann")
+
+    rebuild(log).perform()
+
+    assert (keys(log), letters(log), skipped(log)) == (["bob"], [], {ERASED: 1})
+
+
+def test_two_erasures_at_once_keep_both_hashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = with_key(Changelog.at(tmp_path), "append")
+    log.send(("ann", 1), ("bob", 1), ("cid", 1))
+    log.catch_up()
+    others = iter(("bob",))
+
+    def after_another(properties: dict[str, str], new: ErasedHash) -> dict[str, str]:
+        for other in others:
+            erase(log, other)
+        return with_hash(properties, new)
+
+    monkeypatch.setattr("frazil.forget.hashes.with_hash", after_another)
+    erase(log, "ann")
+    rebuild(log).perform()
+
+    assert keys(log) == ["cid"]
+
+
+def test_a_rebuild_beside_an_erasure_does_not_bring_the_value_back(tmp_path: Path) -> None:
+    log = with_key(Changelog.at(tmp_path), "append")
+    log.send(("ann", 1), ("bob", 1))
+    log.catch_up()
+    running, beside = erasure(log.world, log.spec, log.view, "ann", "kafka_key"), iter([rebuild(log)])
+
+    def rebuild_beside(name: str) -> None:
+        for each in beside if name == "rows" else ():
+            each.perform()
+
+    running.step = rebuild_beside
+
+    assert running.perform().is_complete
+    assert keys(log) == ["bob"]
+
+
+def test_a_rebuild_that_has_read_what_is_erased_meanwhile_is_refused(tmp_path: Path) -> None:
+    log = with_key(Changelog.at(tmp_path), "append")
+    log.send(("ann", 1), ("bob", 1))
+    log.catch_up()
+    running = erasure(log.world, log.spec, log.view, "ann", "kafka_key")
+
+    def die(progress: object) -> None:
+        raise KeyboardInterrupt
+
+    def begin_beside(name: str) -> None:
+        if name == "rewrite":
+            with pytest.raises(KeyboardInterrupt):
+                rebuild(log, report=die).perform()
+
+    running.step = begin_beside
+
+    assert not running.perform().is_complete
+    with pytest.raises(RebuildError, match="has erased from the table since this rebuild began"):
+        rebuild(log).perform()
     assert keys(log) == ["bob"]
 
 
@@ -301,5 +386,5 @@ def test_records_of_a_topic_from_before_it_was_made_again_are_from_before_the_er
 ) -> None:
     kept = ErasedHash("c", "k", "f", "h", {"orders": ReadBefore(1, {0: 7})})
 
-    assert erased_hashes(with_hash((), kept)) == (kept,)
+    assert erased_hashes(with_hash({}, kept)) == (kept,)
     assert (kept.end("orders", generation, partition), kept.end("other", generation, partition)) == (end, 0)

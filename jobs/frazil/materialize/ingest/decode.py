@@ -27,7 +27,7 @@ from frazil.materialize.ingest.routing import Router
 from frazil.materialize.ingest.table_rows import Chunk, TableDecoder, TableRows
 from frazil.materialize.layout import reads_keys_by_schema
 from frazil.model.dead_letter import Reason, Reject
-from frazil.model.erasures import ERASED, erased_hashes
+from frazil.model.erasures import ERASED
 from frazil.model.errors import BadRecordLimitError
 from frazil.model.ingested import FollowedRecords, IncompleteRecords, TaskContext
 from frazil.records import OptionalFields, Records
@@ -190,7 +190,7 @@ class RecordDecoder:
             decoded = [each.without(rejects.indexes, given.offsets) for each in decoded]
         erased = self._erased_among(topic, partition, decoded, given.offsets)
         decoded = [each.without(erased, given.offsets) for each in decoded]
-        every = Rejects.joined([rejects, unrouted.values(), here.values()]).in_order()
+        every = Rejects.joined([rejects, unrouted.values(), here.values()]).in_order().without(erased)
         skipped, dead = self._sort_out(chunk, every)
         for each in decoded:
             skipped.update(each.skipped)
@@ -215,11 +215,12 @@ class RecordDecoder:
     def _erased_among(
         self, topic: str, partition: int, decoded: Sequence[TableRows], offsets: pa.Int64Array
     ) -> Indexes:
-        """Return the indexes of the records that have a value which was erased, in any of the tables."""
+        """Return the indexes of the records with a value, or a dead letter, that was erased from any of the tables."""
         found, every = [NO_INDEXES], offsets.to_numpy()
         for table, erased in zip(decoded, self._erased, strict=bool(self._erased)):
             accepted = np.arange(len(every)) if table.accepted is None else table.accepted
             found.append(accepted[erased.among(topic, partition, table.rows, every[accepted])])
+            found.append(erased.letters_among(topic, partition, every))
         return np.unique(np.concatenate(found))
 
     def _divided(self, chunk: Chunk) -> tuple[Sequence[Chunk], Refused]:
@@ -296,7 +297,7 @@ def open_records(
     ]
     erased = [
         ErasedRecords(
-            erased_hashes(table.rows.properties),
+            table.rows.properties,
             context.erasure_key,
             columns=columns,
             former_names=table.former_names,

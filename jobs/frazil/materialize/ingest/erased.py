@@ -1,8 +1,8 @@
-"""Records whose row has a value that was erased from the table: those that are read again do not bring it back."""
+"""Records that were erased from the table: those that are read again do not bring a value or a dead letter back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from frazil.formats.decoder import NO_INDEXES, Indexes
 from frazil.formats.masks.erased import erased_key
 from frazil.formats.masks.hashes import hashed
 from frazil.materialize.schema.former_names import FormerNames, present_path
-from frazil.model.erasures import ErasedHash
+from frazil.model.erasures import ErasedHash, erased_hashes, erased_letters
 from frazil.model.secret import NamedKey
 from frazil.modes.identified import value_at
 
@@ -21,12 +21,13 @@ from frazil.modes.identified import value_at
 class ErasedRecords:
     """Finds them among the rows of one table, whose columns may have had other names when a value was erased.
 
-    `generations` are those of the topics. `key` is that of all `hashes`; None if no record can have been read before.
+    `properties` are the table's. `generations` are those of the topics. `key` is that of all hashes; None if no record
+    can have been read before.
     """
 
     def __init__(
         self,
-        hashes: Sequence[ErasedHash],
+        properties: Mapping[str, str],
         key: NamedKey | None,
         *,
         columns: pa.Schema,
@@ -36,7 +37,8 @@ class ErasedRecords:
         self._generations = generations
         self._key = None if key is None else erased_key(key)
         self._hashes: dict[str, list[ErasedHash]] = {}
-        for each in () if key is None else hashes:
+        self._letters = erased_letters(properties)
+        for each in () if key is None else erased_hashes(properties):
             path = present_path(each.column, former_names)
             if _can_hold(columns, path):
                 self._hashes.setdefault(path, []).append(each)
@@ -47,10 +49,22 @@ class ErasedRecords:
             return NO_INDEXES
         found = np.zeros(len(offsets), np.bool_)
         for path, hashes in self._hashes.items():
-            ends = {each.hash: each.end(topic, self._generations.get(topic, 0), partition) for each in hashes}
-            ends = {text: end for text, end in ends.items() if end > offsets[0]}
+            ends: dict[str, int] = {}
+            for each in hashes:  # a value may have been erased by a former name of the column, too
+                end = each.end(topic, self._generations.get(topic, 0), partition)
+                if end > offsets[0]:
+                    ends[each.hash] = max(end, ends.get(each.hash, 0))
             if ends:
                 found |= self._has_one(value_at(rows, path), offsets, ends)
+        return np.flatnonzero(found)
+
+    def letters_among(self, topic: str, partition: int, offsets: Indexes) -> Indexes:
+        """Return the places of the records that were dead letters and were erased, ascending."""
+        erasures = self._letters.get((topic, self._generations.get(topic, 0), partition), ())
+        found = np.zeros(len(offsets), np.bool_)
+        for spans in erasures if len(offsets) else ():
+            bounds = np.array(spans, np.int64).ravel()  # first, end, first, end: between them is an odd place
+            found |= np.searchsorted(bounds, offsets, side="right") % 2 == 1
         return np.flatnonzero(found)
 
     def _has_one(self, values: pa.Array, offsets: Indexes, ends: Mapping[str, int]) -> npt.NDArray[np.bool_]:

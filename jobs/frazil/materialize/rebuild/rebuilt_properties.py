@@ -11,9 +11,12 @@ from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY, DEAD_LETTER_SCHE
 from frazil.materialize.rebuild.known_names import with_known_names
 from frazil.materialize.schema.former_names import FORMER_NAMES_PROPERTY, former_names_of, former_names_property
 from frazil.materialize.schema.notices import LEFT_OUT_PROPERTY
+from frazil.materialize.state import standing
 from frazil.materialize.verdicts import loaded
-from frazil.model.erasures import ERASURES_PROPERTY
+from frazil.model.erasures import kept_of_erasures
+from frazil.model.errors import RebuildError
 from frazil.model.masked import MASKED_PROPERTY
+from frazil.model.snapshot import TableView
 from frazil.model.spec import TableSpec
 from frazil.model.unions import UNIONS_PROPERTY
 from frazil.ports import Lake
@@ -43,8 +46,27 @@ def learn_names(built: Lake, specs: Sequence[TableSpec], here: Places) -> None:
 
 
 def keep_erasures(built: Lake, specs: Sequence[TableSpec], here: Places) -> None:
-    """Let what is built know which values were erased from the tables. Raises CommitError."""
+    """Let what is built know what was erased from the tables, before it reads records.
+
+    Raises RebuildError as `check_erasures` if it has read some, and CommitError.
+    """
     for spec in specs:
-        properties = here[spec.identifier].view.properties
-        if ERASURES_PROPERTY in properties:
-            built.set_properties(spec.identifier, put={ERASURES_PROPERTY: properties[ERASURES_PROPERTY]})
+        view, kept = here[spec.identifier].view, kept_of_erasures(here[spec.identifier].view.properties)
+        if not kept:
+            continue
+        branch = loaded(built, spec.identifier)
+        if standing(branch, pipeline=spec.pipeline).state.epoch:
+            check_erasures(view, branch)
+        else:
+            built.set_properties(spec.identifier, put=kept)
+
+
+def check_erasures(here: TableView, built: TableView) -> None:
+    """Raise RebuildError if something was erased from a table since its rebuild began, which has read it again."""
+    known = kept_of_erasures(built.properties)
+    if any(known.get(name) != text for name, text in kept_of_erasures(here.properties).items()):
+        raise RebuildError(
+            f"{here.identifier}: `frazil forget` has erased from the table since this rebuild began, which may have"
+            " read what was erased; readers see the table as it was",
+            hint=f"run `frazil rebuild --discard {here.identifier}`, and the command again",
+        )

@@ -15,7 +15,7 @@ from frazil.materialize.changed_spec.applied_spec import (
 from frazil.materialize.epoch_tags import epoch_tag, has_epoch_tags
 from frazil.materialize.pause.pausing import ACCEPTED_PROPERTY
 from frazil.materialize.rebuild.compaction import with_compacted_deletes
-from frazil.materialize.rebuild.rebuilt_properties import LEFT_BEHIND
+from frazil.materialize.rebuild.rebuilt_properties import LEFT_BEHIND, check_erasures
 from frazil.materialize.rebuild.rebuilt_state import Reads, plan_of, receipt_of, state_after, with_group
 from frazil.materialize.state import CHECKPOINT_TAG, Standing, generation_property
 from frazil.model.plan import BatchPlan
@@ -68,7 +68,11 @@ class Replacement:
         return head
 
     def make_ready(self, lake: RebuildLake) -> None:
-        """Leave it beside the table, which takes it once the ledger of its group is replaced. Raises CommitError."""
+        """Leave it beside the table, which takes it once the ledger of its group is replaced.
+
+        Raises CommitError, and RebuildError as `replace`.
+        """
+        check_erasures(self.here.view, self.built.view)
         stored = self._stored(self.after)
         lake.make_ready(
             self.here.view,
@@ -80,7 +84,8 @@ class Replacement:
         )
 
     def replace(self, lake: RebuildLake) -> None:
-        """Make it the table that readers see. Raises CommitError."""
+        """Make it the table that readers see. Raises CommitError, and RebuildError if rows were erased meanwhile."""
+        check_erasures(self.here.view, self.built.view)
         after = self.after
         stored = self._stored(after)
         lake.replace(
