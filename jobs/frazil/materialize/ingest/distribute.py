@@ -71,7 +71,7 @@ def task_context(
         source_ids={s.topic: (topic_ids.get(s.topic, s.topic_id), s.generation) for s in plan.state.sources},
         excluded=excluded_schemas(rows.properties),
         routes=route_targets(tables),
-        erasure_key=read_erasure_key(spec, [*_hashes_of_records(tables, plan)]),
+        erasure_key=read_erasure_key(spec, [*_hashes_of_records(tables, plan)], former_names_of(rows.properties)),
     )
 
 

@@ -243,7 +243,9 @@ class Redecoder:
             source_ids={source.topic: (source.topic_id, source.generation) for source in self.state.sources},
             routes=route_targets(self.tables),
             erasure_key=read_erasure_key(
-                self.spec, [each for table in self.tables for each in erased_hashes(table.rows.properties)]
+                self.spec,
+                [each for table in self.tables for each in erased_hashes(table.rows.properties)],
+                former_names_of(ledger.properties),
             ),
         )
         return open_records(
