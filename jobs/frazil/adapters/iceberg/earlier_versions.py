@@ -16,6 +16,8 @@ from frazil.model.errors import CatalogError
 from frazil.model.secret import SettingValue, revealed
 
 MARK = "?versionId="
+GONE = ("404", "NoSuchKey", "NoSuchVersion")
+"""What S3 answers if a version is gone."""
 AT_ONCE = 1_000
 """S3 deletes at most so many objects in a request."""
 
@@ -107,11 +109,18 @@ class _Version(InputFile):
         raise NotImplementedError
 
     def open(self, seekable: bool = True) -> InputStream:
-        """Return the version as a local file, which is gone once it is closed: footers are read before rows."""
+        """Return the version as a local file, which is gone once it is closed: footers are read before rows.
+
+        Raises FileNotFoundError if the version is gone, as a rule of the bucket may delete it at any time.
+        """
         bucket, key = _place(self._version)
         local = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
-        with _as_errors(f"read {self._version}", "s3:GetObjectVersion"):
-            self._s3.download_fileobj(bucket, key, local, ExtraArgs={"VersionId": self._version.id})
+        try:
+            with _as_errors(f"read {self._version}", "s3:GetObjectVersion"):
+                self._s3.download_fileobj(bucket, key, local, ExtraArgs={"VersionId": self._version.id})
+        except BaseException:
+            local.close()
+            raise
         local.seek(0)
         return cast(InputStream, local)
 
@@ -128,6 +137,8 @@ def _as_errors(what: str, permission: str) -> Iterator[None]:
     try:
         yield
     except ClientError as problem:
+        if problem.response["Error"]["Code"] in GONE:
+            raise FileNotFoundError(what) from problem
         raise _refused(what, problem.response["Error"]["Code"], permission) from problem
     except BotoCoreError as problem:
         raise CatalogError(f"could not {what}: {problem}", hint="check the credentials and the network") from problem

@@ -81,8 +81,9 @@ class TraceSearch:
         except CatalogError as refused:
             return replace(found, unlisted=refused.what)
         looked, traces = Counter(found.looked_through), list(found.found)
-        for version in versions:
-            of_version, kind = self._in_file(earlier.files(version), view, version.address)
+        with ThreadPoolExecutor(READ_AT_ONCE) as pool:
+            read = list(pool.map(lambda each: self._in_file(earlier.files(each), view, each.address), versions))
+        for version, (of_version, kind) in zip(versions, read, strict=True):
             looked[f"earlier versions of {kind}" if kind else ""] += 1
             traces += [replace(each, address=str(version), is_earlier=True) for each in of_version]
         del looked[""]
@@ -103,6 +104,8 @@ class TraceSearch:
             kind, count = self._counted(io, view, address, lacking)
         except FileNotFoundError:
             return [], DELETED
+        except CatalogError:
+            raise  # of S3, with the permission that is lacking
         except Exception as problem:
             raise CatalogError(
                 f"{view.identifier}: cannot look through {address}: {type(problem).__name__}: {problem}",
