@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from frazil.formats.masks.erased import erased_hash
 from frazil.formats.masks.hashes import fingerprint
 from frazil.materialize.changed_spec.applied_spec import as_applied
+from frazil.materialize.schema.former_names import former_names_of, former_paths
 from frazil.materialize.state import Standing
 from frazil.model.erasures import ErasedHash, ReadBefore, with_hash
 from frazil.model.secret import NamedKey
@@ -45,8 +46,9 @@ class HashKeeping:
             source.topic: ReadBefore(source.generation, {n: each.next for n, each in source.partitions.items()})
             for source in here.state.sources
         }
-        new = ErasedHash(sought.column, self.key.id, fingerprint(self.key), erased_hash(value, self.key), read)
         properties = here.view.properties
+        former = former_paths(sought.column, former_names_of(properties))
+        new = ErasedHash(sought.column, self.key.id, fingerprint(self.key), erased_hash(value, self.key), read, former)
         put = with_hash(properties, new)
         if any(properties.get(name) != text for name, text in put.items()):
             lake.set_properties(spec.identifier, put=put)

@@ -42,7 +42,8 @@ class ReadBefore:
 class ErasedHash:
     """A value that was erased from a column: its hash by the key with the id `key`, and the topics as they were read.
 
-    Records from then on may have the value again: a person may come back.
+    Records from then on may have the value again: a person may come back. `former` are paths that the column had: a
+    rebuild by schemas without its aliases has columns of these names again.
     """
 
     column: str
@@ -50,6 +51,7 @@ class ErasedHash:
     fingerprint: str
     hash: str
     read: Mapping[str, ReadBefore]
+    former: tuple[str, ...] = ()
 
     def end(self, topic: str, generation: int, partition: int) -> int:
         """Return the offset before which records with the value are erased ones; 0 if none is."""
@@ -75,9 +77,10 @@ def erased_hashes(properties: Mapping[str, str]) -> tuple[ErasedHash, ...]:
 
 def with_hash(properties: Mapping[str, str], new: ErasedHash) -> dict[str, str]:
     """Return the property of a hash: with topics that were read further, or only, when the value was erased before."""
-    before = _from_json(properties[new.name]).read if new.name in properties else {}
-    read = {**before, **{topic: at.joined(before.get(topic)) for topic, at in new.read.items()}}
-    return {new.name: json.dumps(_as_json(replace(new, read=read)), ensure_ascii=False)}
+    before = _from_json(properties[new.name]) if new.name in properties else replace(new, read={})
+    read = {**before.read, **{topic: at.joined(before.read.get(topic)) for topic, at in new.read.items()}}
+    former = tuple(dict.fromkeys((*before.former, *new.former)))
+    return {new.name: json.dumps(_as_json(replace(new, read=read, former=former)), ensure_ascii=False)}
 
 
 Spans = tuple[tuple[int, int], ...]
@@ -128,7 +131,7 @@ def _from_json(text: str) -> ErasedHash:
         topic: ReadBefore(at["generation"], {int(n): end for n, end in at["ends"].items()})
         for topic, at in each["read"].items()
     }
-    return ErasedHash(each["column"], each["key"], each["fingerprint"], each["hash"], read)
+    return ErasedHash(each["column"], each["key"], each["fingerprint"], each["hash"], read, tuple(each["former"]))
 
 
 def _as_json(each: ErasedHash) -> Mapping[str, object]:
@@ -137,6 +140,7 @@ def _as_json(each: ErasedHash) -> Mapping[str, object]:
         "key": each.key,
         "fingerprint": each.fingerprint,
         "hash": each.hash,
+        "former": each.former,
         "read": {
             topic: {"generation": at.generation, "ends": {str(n): end for n, end in at.ends.items()}}
             for topic, at in each.read.items()

@@ -39,9 +39,9 @@ class ErasedRecords:
         self._hashes: dict[str, list[ErasedHash]] = {}
         self._letters = erased_letters(properties)
         for each in () if key is None else erased_hashes(properties):
-            path = present_path(each.column, former_names)
-            if _can_hold(columns, path):
-                self._hashes.setdefault(path, []).append(each)
+            for path in {present_path(name, former_names) for name in (each.column, *each.former)}:
+                if _can_hold(columns, path):
+                    self._hashes.setdefault(path, []).append(each)
 
     def among(self, topic: str, partition: int, rows: pa.RecordBatch, offsets: Indexes) -> Indexes:
         """Return the places of the rows that have such a value, ascending; `offsets` are those of the rows."""

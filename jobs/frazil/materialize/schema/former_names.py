@@ -37,3 +37,9 @@ def present_path(path: str, former_names: FormerNames) -> str:
         formerly = (at for at, names in former_names.items() if name in names and at.rpartition(".")[0] == here)
         here = next(formerly, f"{here}.{name}" if here else name)
     return here
+
+
+def former_paths(path: str, former_names: FormerNames) -> tuple[str, ...]:
+    """Return the paths that a column had before, by its own former names."""
+    around, dot, _ = path.rpartition(".")
+    return tuple(f"{around}{dot}{name}" for name in former_names.get(path, ()))
