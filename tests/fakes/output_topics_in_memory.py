@@ -32,6 +32,8 @@ class OutputTopicsInMemory:
     forbidden: set[str] = field(default_factory=set)
     """Topics that may not be written to."""
     reach: Callable[[str], None] = nothing
+    left_open: bool = False
+    """Whether a process has left a transaction with a marker open, which the next one that opens a shard ends."""
 
     def partitions(self, topic: str) -> int:
         if topic not in self.partitions_of:
@@ -42,13 +44,17 @@ class OutputTopicsInMemory:
         if output.topic in self.forbidden:
             raise BrokerError(f"the cluster does not allow this user to write to {output.topic}", hint="grant it")
 
-    def markers(self, places: Sequence[ShardPlace]) -> list[Marker | None]:
-        return [self.offsets.get((place.group, place.shard)) for place in places]
+    def markers(self, places: Sequence[ShardPlace]) -> list[Marker | None] | None:
+        return None if self.left_open else [self.offset(place) for place in places]
+
+    def offset(self, place: ShardPlace) -> Marker | None:
+        return self.offsets.get((place.group, place.shard))
 
     def open(self, place: ShardPlace) -> ProducerInMemory:
         self.reach("open")
         producer = ProducerInMemory(self, place)
         self.owners[place.transactional_id] = producer
+        self.left_open = False
         self.reach("opened")
         return producer
 
@@ -61,7 +67,7 @@ class ProducerInMemory:
 
     def marker(self) -> Marker | None:
         self.cluster.reach("marker")
-        return self.cluster.markers([self.place])[0]
+        return self.cluster.offset(self.place)
 
     def begin(self) -> None:
         self._reach("begin")

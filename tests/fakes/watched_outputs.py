@@ -15,7 +15,7 @@ from frazil.outputs.ports import Encoded, OutputClients, ShardProducer
 
 Reach = Callable[[str], None]
 
-MOMENTS = ("taken over", "in transaction", "before commit", "sent")
+MOMENTS = ("taken over", "in transaction", "before commit", "marked", "sent")
 
 
 def watched_outputs(kafka: Mapping[str, SettingValue], registry: RegistrySettings, reach: Reach) -> OutputClients:
@@ -33,7 +33,7 @@ class WatchedTopics:
     def check_permissions(self, output: OutputSpec) -> None:
         self.topics.check_permissions(output)
 
-    def markers(self, places: Sequence[ShardPlace]) -> list[Marker | None]:
+    def markers(self, places: Sequence[ShardPlace]) -> list[Marker | None] | None:
         return self.topics.markers(places)
 
     def open(self, place: ShardPlace) -> ShardProducer:
@@ -66,9 +66,20 @@ class WatchedProducer:
     def commit(self, marker: Marker) -> None:
         if self.records:
             self.reach("before commit")
+            self._report_marked()
         self.producer.commit(marker)
         if self.records:
             self.reach("sent")
+
+    def _report_marked(self) -> None:
+        """Report when the marker is in the transaction, which is not committed yet."""
+        send_marker = type(self.producer)._send_marker  # type: ignore[attr-defined]
+
+        def reported(marker: Marker) -> None:
+            send_marker(self.producer, marker)
+            self.reach("marked")
+
+        self.producer._send_marker = reported  # type: ignore[attr-defined]
 
     def abort(self) -> None:
         self.producer.abort()

@@ -140,9 +140,9 @@ class FollowedOutput:
         self._check_key_schema(view, record, encoder)
         placing = Placing(self.output.shards, enough_partitions(clients.topics, self.spec, self.output))
         found = clients.topics.markers(places) if record.started else []
-        markers = [self._checked(view, record, marker, shard) for shard, marker in enumerate(found)]
+        markers = [self._checked(view, record, marker, shard) for shard, marker in enumerate(found or ())]
         sent = 0
-        if not record.started or any(self._is_due(view, marker, now) for marker in markers):
+        if not record.started or found is None or any(self._is_due(view, marker, now) for marker in markers):
             self._open(clients, places)
             view = self._started(lake, view, record, encoder, now=now)
             sent = self._send_epochs(clients, view, encoder, placing, now=now)

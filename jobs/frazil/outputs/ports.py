@@ -76,8 +76,11 @@ class OutputTopics(Protocol):
         """Raise BrokerError if the cluster says that a permission is missing. It does not say all that are."""
         ...
 
-    def markers(self, places: Sequence[ShardPlace]) -> list[Marker | None]:
-        """Return the committed marker of each shard of one output, without fencing a process."""
+    def markers(self, places: Sequence[ShardPlace]) -> list[Marker | None] | None:
+        """Return the committed marker of each shard of one output, without fencing a process.
+
+        None if a transaction with a marker is open: `open` ends it, and tells what its shard has sent.
+        """
         ...
 
     def open(self, place: ShardPlace) -> ShardProducer:

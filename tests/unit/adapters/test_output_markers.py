@@ -49,3 +49,14 @@ def test_other_answers_and_the_last_attempt_are_final(monkeypatch: pytest.Monkey
     with pytest.raises(BrokerError, match="read the markers of the group"):
         KafkaOutputTopics({}).markers(PLACES)
     assert group.codes == []
+
+
+def test_an_open_transaction_is_told_from_a_cluster_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = {"read_committed": Group(KafkaError._TIMED_OUT), "read_uncommitted": Group()}
+    monkeypatch.setattr(output_topics, "_consumer", lambda *asked: waiting[asked[-1]])
+    assert KafkaOutputTopics({}).markers(PLACES) is None
+
+    down = {name: Group(KafkaError._TIMED_OUT) for name in waiting}
+    monkeypatch.setattr(output_topics, "_consumer", lambda *asked: down[asked[-1]])
+    with pytest.raises(BrokerError, match="read the markers of the group"):
+        KafkaOutputTopics({}).markers(PLACES)

@@ -92,6 +92,18 @@ def test_broken_at_each_moment_of_a_send_each_row_is_sent_once(world: OutputWorl
     assert world.numbers() == list(range(8))
 
 
+def test_a_transaction_that_a_process_left_open_is_ended_at_once(world: OutputWorld) -> None:
+    world.produce(2)
+    world.drain()
+    world.produce(2)
+    world.cluster.left_open = True
+
+    world.drain()
+
+    assert not world.cluster.left_open
+    assert world.numbers() == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_broken_at_each_moment_of_its_beginning_each_row_is_sent_once(world: OutputWorld, moment: str) -> None:
     world.produce(4)

@@ -41,7 +41,7 @@ class Cluster:
     def send(self) -> None:
         """Do what a new process does with what the epoch lacks."""
         clock = count(0, self.seconds)
-        markers = self.topics.markers(self.places)
+        markers = [self.topics.offset(place) for place in self.places]
         shards = [
             ShardSending(place.shard, self.topics.open(place), marker, NOW, lambda: next(clock))
             for place, marker in zip(self.places, markers, strict=True)
@@ -72,7 +72,7 @@ def test_a_long_epoch_is_sent_in_parts_and_ends_with_its_own_marker() -> None:
     cluster = Cluster(shards=1, seconds=LONGEST_SECONDS)
     seen: list[Marker | None] = []
     cluster.topics.reach = lambda moment: seen.extend(
-        cluster.topics.markers(cluster.places) if moment == "committed" else ()
+        map(cluster.topics.offset, cluster.places) if moment == "committed" else ()
     )
 
     cluster.send()

@@ -35,6 +35,9 @@ from frazil.outputs.ports import Encoded, ShardProducer
 
 ANSWER_SECONDS = 15.0
 
+DECIDED_SECONDS = 5.0
+"""How long to wait for the end of an open transaction before it is taken for one that a process left."""
+
 INIT_SECONDS = 60.0
 """How long to wait for the end of the transaction that another process left."""
 
@@ -87,11 +90,20 @@ class KafkaOutputTopics:
     def check_permissions(self, output: OutputSpec) -> None:
         check_permissions(_client(self._settings, ear()), output)
 
-    def markers(self, places: Sequence[ShardPlace]) -> list[Marker | None]:
-        heard = ear()
-        consumer = _consumer(self._settings, places[0].group, heard)
+    def markers(self, places: Sequence[ShardPlace]) -> list[Marker | None] | None:
         try:
-            return _committed(consumer, heard, places)
+            return self._markers(places, "read_committed", DECIDED_SECONDS)
+        except BrokerError as failure:
+            if not _is_time_out(failure.__cause__):
+                raise
+        self._markers(places, "read_uncommitted", ANSWER_SECONDS)  # raises if the cluster does not answer at all
+        return None
+
+    def _markers(self, places: Sequence[ShardPlace], isolation: str, seconds: float) -> list[Marker | None]:
+        heard = ear()
+        consumer = _consumer(self._settings, places[0].group, heard, isolation)
+        try:
+            return _committed(consumer, heard, places, seconds)
         finally:
             consumer.close()
 
@@ -241,15 +253,23 @@ def _client(settings: Mapping[str, SettingValue], heard: Heard) -> dict[str, obj
     return {**librdkafka(settings), "log_level": 0, "error_cb": heard.append}
 
 
-def _consumer(settings: Mapping[str, SettingValue], group: str, heard: Heard) -> Consumer:
-    ours = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"}
+def _consumer(
+    settings: Mapping[str, SettingValue], group: str, heard: Heard, isolation: str = "read_committed"
+) -> Consumer:
+    ours = {"group.id": group, "enable.auto.commit": False, "isolation.level": isolation}
     return Consumer(cast("dict[str, Any]", {**_client(settings, heard), **ours}))
 
 
-def _committed(consumer: Consumer, heard: Heard, places: Sequence[ShardPlace]) -> list[Marker | None]:
+def _is_time_out(cause: BaseException | None) -> bool:
+    return isinstance(cause, KafkaException) and cause.args[0].code() == KafkaError._TIMED_OUT
+
+
+def _committed(
+    consumer: Consumer, heard: Heard, places: Sequence[ShardPlace], seconds: float = ANSWER_SECONDS
+) -> list[Marker | None]:
     wanted = [TopicPartition(place.topic, place.shard) for place in places]
     what = f"read the markers of the group {places[0].group}"
-    committed = lambda: asked_of_coordinator(lambda: consumer.committed(wanted, ANSWER_SECONDS))  # noqa: E731
+    committed = lambda: asked_of_coordinator(lambda: consumer.committed(wanted, seconds))  # noqa: E731
 
     def failed(error: KafkaError) -> Exception:
         return _failure(what, error, heard, places[0].topic)
