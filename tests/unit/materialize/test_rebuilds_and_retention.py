@@ -12,7 +12,8 @@ from whole_batches import once
 
 from frazil.materialize.rebuild.perform import RebuildProgress
 from frazil.materialize.rebuild.rewind import Target, ToOffsets
-from frazil.model.errors import RecordsLostError
+from frazil.model.errors import RecordsLostError, SourceChangedError
+from tests.fakes.clients_in_memory import TopicsInMemory
 
 KINDS = pytest.mark.parametrize(
     ("target", "first"), [(None, 0), (ToOffsets({"orders": {0: 3}}), 3)], ids=["rebuild", "rewind"]
@@ -97,3 +98,17 @@ def test_a_rebuild_that_begins_again_misses_what_an_earlier_one_has_read(changel
 
     with pytest.raises(RecordsLostError, match="from offset 0 on, and the oldest record left in Kafka is 2"):
         rebuild(changelog).perform()
+
+
+@KINDS
+def test_a_topic_that_was_made_again_with_fewer_partitions_is_named(
+    changelog: Changelog, target: Target | None, first: int
+) -> None:
+    act, topics = rebuild(changelog, target=target), changelog.world.topics
+    facts = {name: replace(each, topic_id="another", partitions={}) for name, each in topics.facts.items()}
+    act.clients = replace(act.clients, topics=TopicsInMemory(facts))
+
+    with pytest.raises(SourceChangedError, match="the topic orders was re-created"):
+        act.perform()
+
+    check_whole(changelog, generation=0)

@@ -47,7 +47,8 @@ def _lost(
 ) -> Iterator[RecordsLostError]:
     for topic in facts:
         for number, first in sorted(unread[topic.topic].items()):
-            earliest = topic.partitions[number].earliest
+            there = topic.partitions.get(number)  # a topic that was made again may have fewer
+            earliest = first if there is None else there.earliest
             if earliest > first and records_read(state, topic.topic, number):
                 yield RecordsLostError(
                     f"{spec.identifier}: {topic.topic}-{number} is to be read again from offset {first} on, and the"
