@@ -20,7 +20,7 @@ from frazil.materialize.pause.pausing import PAUSED_PROPERTY, excluded_schemas
 from frazil.materialize.preview.explain import explain, lines
 from frazil.materialize.preview.next_refusal import next_refusal
 from frazil.materialize.run import Again, Published
-from frazil.model.errors import CommitRejectedError, IncompatibleSchemaError
+from frazil.model.errors import CommitRejectedError, IncompatibleSchemaError, RebuildError
 from frazil.model.plan import NothingToDo
 from frazil.model.schemas import NONE_EXCLUDED, ExcludedSchemas
 from frazil.model.settings import CatalogSettings
@@ -29,6 +29,7 @@ from frazil.model.spec import TableSpec
 from frazil.verify.against_kafka import KafkaSide
 from frazil.verify.table import verify_table
 from tests.fakes.clients_in_memory import a_field, record
+from tests.rebuilds import rebuild_of
 
 TEXT = record(a_field("n", "string"))
 FLAG = record(a_field("n", "boolean"))
@@ -210,3 +211,18 @@ def test_an_operator_can_take_it_back(world: World) -> None:
     change_excluded(world.lake, world.registry, SPEC, include=[2])
 
     assert excluded_schemas(view_of(world).properties) == NONE_EXCLUDED
+
+
+@pytest.mark.parametrize("has_records", [True, False])
+def test_a_rebuild_makes_no_dead_letters_of_rows_because_of_a_newer_schema(world: World, has_records: bool) -> None:
+    world.registry.register("orders-value", TEXT)
+    if has_records:
+        world.values.append(framed(2, TEXT, {"n": "x"}))
+        published(world)
+
+    with pytest.raises(RebuildError, match=r"(?s)the writer schema 1 is not a safe .* readers see the table as it was"):
+        rebuild_of(world.table(SPEC)).perform()
+
+    table = world.lake.catalog.load_table(SPEC.identifier)
+    assert table.scan().to_arrow()["n"].to_pylist() == [0, 1, 2]
+    assert excluded_schemas(view_of(world).properties).values == ({2} if has_records else set())

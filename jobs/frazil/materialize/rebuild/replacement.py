@@ -27,9 +27,15 @@ from frazil.ports import RebuildLake
 
 
 def read_so_far(spec: TableSpec, here: Standing) -> TableSpec:
-    """Return the spec of the branch: the topics that the table has read, for readers of Iceberg only."""
+    """Return the spec of the branch: the topics that the table has read, for readers of Iceberg only.
+
+    A schema that the branch cannot hold ends the rebuild: the table may have rows of it, which would be dead letters.
+    Schemas that are excluded from the table stay excluded.
+    """
     known = {source.topic for source in here.state.sources}
-    return replace(spec, topics=tuple(t for t in spec.topics if t in known), formats=("iceberg",))
+    refuses = "pause" if spec.on_incompatible_schema == "dead_letter" else spec.on_incompatible_schema
+    topics = tuple(t for t in spec.topics if t in known)
+    return replace(spec, topics=topics, formats=("iceberg",), on_incompatible_schema=refuses)
 
 
 @dataclass(frozen=True, slots=True)
