@@ -14,6 +14,7 @@ from whole_batches import LONG, World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.materialize import run
+from frazil.materialize.changed_spec.applied_spec import applied_spec_of
 from frazil.materialize.pause.excluding import change_excluded
 from frazil.materialize.pause.excluding_by_run import exclude_refused
 from frazil.materialize.pause.pausing import PAUSED_PROPERTY, excluded_schemas
@@ -226,3 +227,11 @@ def test_a_rebuild_makes_no_dead_letters_of_rows_because_of_a_newer_schema(world
     table = world.lake.catalog.load_table(SPEC.identifier)
     assert table.scan().to_arrow()["n"].to_pylist() == [0, 1, 2]
     assert excluded_schemas(view_of(world).properties).values == ({2} if has_records else set())
+
+
+def test_a_rebuild_notes_the_setting_of_the_spec(world: World) -> None:
+    noted = applied_spec_of(view_of(world).properties, table=SPEC.identifier)
+
+    rebuild_of(world.table(SPEC)).perform()
+
+    assert applied_spec_of(view_of(world).properties, table=SPEC.identifier) == noted

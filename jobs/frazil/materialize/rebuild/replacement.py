@@ -117,7 +117,7 @@ class Replacement:
         """
         accepted = self.here.view.properties.get(ACCEPTED_PROPERTY)
         kept = {} if accepted is None else {ACCEPTED_PROPERTY: accepted}
-        spec = replace(read_so_far(self.spec, self.here), formats=self.spec.formats)
+        spec = replace(self.spec, topics=read_so_far(self.spec, self.here).topics)
         spec = ordered_as(naming_topics(spec, self.after), self.built.view.properties)
         applied = applied_spec_of(self.built.view.properties, table=spec.identifier)
         recorded = applied_by(spec, None if self.base is None else applied)
