@@ -28,7 +28,7 @@ from frazil.formats.open import (
 from frazil.formats.python_values import python_values
 from frazil.formats.unpacking import decode_group
 from frazil.materialize.ingest.decoders import is_too_large
-from frazil.model.dead_letter import Reason, Reject
+from frazil.model.dead_letter import HIDDEN_DETAIL, Reason, Reject
 from frazil.model.plan import OffsetRange, PartitionFacts, TopicFacts
 from frazil.model.schemas import RegisteredSchema, SchemaId
 from frazil.model.spec import CONFLUENT, EMBEDDED, FormatSettings, TableSpec, WireFormat
@@ -275,7 +275,7 @@ def _covered(each: PeekedRecord) -> PeekedRecord:
         each,
         schema_id=None if is_unknown else each.schema_id,
         raw=replace(each.raw, key=None if key is None else HIDDEN, value=value),
-        reject=None if reject is None else reject._replace(detail="hidden, because the table masks columns"),
+        reject=None if reject is None else reject._replace(detail=HIDDEN_DETAIL),
         key=None,
     )
 

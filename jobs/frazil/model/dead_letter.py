@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from frazil.model.spelling import plural
 
+HIDDEN_DETAIL = "hidden, because the table masks columns"
+
 
 class Reason(StrEnum):
     """Why a record is a dead letter. The values are stored in tables: add new ones, but never change one."""

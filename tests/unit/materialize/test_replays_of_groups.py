@@ -278,7 +278,10 @@ def test_encrypted_letters_become_masked_rows(tmp_path: Path) -> None:
 
     result = replayed(world, tables)
 
-    assert (result.replayed, result.examples) == (1, {"not_framed": "events-0@1: "})
+    assert (result.replayed, result.examples) == (
+        1,
+        {"not_framed": "events-0@1: hidden, because the table masks columns"},
+    )
     assert world.offsets("lake.refunds", "why") == [REDACTED]
     side = KafkaSide(world.topics, cast(Any, world), world.registry)
     assert [found for each in verify_together(world.lake, tables, kafka=side) for found in each.findings] == []

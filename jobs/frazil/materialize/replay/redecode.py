@@ -24,6 +24,7 @@ from frazil.materialize.replay.replayed_state import ReplayedRows
 from frazil.materialize.replay.request import ReplayResult
 from frazil.materialize.schema.former_names import former_names_of
 from frazil.materialize.schema.routed import takes
+from frazil.model.dead_letter import HIDDEN_DETAIL
 from frazil.model.erasures import erased_hashes
 from frazil.model.ingested import FollowedRecords, FollowedRows, IncompleteRecords, TaskContext, WrittenFile
 from frazil.model.plan import WriterSchemas
@@ -177,9 +178,9 @@ class Redecoder:
         if (letters := decoded.dead_letters) is not None:
             names = ["offset", "reason", "path", "detail"]
             for letter in letters.select(names).to_pylist():
-                at = f" at {letter['path']}" if letter["path"] else ""
-                detail = "" if self.spec.masked else letter["detail"]  # it is encrypted
-                self._stays(source, letter["offset"], letter["reason"], f"{detail}{at}")
+                where = [f"at {letter['path']}"] if letter["path"] else []
+                hidden, shown = ": ".join([*where, HIDDEN_DETAIL]), " ".join([letter["detail"], *where])
+                self._stays(source, letter["offset"], letter["reason"], hidden if self.spec.masked else shown)
 
     def stay(self, letters: Mapping[Source, Offsets], reason: str, detail: str) -> None:
         """Count letters that were not given, and stay dead letters."""
