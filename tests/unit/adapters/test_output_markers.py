@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from frazil.adapters.kafka import coordinator, output_topics
+from frazil.adapters.kafka.errors import ear
 from frazil.adapters.kafka.output_topics import KafkaOutputTopics
 from frazil.model.errors import BrokerError
 from frazil.model.outputs import ShardPlace
@@ -60,3 +61,10 @@ def test_an_open_transaction_is_told_from_a_cluster_that_does_not_answer(monkeyp
     monkeypatch.setattr(output_topics, "_consumer", lambda *asked: down[asked[-1]])
     with pytest.raises(BrokerError, match="read the markers of the group"):
         KafkaOutputTopics({}).markers(PLACES)
+
+
+def test_a_compacted_topic_that_refuses_a_record_without_a_key_is_named() -> None:
+    failure = output_topics._failure("commit", KafkaError(KafkaError.INVALID_RECORD), ear(), "orders.out")
+
+    assert isinstance(failure, BrokerError)
+    assert "orders.out is compacted" in str(failure.hint)

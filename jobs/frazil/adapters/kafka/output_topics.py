@@ -322,6 +322,8 @@ def _timed_out(what: str, topic: str) -> TransactionTimedOutError:
 _HINTS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "a row is larger than {topic} takes: raise `max.message.bytes` of the topic, or name"
     " fewer `columns` in the output; nothing is lost",
+    KafkaError.INVALID_RECORD: "{topic} is compacted, and such a topic takes no record without a key: set its"
+    " `cleanup.policy` to `delete` and run this again, which sends all that is unsent",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: TO_TOPICS,
     KafkaError.GROUP_AUTHORIZATION_FAILED: TO_GROUPS,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant WRITE and DESCRIBE on the transactional ids with the"
