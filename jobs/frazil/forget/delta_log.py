@@ -17,12 +17,12 @@ AGAIN = "run `frazil forget` again, which continues"
 
 
 def of_log(lake: Lake, view: TableView, sought: SoughtValue) -> Iterator[str]:
-    """Yield why the log of a table would keep a value."""
-    if any(each.partitioned for each in sought.columns):
-        yield "its Delta log lists removed files by their paths, which have the value: delete the log first"
+    """Yield why the log of a table would keep a value. Without a log, there is no reason."""
     standing = log_standing(view, DeltaRsLogs(lake.storage))
-    if standing.state in ("withheld", "unreadable"):
+    if standing.state == "unreadable" or (standing.version is not None and standing.state == "withheld"):
         yield f"its Delta log cannot follow ({standing})"
+    if standing.version is not None and any(each.partitioned for each in sought.columns):
+        yield "its Delta log lists removed files by their paths, which have the value: delete the log first"
 
 
 def erase_from_log(lake: Lake, view: TableView) -> None:
@@ -37,7 +37,7 @@ def erase_from_log(lake: Lake, view: TableView) -> None:
         raise ErasureError(
             f"{view.identifier}: rows were erased, and the Delta log was not: {announced.problem}", hint=AGAIN
         )
-    if isinstance(announced, Withheld):
+    if isinstance(announced, Withheld) and logs.read(view.location) is not None:
         raise ErasureError(
             f"{view.identifier}: rows were erased, and the Delta log cannot follow: {announced.reason}",
             hint=f"docs/delta.md says until when; then {AGAIN}",

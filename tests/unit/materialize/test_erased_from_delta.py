@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -131,3 +132,7 @@ def test_a_table_that_is_partitioned_by_the_column_is_refused(tmp_path: Path) ->
 
     with pytest.raises(ErasureError, match="lists removed files by their paths"):
         erase(log, "ann")
+
+    shutil.rmtree(Path(log.view.location.removeprefix("file://"), "_delta_log"))
+    assert erase(log, "ann").is_complete
+    assert delta(log).version() == 0

@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 
 from frazil.adapters.kafka.message_consumer import MessageConsumer, Stash
 from frazil.adapters.kafka.partition_consumer import PollLimits
-from frazil.dead_letters import _letters
+from frazil.dead_letters import NO_MARKS, _letters
 from frazil.records import HEADER_MEMORY, OptionalFields, Records, binary
 from frazil.verify.against_kafka import CHUNK_BYTES, WINDOW_BYTES, WINDOW_OFFSETS, _Comparing
 from frazil.verify.letter_comparison import LetterComparison
@@ -274,6 +274,6 @@ def test_dead_letters_with_stamps_beyond_the_year_9999_are_listed() -> None:
         {**columns, **numbers, **stamps, "key": [b"", b""], "value": [b"", b""], "headers": [None, None]}
     )
 
-    letters = _letters(pa.Table.from_batches([batch]))
+    letters = _letters(pa.Table.from_batches([batch]), NO_MARKS, None)
 
     assert [each.timestamp for each in letters] == [None, datetime(1970, 1, 1, tzinfo=UTC)]

@@ -41,8 +41,9 @@ from frazil.materialize.rebuild.continued import built_letters, continues
 from frazil.materialize.rebuild.earlier_records import ends_of_earlier, tag_earlier
 from frazil.materialize.rebuild.former_order import former_orders, read_first, record
 from frazil.materialize.rebuild.group_checks import check_removed, check_tables
+from frazil.materialize.rebuild.held_schemas import HeldSchemas
 from frazil.materialize.rebuild.kept_letters import keep_letters
-from frazil.materialize.rebuild.rebuilt_properties import DECIDED, keep_erasures, learn_names
+from frazil.materialize.rebuild.rebuilt_properties import carry_over, decided
 from frazil.materialize.rebuild.rebuilt_state import ends_of, offsets_in, read_by_group, total_offsets
 from frazil.materialize.rebuild.renewed_deletes import with_renewed_deletes
 from frazil.materialize.rebuild.replaced import announce, check_replaced, receipts_of, was_interrupted
@@ -244,13 +245,11 @@ class Rebuild:
             self.discard()
             with self._refusals():
                 self._create(here)
-        learn_names(self.built, self._specs, here)
-        keep_erasures(self.built, self._specs, here)
+        carry_over(self.built, self._specs, here)
         if self.built.load(self.spec.dead_letters_identifier) is None:
             create_dead_letters(self.built, self.spec)
-        properties = self._ledger(here).view.properties
-        decided = {name: properties[name] for name in DECIDED if name in properties}
-        self.built.set_properties(self.spec.identifier, put=decided, remove=[PAUSED_PROPERTY])
+        put = decided(self._ledger(here).view.properties)
+        self.built.set_properties(self.spec.identifier, put=put, remove=[PAUSED_PROPERTY])
 
     def _continues(self, here: Places) -> bool:
         """Return whether what an earlier process has built can be continued."""
@@ -295,7 +294,8 @@ class Rebuild:
 
     def _run(self, here: Places, ends: Offsets) -> BuildRun:
         topics = TopicsUpTo(self.clients.topics, ends, self._origins(here, self._facts(here)))
-        clients = replace(self.clients, lake=self.built, topics=topics, on_receipt=lambda receipt: None)
+        registry = HeldSchemas.of(self.clients.registry, self._ledger(here))
+        clients = replace(self.clients, lake=self.built, topics=topics, registry=registry, on_receipt=lambda _: None)
         spec, *others = (read_so_far(each, here[each.identifier]) for each in self._specs)
         return BuildRun(spec, clients, self.writer, others=others)
 

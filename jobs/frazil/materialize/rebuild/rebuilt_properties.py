@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from frazil.materialize.dead_letter_checks import ACCEPT_LOST_PROPERTY
 from frazil.materialize.group.complete import Places
@@ -35,8 +35,21 @@ DECIDED = (ACCEPTED_PROPERTY, DEAD_LETTER_SCHEMAS_PROPERTY)
 """Properties in which an operator has decided about records that the rebuild reads again."""
 
 
-def learn_names(built: Lake, specs: Sequence[TableSpec], here: Places) -> None:
-    """Let what is built know what the tables know of former names of its columns. Raises CommitError."""
+def decided(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return what an operator has decided about records of a table, of its properties."""
+    return {name: properties[name] for name in DECIDED if name in properties}
+
+
+def carry_over(built: Lake, specs: Sequence[TableSpec], here: Places) -> None:
+    """Let what is built know what the tables know of former names of its columns, and of what was erased.
+
+    Raises RebuildError as `check_erasures` if it has read records from before an erasure, and CommitError.
+    """
+    _learn_names(built, specs, here)
+    _keep_erasures(built, specs, here)
+
+
+def _learn_names(built: Lake, specs: Sequence[TableSpec], here: Places) -> None:
     for spec in specs:
         view = loaded(built, spec.identifier)
         names = former_names_of(view.properties)
@@ -45,11 +58,8 @@ def learn_names(built: Lake, specs: Sequence[TableSpec], here: Places) -> None:
             built.set_properties(spec.identifier, put=former_names_property(known))
 
 
-def keep_erasures(built: Lake, specs: Sequence[TableSpec], here: Places) -> None:
-    """Let what is built know what was erased from the tables, before it reads records.
-
-    Raises RebuildError as `check_erasures` if it has read some, and CommitError.
-    """
+def _keep_erasures(built: Lake, specs: Sequence[TableSpec], here: Places) -> None:
+    """Note it before the first record is read."""
     for spec in specs:
         view, kept = here[spec.identifier].view, kept_of_erasures(here[spec.identifier].view.properties)
         if not kept:
