@@ -9,7 +9,7 @@ from frazil.formats.masks.hashes import fingerprint
 from frazil.materialize.changed_spec.applied_spec import as_applied
 from frazil.materialize.schema.former_names import former_names_of, former_paths
 from frazil.materialize.state import Standing
-from frazil.model.erasures import ErasedHash, ReadBefore, with_hash
+from frazil.model.erasures import ErasedHash, ReadBefore, erased_hashes, with_hash
 from frazil.model.secret import NamedKey
 from frazil.model.spec import TableSpec
 from frazil.model.traces import SoughtValue
@@ -31,11 +31,13 @@ class HashKeeping:
             return HashKeeping(None, "no hash_key is configured below `policies` in frazil.yaml")
         if all(each.name_now != sought.column for each in sought.columns):
             return HashKeeping(None, f"no column has the name {sought.column} now")
-        if applied.replaces_rows and not applied.is_in_identity(sought.column):
-            return HashKeeping(
-                None, f"{sought.column} is no identity: an earlier row of the key would come back instead"
-            )
-        return HashKeeping(spec.erasure_key.read())
+        if applied.follows_keys and not applied.is_in_identity(sought.column):
+            return HashKeeping(None, f"{sought.column} is no identity: another row of the key would come back instead")
+        key = spec.erasure_key.read()
+        others = {each.key for each in erased_hashes(here.view.properties) if not each.is_by(key.id, fingerprint(key))}
+        if others:
+            return HashKeeping(None, f"it has hashes by another hash_key, {', '.join(sorted(others))}")
+        return HashKeeping(key)
 
     def keep(self, lake: Lake, spec: TableSpec, here: Standing, sought: SoughtValue) -> None:
         """Let the table know the value by its hash, and how far its topics were read. Raises CommitError."""

@@ -5,7 +5,7 @@ They are counted in the same snapshot, as old dead letters are (`materialize/let
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,7 @@ from frazil.materialize.ingest.distribute import write_target
 from frazil.materialize.letter_retention import is_counted, last_carrier, publish_alone
 from frazil.model.errors import ErasureError
 from frazil.model.expired_letters import EXPIRED, Expired, ExpiredLetters, expired_letters
+from frazil.model.expired_letters import Source as LetterSource
 from frazil.model.ingested import ForgottenFiles
 from frazil.model.probe import StoredFile
 from frazil.model.snapshot import TableView
@@ -60,7 +61,8 @@ class LetterErasure:
         if not found.offsets and not any(each.kept_by for each in traces.found):
             return 0
         done = self._rewritten(letters, found, {each.address for each in traces.found})
-        figures = self._figures(letters, rows, done)
+        live = self._live(letters, rows, done)
+        figures = self._figures(rows, done, live)
         if not is_counted(self.spec, rows, expired_letters(letters, letters.head, tagged(letters)) + figures):
             raise ErasureError(
                 f"{letters.identifier}: there are more dead letters to erase than the state of {rows.identifier}"
@@ -68,7 +70,7 @@ class LetterErasure:
                 hint="run `frazil verify` and fix what it finds first",
             )
         if found.offsets:
-            self.before(found)
+            self.before(self._without_rows(found, live))
         branch = self._staged(letters, done, figures)
         erased = sum(each.filter(_is_letter(each)).num_rows for each in done.erased)
         return erased if publish_alone(self.lake, letters, branch, began) else None
@@ -106,15 +108,24 @@ class LetterErasure:
             target_bytes=self.spec.maintain.target_file_bytes,
         )
 
-    def _figures(self, letters: TableView, rows: TableView, done: Rewritten) -> ExpiredLetters:
-        """Return the figures of the erased letters that the state counts: those of replays that became rows are not."""
+    def _live(self, letters: TableView, rows: TableView, done: Rewritten) -> Mapping[LetterSource, BitMap64]:
+        """Return the places of the erased letters that a replay made rows of: the state counts these as rows."""
         own = [each.filter(pc.equal(each.column("table_uuid"), rows.uuid)) for each in done.erased]
         live = marked_offsets(own, LiveReplays.of(rows)) if has_marks(letters) else {}
+        return {(rows.uuid, *place): offsets for place, offsets in live.items()}
+
+    def _without_rows(self, found: Places, live: Mapping[LetterSource, BitMap64]) -> Places:
+        """Return the places whose records are to make no row any more: the rows of the others stay."""
+        erased = self.places.offsets
+        stay = {source: offsets - erased.get(source, BitMap64()) for source, offsets in live.items()}
+        return Places({source: some - stay.get(source, BitMap64()) for source, some in found.offsets.items()})
+
+    def _figures(self, rows: TableView, done: Rewritten, live: Mapping[LetterSource, BitMap64]) -> ExpiredLetters:
+        """Return the figures of the erased letters that the state counts: those of replays that became rows are not."""
         gone = Places()
-        for each in own:
-            gone.add(each.filter(_is_letter(each)))
-        uncounted = {(rows.uuid, *place): offsets for place, offsets in live.items()}
-        left = {source: offsets - uncounted.get(source, BitMap64()) for source, offsets in gone.offsets.items()}
+        for each in done.erased:
+            gone.add(each.filter(pc.and_(pc.equal(each.column("table_uuid"), rows.uuid), _is_letter(each))))
+        left = {source: offsets - live.get(source, BitMap64()) for source, offsets in gone.offsets.items()}
         return ExpiredLetters({s: Expired(len(each), sums_of(offsets_of(each))) for s, each in left.items() if each})
 
     def _staged(self, letters: TableView, done: Rewritten, figures: ExpiredLetters) -> str:

@@ -114,10 +114,10 @@ class Erasure:
                 self.step("delta")
                 erase_from_log(self.lake, own_rows(self.lake, self.spec))
             self._let_go()
+            self._note()
             self.step("versions")
             left = tuple(map(self._without_earlier, self._tables()))
             self.done = replace(self.done, left=left, no_hash=self.hashes.why_not)
-            self._note()
         return self.done
 
     def _take_out(self) -> None:

@@ -72,7 +72,7 @@ def _of_spec(spec: TableSpec) -> Iterator[str]:
 
 def _of_earlier_rows(spec: TableSpec, column: str) -> Iterator[str]:
     """Rows of a key that follow from earlier ones go with all of these: by what is the same in all of them."""
-    if spec.is_in_identity(column):
+    if not spec.follows_keys or spec.is_in_identity(column):
         return
     by = f"erase by the identity, {' or '.join(spec.identity_paths)}, and {column} is not in it"
     if spec.keeps_history:

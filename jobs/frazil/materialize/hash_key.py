@@ -80,7 +80,7 @@ def read_erasure_key(spec: TableSpec, hashes: Sequence[ErasedHash], former_names
 
 def _check_identity(spec: TableSpec, hashes: Sequence[ErasedHash], former_names: FormerNames) -> None:
     """Raise SettingError for values that were erased before the table came to follow keys: earlier rows would show."""
-    if not (spec.replaces_rows or spec.keeps_history or spec.cdc != "none"):
+    if not spec.follows_keys:
         return
     identity = [f"{present_path(each, former_names)}." for each in spec.identity_paths]
     for each in hashes:
@@ -88,8 +88,8 @@ def _check_identity(spec: TableSpec, hashes: Sequence[ErasedHash], former_names:
         if not any(f"{column}.".startswith(path) for path in identity):
             raise SettingError(
                 f"{spec.identifier}: records are read again, and a value of {column} was erased, which is not in the"
-                f" identity, {' or '.join(spec.identity_paths)}: without its records, the table would show earlier rows"
-                " of their keys as the newest",
+                f" identity, {' or '.join(spec.identity_paths)}: without its records, the table would show other rows"
+                " of their keys",
                 hint=f"keep the former `write` and `cdc`; or give the spec a new `table`; or remove the property"
                 f" {each.name} in another engine, rebuild, and erase the keys of these rows",
             )

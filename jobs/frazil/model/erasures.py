@@ -58,6 +58,10 @@ class ErasedHash:
         read = self.read.get(topic)
         return 0 if read is None else read.end(generation, partition)
 
+    def is_by(self, key: str, fingerprint: str) -> bool:
+        """Return whether the hash was made with a key."""
+        return (self.key, self.fingerprint) == (key, fingerprint)
+
     @property
     def name(self) -> str:
         """The name of the property, the same for each erasure of the value by one key."""

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from change_streams import ChangeStream
 from changelogs import Changelog
+from deduplicated import Duplicates
 from policed_tables import HASH_KEY
 from rebuilt_tables import SPECS, letters, rebuild
-from test_kept_hashes import erase, erasure, keys, skipped, with_key
+from test_kept_hashes import LETTERS, erase, erasure, keys, rebuild_letters, rows_of, skipped, with_key
+from whole_batches import LONG, World, framed
 
-from frazil.model.erasures import ERASED, ErasedHash, with_hash
+from frazil.adapters.iceberg.lake import IcebergLake
+from frazil.materialize.outcome import Published
+from frazil.materialize.pause.history import operations
+from frazil.materialize.replay.request import ReplayRequest
+from frazil.model.change_events import ChangeEvents
+from frazil.model.erasures import ERASED, ErasedHash, with_hash, with_letters
 from frazil.model.errors import RebuildError, SettingError
+from frazil.model.secret import NamedKey, Secret
+from frazil.model.settings import CatalogSettings
+from tests.fakes.clients_in_memory import a_field, record
+from tests.fakes.debezium_samples import order, postgres
 
 
 def test_a_rebuild_does_not_bring_an_erased_dead_letter_back(tmp_path: Path) -> None:
@@ -113,3 +127,83 @@ def test_a_value_that_is_not_in_the_identity_of_a_changed_spec_shows_no_earlier_
         rebuild(log).perform()
 
     assert keys(log) == ["ann", "bob"]
+
+
+def test_a_replayed_letter_of_which_the_row_stays_is_a_row_after_a_rebuild(tmp_path: Path) -> None:
+    """The text is in a column that was not asked for, so the letter goes and its row stays."""
+    world = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
+    world.registry.register("orders-value", LONG)
+    note = record(a_field("n"), a_field("channel", ["null", "string"]), a_field("note", ["null", "string"]))
+    world.values += [framed(1, LONG, {"n": 0}), framed(1, LONG, {"n": 1})]
+    world.values.append(framed(2, note, {"n": 2, "channel": "x", "note": "web"}))
+    assert isinstance(world.table(LETTERS).batch(), Published)
+    world.registry.register("other-value", note)
+    world.registry.missing.clear()
+    assert world.table(LETTERS).replay(ReplayRequest("r1", by="tester", at="2026-03-01T12:00:00Z")).replayed == 1
+
+    done = erasure(world, LETTERS, rows_of(world), "web", "channel").perform()
+    rebuild_letters(world)
+
+    assert (done.rows, done.dead_letters) == (0, 1)
+    assert sorted(rows_of(world).current.scan().to_arrow()["n"].to_pylist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("op", ["m", "t"])
+def test_an_erased_letter_that_is_an_event_without_a_row_now_counts_once(tmp_path: Path, op: str) -> None:
+    stream = ChangeStream.at(tmp_path, ChangeEvents(), erasure_key=HASH_KEY)
+    for key, event in ((1, postgres("c", after=order(1))), (None, postgres(op)), (2, postgres("c", after=order(2)))):
+        stream.send(key, event)
+    stream.catch_up()
+    put = with_letters(stream.view.properties, "w", {("orders", 0, 0): [1]})
+    stream.world.lake.set_properties(stream.spec.identifier, put=put)
+    before = stream.rows("id")
+
+    rebuild(cast(Any, stream)).perform()
+
+    assert stream.rows("id") == before
+    stream.verified()
+
+
+def test_a_duplicate_does_not_take_the_place_of_an_erased_row(tmp_path: Path) -> None:
+    log = Duplicates.at(tmp_path, erasure_key=HASH_KEY)
+    log.send_events(("a", 1, 0), ("b", 2, 0), ("a", 3, 0))
+    log.catch_up()
+
+    done = erase(log, "1", "n")
+
+    assert "n is no identity" in done.no_hash
+
+
+def test_a_table_keeps_hashes_by_one_key_only(tmp_path: Path) -> None:
+    """Otherwise no key would do for a rebuild."""
+    log = with_key(Changelog.at(tmp_path), "append")
+    log.send(("ann", 1), ("bob", 1), ("cid", 1))
+    log.catch_up()
+    erase(log, "ann")
+    log.spec = replace(log.spec, erasure_key=NamedKey("h2", Secret(base64.b64encode(bytes(32)).decode())))
+    done = erase(log, "bob")
+    log.spec = replace(log.spec, erasure_key=HASH_KEY)
+
+    rebuild(log).perform()
+
+    assert "another hash_key, h1" in done.no_hash
+    assert keys(log) == ["bob", "cid"]
+
+
+def test_who_erased_what_is_noted_also_if_earlier_versions_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = with_key(Changelog.at(tmp_path), "append")
+    log.send(("ann", 1), ("bob", 1))
+    log.catch_up()
+    running = erasure(log.world, log.spec, log.view, "ann", "kafka_key")
+
+    def die(name: str) -> None:
+        if name == "versions":
+            raise KeyboardInterrupt
+
+    running.step = die
+    with pytest.raises(KeyboardInterrupt):
+        running.perform()
+
+    assert "1 row and 0 dead letters by a value of kafka_key" in [each.why for each in operations(log.view.properties)]

@@ -30,6 +30,7 @@ from frazil.model.dead_letter import Reason, Reject
 from frazil.model.erasures import ERASED
 from frazil.model.errors import BadRecordLimitError
 from frazil.model.ingested import FollowedRecords, IncompleteRecords, TaskContext
+from frazil.modes.wanted import as_numbers
 from frazil.records import OptionalFields, Records
 
 TOMBSTONE = "tombstone"
@@ -188,10 +189,10 @@ class RecordDecoder:
         rejects = Rejects.joined(each.rejects for each in decoded)
         if self._has_shapes:
             decoded = [each.without(rejects.indexes, given.offsets) for each in decoded]
-        erased = self._erased_among(topic, partition, decoded, given.offsets)
+        every = Rejects.joined([rejects, unrouted.values(), here.values()]).in_order()
+        erased = self._erased_among(topic, partition, decoded, every, given.offsets)
         decoded = [each.without(erased, given.offsets) for each in decoded]
-        every = Rejects.joined([rejects, unrouted.values(), here.values()]).in_order().without(erased)
-        skipped, dead = self._sort_out(chunk, every)
+        skipped, dead = self._sort_out(chunk, every.without(erased))
         for each in decoded:
             skipped.update(each.skipped)
         skipped.update({ERASED: len(erased)} if len(erased) else {})
@@ -213,14 +214,23 @@ class RecordDecoder:
         )
 
     def _erased_among(
-        self, topic: str, partition: int, decoded: Sequence[TableRows], offsets: pa.Int64Array
+        self, topic: str, partition: int, decoded: Sequence[TableRows], rejects: Rejects, offsets: pa.Int64Array
     ) -> Indexes:
-        """Return the indexes of the records with a value, or a dead letter, that was erased from any of the tables."""
+        """Return the indexes of the records with a value, or a dead letter, that was erased from any of the tables.
+
+        A dead letter that is an event without a row by now is counted as such.
+        """
         found, every = [NO_INDEXES], offsets.to_numpy()
         for table, erased in zip(decoded, self._erased, strict=bool(self._erased)):
             accepted = np.arange(len(every)) if table.accepted is None else table.accepted
             found.append(accepted[erased.among(topic, partition, table.rows, every[accepted])])
-            found.append(erased.letters_among(topic, partition, every))
+            letters = erased.letters_among(topic, partition, every)
+            if len(letters):
+                deletes = NO_INDEXES if table.deletes is None else as_numbers(table.deletes.offset)
+                counted = np.isin(letters, np.concatenate([accepted, rejects.indexes])) | np.isin(
+                    every[letters], deletes
+                )
+                found.append(letters[counted])
         return np.unique(np.concatenate(found))
 
     def _divided(self, chunk: Chunk) -> tuple[Sequence[Chunk], Refused]:
