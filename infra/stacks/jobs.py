@@ -15,7 +15,7 @@ from infra.components.config_object import ConfigObject
 from infra.components.dashboard import Watched, body
 from infra.components.frazil_config import frazil_yaml, snowflake_section
 from infra.components.job_alarms import FAILING_TABLES, TABLE_FAILED, Names, job_alarms
-from infra.components.job_request import JobRuns, for_scheduler
+from infra.components.job_request import JobRuns, Request, for_scheduler
 from infra.components.job_role import Touched, job_role
 from infra.components.job_schedules import JobSchedules, Schedule, universal_target, word_of
 from infra.components.kafka import Kafka
@@ -226,32 +226,25 @@ class JobsStack(Stack):
         )
 
     def _starting(self, expression: str, tables: Sequence[str]) -> Schedule:
-        return Schedule(
-            word=word_of(expression),
-            description=f"Brings up to date: {', '.join(tables)}"[:512],
-            expression=expression,
-            target=universal_target(self._region),
-            asked=for_scheduler(self._runs.scheduled(tables), self._application.id),
-            time_zone=self._settings.jobs.time_zone,
-        )
+        description = f"Brings up to date: {', '.join(tables)}"[:512]
+        return self._running(word_of(expression), description, expression, self._runs.scheduled(tables))
 
     def _verifying(self, expression: str) -> Schedule:
-        return Schedule(
-            word="verify",
-            description="Proves that no record of the tables is missing or duplicated",
-            expression=expression,
-            target=universal_target(self._region),
-            asked=for_scheduler(self._runs.verifying(), self._application.id),
-            time_zone=self._settings.jobs.time_zone,
-        )
+        description = "Proves that no record of the tables is missing or duplicated"
+        return self._running("verify", description, expression, self._runs.verifying())
 
     def _maintaining(self, expression: str) -> Schedule:
+        description = "Compacts the tables and expires their snapshots"
+        return self._running("maintain", description, expression, self._runs.maintaining(self._wait))
+
+    def _running(self, word: str, description: str, expression: str, request: Request) -> Schedule:
+        """Return the schedule of a job run."""
         return Schedule(
-            word="maintain",
-            description="Compacts the tables and expires their snapshots",
+            word=word,
+            description=description,
             expression=expression,
             target=universal_target(self._region),
-            asked=for_scheduler(self._runs.maintaining(self._wait), self._application.id),
+            asked=for_scheduler(request, self._application.id),
             time_zone=self._settings.jobs.time_zone,
         )
 

@@ -116,7 +116,8 @@ class Erasure:
             self._let_go()
             self._note()
             self.step("versions")
-            left = tuple(map(self._without_earlier, self._tables()))
+            earlier = EarlierVersions(self.lake.storage)
+            left = tuple(self._without_earlier(view, earlier) for view in self._tables())
             self.done = replace(self.done, left=left, no_hash=self.hashes.why_not)
         return self.done
 
@@ -238,9 +239,8 @@ class Erasure:
                 elsewhere=(*self.done.elsewhere, *elsewhere),
             )
 
-    def _without_earlier(self, view: TableView) -> Traces:
+    def _without_earlier(self, view: TableView, earlier: EarlierVersions) -> Traces:
         """Delete earlier versions of files with the value; return the traces that are left."""
-        earlier = EarlierVersions(self.lake.storage)
         found = self._search_in(view, self.sought).find_everywhere(view, earlier)
         gone = [each for each in found.found if each.is_earlier]
         earlier.delete([EarlierVersion.of(each.address) for each in gone])

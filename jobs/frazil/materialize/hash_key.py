@@ -6,12 +6,10 @@ With another key, equal values would get other hashes than before, and nothing i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from frazil.formats.masks.hashes import fingerprint
-from frazil.materialize.schema.former_names import FormerNames, present_path
-from frazil.model.erasures import ErasedHash
 from frazil.model.errors import SettingError
 from frazil.model.secret import NamedKey
 from frazil.model.snapshot import TableView
@@ -54,45 +52,6 @@ def with_keys_read(spec: TableSpec, properties: Mapping[str, str]) -> TableSpec:
         key_settings=replace(keys, hash_key=_read(keys.hash_key, spec, properties)),
         dead_letter_key=None if letters is None else letters.read(),
     )
-
-
-def read_erasure_key(spec: TableSpec, hashes: Sequence[ErasedHash], former_names: FormerNames) -> NamedKey | None:
-    """Return the key of hashes of erased values, looked up; None without hashes.
-
-    Raises SettingError if it is not the configured one, or if rows without such values would have others follow from
-    them, and ServiceError.
-    """
-    if not hashes:
-        return None
-    _check_identity(spec, hashes, former_names)
-    key = None if spec.erasure_key is None else spec.erasure_key.read()
-    has = None if key is None else (key.id, fingerprint(key))
-    other = next((each for each in hashes if (each.key, each.fingerprint) != has), None)
-    if other is None:
-        return key
-    found = "none is configured" if has is None else f"it is {has[0]}, with the fingerprint {has[1]}"
-    raise SettingError(
-        f"{spec.identifier}: records are read again, and among them may be those that `frazil forget` erased: the table"
-        f" knows these by hashes with the hash_key {other.key}, with the fingerprint {other.fingerprint}, and {found}",
-        hint=f"set `hash_key: {{id: {other.key}, …}}` below `policies` in frazil.yaml, with the key that had this id",
-    )
-
-
-def _check_identity(spec: TableSpec, hashes: Sequence[ErasedHash], former_names: FormerNames) -> None:
-    """Raise SettingError for values that were erased before the table came to follow keys: earlier rows would show."""
-    if not spec.follows_keys:
-        return
-    identity = [f"{present_path(each, former_names)}." for each in spec.identity_paths]
-    for each in hashes:
-        column = present_path(each.column, former_names)
-        if not any(f"{column}.".startswith(path) for path in identity):
-            raise SettingError(
-                f"{spec.identifier}: records are read again, and a value of {column} was erased, which is not in the"
-                f" identity, {' or '.join(spec.identity_paths)}: without its records, the table would show other rows"
-                " of their keys",
-                hint=f"keep the former `write` and `cdc`; or give the spec a new `table`; or remove the property"
-                f" {each.name} in another engine, rebuild, and erase the keys of these rows",
-            )
 
 
 def _read(key: NamedKey | None, spec: TableSpec, properties: Mapping[str, str]) -> NamedKey | None:

@@ -49,8 +49,9 @@ class Tags:
     def property_schemas(self, keys: Sequence[str], around: Sequence[Node]) -> dict[str, list[Node]]:
         """Return by property the schemas that may give it tags. All are found in one walk: there may be thousands."""
         found: dict[str, list[Node]] = {key: [] for key in keys}
+        texts = _as_texts(keys)
         for node in self._of_one_value(around) if keys else ():
-            for key, child in _of_properties(node, found):
+            for key, child in _of_properties(node, found, texts):
                 found[key].append(child)
         return found
 
@@ -91,22 +92,31 @@ class Tags:
                 yield node.child(given)
 
 
-def _of_properties(node: Node, keys: Collection[str]) -> Iterator[tuple[str, Node]]:
-    """Yield the schemas of properties with these names in the schema of an object."""
+def _of_properties(node: Node, keys: Collection[str], texts: pa.StringArray | None) -> Iterator[tuple[str, Node]]:
+    """Yield the schemas of properties with these names, which `texts` are, in the schema of an object."""
     named, patterns = node.get("properties"), node.get("patternProperties")
     if isinstance(named, dict):
         yield from ((key, node.child(raw)) for key, raw in named.items() if key in keys)
     if isinstance(patterns, dict):
-        yield from ((key, node.child(raw)) for pattern, raw in patterns.items() for key in _may_match(pattern, keys))
+        for pattern, raw in patterns.items():
+            yield from ((key, node.child(raw)) for key in _may_match(pattern, keys, texts))
 
 
-def _may_match(pattern: str, keys: Collection[str]) -> Collection[str]:
+def _as_texts(keys: Sequence[str]) -> pa.StringArray | None:
+    """Return the names as RE2 reads them; None if one has half of a surrogate pair."""
+    try:
+        return pa.array([*keys], pa.string())
+    except ValueError:
+        return None
+
+
+def _may_match(pattern: str, keys: Collection[str], texts: pa.StringArray | None) -> Collection[str]:
     """Return the properties that a pattern may match: all if RE2, whose time is linear, cannot read it or differs."""
-    if _DIFFERS.search(pattern):
+    if texts is None or _DIFFERS.search(pattern):
         return keys
     try:
-        matches = pc.match_substring_regex(pa.array([*keys], pa.string()), pattern)
-    except ValueError:  # also for half of a surrogate pair
+        matches = pc.match_substring_regex(texts, pattern)
+    except ValueError:
         return keys
     return [key for key, matched in zip(keys, matches.to_pylist(), strict=True) if matched]
 

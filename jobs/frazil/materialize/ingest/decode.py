@@ -120,7 +120,7 @@ class RecordDecoder:
         self._spec = spec
         self._tables = tuple(tables)
         self._router = router
-        self._erased = tuple(erased)
+        self._erased = tuple(erased) if any(each.has_any for each in erased) else ()
         self._has_shapes = router is None and len(tables) > 1
         self._letters = LetterTable(context, dead_letter_schema, now)
         self.group_values = grouping_of(spec.value, spec.wire_format)
@@ -220,8 +220,10 @@ class RecordDecoder:
 
         A dead letter that is an event without a row by now is counted as such.
         """
+        if not self._erased:
+            return NO_INDEXES
         found, every = [NO_INDEXES], offsets.to_numpy()
-        for table, erased in zip(decoded, self._erased, strict=bool(self._erased)):
+        for table, erased in zip(decoded, self._erased, strict=True):
             accepted = np.arange(len(every)) if table.accepted is None else table.accepted
             found.append(accepted[erased.among(topic, partition, table.rows, every[accepted])])
             letters = erased.letters_among(topic, partition, every)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from frazil.materialize.erasure_key import read_erasure_key
 from frazil.materialize.even_shares import even_shares
-from frazil.materialize.hash_key import read_erasure_key, with_keys_read
+from frazil.materialize.hash_key import with_keys_read
 from frazil.materialize.pause.pausing import excluded_schemas
 from frazil.materialize.schema.former_names import former_names_of
 from frazil.model.erasures import ErasedHash, erased_hashes

@@ -43,6 +43,11 @@ class ErasedRecords:
                 if _can_hold(columns, path):
                     self._hashes.setdefault(path, []).append(each)
 
+    @property
+    def has_any(self) -> bool:
+        """Return whether records of this task can have been erased."""
+        return bool(self._hashes or self._letters)
+
     def among(self, topic: str, partition: int, rows: pa.RecordBatch, offsets: Indexes) -> Indexes:
         """Return the places of the rows that have such a value, ascending; `offsets` are those of the rows."""
         if self._key is None or not len(offsets):

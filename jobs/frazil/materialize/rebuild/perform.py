@@ -294,7 +294,7 @@ class Rebuild:
 
     def _run(self, here: Places, ends: Offsets) -> BuildRun:
         topics = TopicsUpTo(self.clients.topics, ends, self._origins(here, self._facts(here)))
-        registry = HeldSchemas.of(self.clients.registry, self._ledger(here))
+        registry = HeldSchemas(self.clients.registry, self._ledger(here))
         clients = replace(self.clients, lake=self.built, topics=topics, registry=registry, on_receipt=lambda _: None)
         spec, *others = (read_so_far(each, here[each.identifier]) for each in self._specs)
         return BuildRun(spec, clients, self.writer, others=others)

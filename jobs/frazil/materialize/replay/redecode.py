@@ -10,8 +10,9 @@ import numpy as np
 
 from frazil.maintain.expiring import elapsed_seconds
 from frazil.materialize.dead_letter_marks import Offsets, Source
+from frazil.materialize.erasure_key import read_erasure_key
 from frazil.materialize.evolve import fits
-from frazil.materialize.hash_key import read_erasure_key, with_keys_read
+from frazil.materialize.hash_key import with_keys_read
 from frazil.materialize.ingest.decode import DecodedRecords, NewRows, RecordDecoder, open_records
 from frazil.materialize.ingest.decoders import LookupsSpentError, TaskSchemas, UnknownIds
 from frazil.materialize.ingest.distribute import BatchTable, route_targets, write_target
