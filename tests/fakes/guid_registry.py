@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
+from contextlib import AbstractContextManager
 from hashlib import md5
 from http import HTTPStatus
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import urlsplit
+
+from tests.fakes.on_loopback import on_loopback
 
 GUIDS = "/schemas/guids/"
 SUBJECTS = "/subjects/"
@@ -27,18 +28,9 @@ NO_SCHEMA = {"error_code": 40403, "message": "Schema not found"}
 NO_SUBJECT = {"error_code": 40401, "message": "Subject not found"}
 
 
-@contextmanager
-def guid_front(url: str, deleted: Collection[str] = ()) -> Iterator[str]:
-    """Yield the URL of a front of the registry with this URL, which no longer has the subjects `deleted`."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(url, deleted))
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+def guid_front(url: str, deleted: Collection[str] = ()) -> AbstractContextManager[str]:
+    """Serve a front of the registry with this URL, which no longer has the subjects `deleted`; return its URL."""
+    return on_loopback(_handler(url, deleted))
 
 
 def guid_of(schema: dict[str, Any]) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from contextlib import AbstractContextManager, suppress
+from http.server import BaseHTTPRequestHandler
+
+from tests.fakes.on_loopback import on_loopback
 
 BEGUN = b"<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>"
 DONE = b'<CompleteMultipartUploadResult><ETag>"x"</ETag></CompleteMultipartUploadResult>'
@@ -14,18 +14,9 @@ COPIED = b'<CopyObjectResult><ETag>"x"</ETag></CopyObjectResult>'
 NOTHING_LISTED = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
 
 
-@contextmanager
-def slow_s3(silent_seconds: float, copied: list[str]) -> Iterator[str]:
-    """Yield the endpoint. Each copy appends its key to `copied`, once it is begun."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(silent_seconds, copied))
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+def slow_s3(silent_seconds: float, copied: list[str]) -> AbstractContextManager[str]:
+    """Serve it, and return its endpoint. Each copy appends its key to `copied`, once it is begun."""
+    return on_loopback(_handler(silent_seconds, copied))
 
 
 def _handler(silent_seconds: float, copied: list[str]) -> type[BaseHTTPRequestHandler]:

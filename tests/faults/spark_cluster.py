@@ -15,18 +15,18 @@ import secrets
 import subprocess
 import sys
 import tarfile
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from frazil.local import class_data
 from frazil.local.java import find_java
+from tests.fakes.on_loopback import on_loopback
 from tests.own_processes import SERVICES
 
 SPARK_HOME = Path(str(distribution("pyspark").locate_file("pyspark"))).resolve()
@@ -105,18 +105,9 @@ def pack_environment(target: Path) -> Path:
     return target
 
 
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
+def served(folder: Path) -> AbstractContextManager[str]:
     """Serve the files of a folder over HTTP, as a place from which all executors fetch."""
-    handler = partial(_QuietHandler, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    return on_loopback(partial(_QuietHandler, directory=str(folder)))
 
 
 class _QuietHandler(SimpleHTTPRequestHandler):

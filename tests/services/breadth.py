@@ -286,6 +286,13 @@ def aws_identity(services: LocalServices) -> dict[str, str]:
     return {**properties, **{f"{part}.endpoint": services.aws_endpoint_url for part in ("glue", "s3")}}
 
 
+def bucket_of(place: Place) -> Any:
+    """Return the bucket of a place with a catalog from `glue_catalog`."""
+    made = {"region_name": REGION, "aws_access_key_id": "local", "aws_secret_access_key": "local"}
+    s3 = boto3.resource("s3", endpoint_url=place.services.aws_endpoint_url, **made)
+    return s3.Bucket(str(place.catalog["warehouse"]).split("/")[2])
+
+
 def glue_catalog(services: LocalServices) -> dict[str, object]:
     """A bucket of its own on the local AWS."""
     bucket = f"breadth-{uuid.uuid4().hex[:10]}"

@@ -6,9 +6,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import boto3
 import pytest
-from breadth import Place, catch_up, glue_catalog
+from breadth import Place, bucket_of, catch_up, glue_catalog
 
 from frazil.cli.app import run
 
@@ -22,9 +21,7 @@ def place(place: Place) -> Place:
 
 @pytest.fixture
 def bucket(place: Place) -> Any:
-    made = {"region_name": "us-east-1", "aws_access_key_id": "local", "aws_secret_access_key": "local"}
-    s3 = boto3.resource("s3", endpoint_url=place.services.aws_endpoint_url, **made)
-    bucket = s3.Bucket(str(place.catalog["warehouse"]).split("/")[2])
+    bucket = bucket_of(place)
     bucket.Versioning().enable()
     return bucket
 

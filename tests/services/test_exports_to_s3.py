@@ -12,9 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from breadth import Place, catch_up, glue_catalog
+from breadth import Place, bucket_of, catch_up, glue_catalog
 
 from frazil.adapters.storage.export_folder import ExportFolder
 from tests.fakes.slow_s3 import slow_s3
@@ -30,9 +29,7 @@ def place(place: Place) -> Place:
 
 @pytest.fixture
 def bucket(place: Place) -> Any:
-    made = {"region_name": "us-east-1", "aws_access_key_id": "local", "aws_secret_access_key": "local"}
-    s3 = boto3.resource("s3", endpoint_url=place.services.aws_endpoint_url, **made)
-    return s3.Bucket(str(place.catalog["warehouse"]).split("/")[2])
+    return bucket_of(place)
 
 
 def exported(place: Place, bucket: Any) -> None:

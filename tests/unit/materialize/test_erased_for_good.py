@@ -11,9 +11,9 @@ import pytest
 from change_streams import ChangeStream
 from changelogs import Changelog
 from deduplicated import Duplicates
+from erased_tables import NUMBERS, erase, erasure, keys, numbers_of, skipped, with_key
 from policed_tables import HASH_KEY
 from rebuilt_tables import SPECS, letters, rebuild
-from test_kept_hashes import LETTERS, erase, erasure, keys, rebuild_letters, rows_of, skipped, with_key
 from whole_batches import LONG, World, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
@@ -27,6 +27,7 @@ from frazil.model.secret import NamedKey, Secret
 from frazil.model.settings import CatalogSettings
 from tests.fakes.clients_in_memory import a_field, record
 from tests.fakes.debezium_samples import order, postgres
+from tests.rebuilds import rebuild_of
 
 
 def test_a_rebuild_does_not_bring_an_erased_dead_letter_back(tmp_path: Path) -> None:
@@ -136,16 +137,16 @@ def test_a_replayed_letter_of_which_the_row_stays_is_a_row_after_a_rebuild(tmp_p
     note = record(a_field("n"), a_field("channel", ["null", "string"]), a_field("note", ["null", "string"]))
     world.values += [framed(1, LONG, {"n": 0}), framed(1, LONG, {"n": 1})]
     world.values.append(framed(2, note, {"n": 2, "channel": "x", "note": "web"}))
-    assert isinstance(world.table(LETTERS).batch(), Published)
+    assert isinstance(world.table(NUMBERS).batch(), Published)
     world.registry.register("other-value", note)
     world.registry.missing.clear()
-    assert world.table(LETTERS).replay(ReplayRequest("r1", by="tester", at="2026-03-01T12:00:00Z")).replayed == 1
+    assert world.table(NUMBERS).replay(ReplayRequest("r1", by="tester", at="2026-03-01T12:00:00Z")).replayed == 1
 
-    done = erasure(world, LETTERS, rows_of(world), "web", "channel").perform()
-    rebuild_letters(world)
+    done = erasure(world, NUMBERS, numbers_of(world), "web", "channel").perform()
+    rebuild_of(world.table(NUMBERS)).perform()
 
     assert (done.rows, done.dead_letters) == (0, 1)
-    assert sorted(rows_of(world).current.scan().to_arrow()["n"].to_pylist()) == [0, 1, 2]
+    assert sorted(numbers_of(world).current.scan().to_arrow()["n"].to_pylist()) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("op", ["m", "t"])

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import shutil
-import uuid
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from changelogs import Changelog
 from deltalake import DeltaTable
+from erased_tables import erase, erasure
 from rebuilt_tables import of_mode
-from values_of_tables import NOW
 
 from frazil.adapters.delta.log import DeltaRsLogs
-from frazil.adapters.iceberg.sought_value import sought_in
 from frazil.delta.standing import log_standing
-from frazil.forget.perform import Erased, Erasure
 from frazil.materialize.readers.delta import announce_delta
 from frazil.model.errors import ErasureError
-
-
-def erasure(log: Changelog, text: str) -> Erasure:
-    sought = sought_in(log.view, "kafka_key", text)
-    return Erasure(log.world.lake, log.spec, sought, "tester", lambda: NOW, lambda: uuid.uuid4().hex)
-
-
-def erase(log: Changelog, text: str) -> Erased:
-    return erasure(log, text).perform()
 
 
 @pytest.fixture
@@ -86,7 +74,7 @@ def test_a_run_that_died_is_finished_by_the_next(log: Changelog, step: str) -> N
         if name == step:
             raise KeyboardInterrupt
 
-    dying = erasure(log, "ann")
+    dying = erasure(log.world, log.spec, log.view, "ann", "kafka_key")
     dying.step = die
     with pytest.raises(KeyboardInterrupt):
         dying.perform()
@@ -97,7 +85,7 @@ def test_a_run_that_died_is_finished_by_the_next(log: Changelog, step: str) -> N
 
 def test_a_driver_that_announces_meanwhile_writes_no_second_log(log: Changelog) -> None:
     """It announces the erased head first: then the erasure finds the log current."""
-    running = erasure(log, "ann")
+    running = erasure(log.world, log.spec, log.view, "ann", "kafka_key")
 
     def announce(name: str) -> None:
         if name == "delta":

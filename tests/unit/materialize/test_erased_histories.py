@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from change_streams import ChangeStream
+from erased_tables import erase
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ordered_changelogs import STAMPED, Stamped
 from policed_tables import HASH_KEY
 from rebuilt_tables import rebuild
 from test_ordered_histories import OrderedHistory
-from values_of_tables import NOW
 
-from frazil.adapters.iceberg.sought_value import sought_in
-from frazil.forget.perform import Erased, Erasure
 from frazil.model.change_events import ChangeEvents
 from frazil.model.errors import ErasureError
 from tests.fakes.debezium_samples import UNAVAILABLE, order, postgres
 from tests.sampling import examples
-
-
-def erase(log: Any, text: str, column: str = "kafka_key") -> Erased:
-    sought = sought_in(log.view, column, text)
-    return Erasure(log.world.lake, log.spec, sought, "tester", lambda: NOW, lambda: uuid.uuid4().hex).perform()
 
 
 def test_all_versions_of_a_key_are_erased_and_stay_so_in_a_rebuild(tmp_path: Path) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
-import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from values_of_tables import NOW, spec
+from erased_tables import erasure
+from values_of_tables import spec
 from whole_batches import LONG, World, drained, framed, once
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.adapters.iceberg.sought_value import sought_in
 from frazil.dead_letters import list_dead_letters
 from frazil.forget.perform import Erased, Erasure
 from frazil.materialize.clients import Observer
@@ -64,8 +63,7 @@ def view_of(world: World) -> TableView:
 
 
 def erasure_of(world: World, n: int) -> Erasure:
-    sought = sought_in(view_of(world), "n", str(n))
-    return Erasure(world.lake, SPEC, sought, "tester", lambda: NOW, lambda: uuid.uuid4().hex)
+    return erasure(world, SPEC, view_of(world), str(n), "n")
 
 
 def erase(world: World, n: int) -> Erased:
@@ -228,8 +226,7 @@ def test_a_dead_letter_whose_length_looks_like_a_letter_is_erased(tmp_path: Path
     made.values += [good, bad + b"!", longer + b"!"]
     assert isinstance(made.table(SPEC).batch(), Published)
 
-    sought = sought_in(view_of(made), "channel", text)
-    done = Erasure(made.lake, SPEC, sought, "tester", lambda: NOW, lambda: uuid.uuid4().hex).perform()
+    done = erasure(made, SPEC, view_of(made), text, "channel").perform()
 
     assert (done.rows, done.dead_letters) == (1, 1)
     assert [letter.offset for letter in list_dead_letters(made.lake, SPEC, limit=9).newest] == [2]
@@ -240,8 +237,7 @@ def erased_by_id(made: World, wanted: TableSpec, text: str) -> tuple[Erased, lis
     """Return what is erased by a value of the column `id`, and the offsets of the dead letters that are left."""
     view = made.lake.load(wanted.identifier)
     assert view is not None
-    sought = sought_in(view, "id", text)
-    done = Erasure(made.lake, wanted, sought, "tester", lambda: NOW, lambda: uuid.uuid4().hex).perform()
+    done = erasure(made, wanted, view, text, "id").perform()
     return done, [letter.offset for letter in list_dead_letters(made.lake, wanted, limit=9).newest]
 
 

@@ -4,69 +4,36 @@ from __future__ import annotations
 
 import base64
 import json
-import uuid
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 from changelogs import SENT, Changelog, Sent
 from deduplicated import Duplicates
+from erased_tables import NUMBERS, erase, erasure, keys, numbers_of, skipped, with_key
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from policed_tables import HASH_KEY
-from rebuilt_tables import of_mode, rebuild, rewind
-from values_of_tables import NOW, spec
+from rebuilt_tables import rebuild, rewind
 from whole_batches import LONG, World, drained, framed
 
 from frazil.adapters.iceberg.lake import IcebergLake
-from frazil.adapters.iceberg.rebuild_lake import RebuildLake
-from frazil.adapters.iceberg.sought_value import sought_in
-from frazil.forget.perform import Erased, Erasure
 from frazil.formats.masks.hashes import hashed_in_python, key_bytes
 from frazil.materialize.outcome import Published
-from frazil.materialize.rebuild.perform import Rebuild
 from frazil.materialize.rebuild.rewind import ToOffsets
 from frazil.materialize.replay.request import ReplayRequest
-from frazil.materialize.state import standing
 from frazil.model.erasures import AFTER_ALL, ERASED, HASH_PREFIX, ErasedHash, ReadBefore, erased_hashes, with_hash
 from frazil.model.errors import SettingError
 from frazil.model.secret import NamedKey, Secret
 from frazil.model.settings import CatalogSettings
-from frazil.model.snapshot import TableView
-from frazil.model.spec import BadRecordLimit, TableSpec
 from tests.fakes.clients_in_memory import a_field, record
+from tests.rebuilds import rebuild_of
 from tests.sampling import examples
 
 OTHER_KEY = NamedKey("h1", Secret(base64.b64encode(bytes(32)).decode()))
 WIDER = record(a_field("n"), a_field("channel", ["null", "string"]))
-LETTERS = spec(bad_record_limit=BadRecordLimit.off(), erasure_key=HASH_KEY)
 MODES = ("append", "typed", "upsert", "deduplicate")
-
-
-def erase(log: Changelog, text: str, column: str = "kafka_key") -> Erased:
-    return erasure(log.world, log.spec, log.view, text, column).perform()
-
-
-def erasure(world: World, spec: TableSpec, view: TableView, text: str, column: str) -> Erasure:
-    sought = sought_in(view, column, text)
-    return Erasure(world.lake, spec, sought, "tester", lambda: NOW, lambda: uuid.uuid4().hex)
-
-
-def with_key(log: Changelog, mode: str) -> Changelog:
-    of_mode(mode, log)
-    log.spec = replace(log.spec, erasure_key=HASH_KEY)
-    return log
-
-
-def skipped(log: Changelog) -> dict[str, int]:
-    return dict(standing(log.view, pipeline=log.spec.pipeline).state.skipped_by_reason)
-
-
-def keys(log: Changelog) -> list[str]:
-    batches = log.world.lake.read(log.view, columns=["kafka_key"], equal={})
-    return sorted(key for batch in batches for key in batch.column(0).to_pylist() if key is not None)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -252,32 +219,32 @@ def world(tmp_path: Path) -> World:
     made = World(IcebergLake(CatalogSettings("jdbc", str(tmp_path / "warehouse"))))
     made.registry.register("orders-value", LONG)
     made.values += [framed(1, LONG, {"n": 0}), framed(1, LONG, {"n": 1}), framed(2, WIDER, {"n": 2, "channel": "web"})]
-    assert isinstance(made.table(LETTERS).batch(), Published)
+    assert isinstance(made.table(NUMBERS).batch(), Published)
     return made
 
 
 def test_a_dead_letter_in_which_the_value_was_not_found_is_not_replayed(world: World) -> None:
     """A number in a binary payload has no text: the letter stays when rows with the number are erased."""
-    done = erasure(world, LETTERS, rows_of(world), "2", "n").perform()
+    done = erasure(world, NUMBERS, numbers_of(world), "2", "n").perform()
     world.registry.register("other-value", WIDER)
     world.registry.missing.clear()
 
-    result = world.table(LETTERS).replay(ReplayRequest("r1", by="tester", at="2026-03-01T12:00:00Z"))
+    result = world.table(NUMBERS).replay(ReplayRequest("r1", by="tester", at="2026-03-01T12:00:00Z"))
 
     assert (done.rows, done.dead_letters) == (0, 0)
     assert (result.replayed, dict(result.stayed)) == (0, {ERASED: 1})
 
 
 def test_a_column_that_was_renamed_since_is_still_the_one(world: World) -> None:
-    erasure(world, LETTERS, rows_of(world), "1", "n").perform()
+    erasure(world, NUMBERS, numbers_of(world), "1", "n").perform()
     renamed = record({"name": "number", "type": "long", "aliases": ["n"]})
     world.registry.register("orders-value", renamed)
     world.values.append(framed(2, renamed, {"number": 1}))
     world.values[2] = framed(1, LONG, {"n": 7})
-    assert drained(world, LETTERS) == ["rename n to number"]
+    assert drained(world, NUMBERS) == ["rename n to number"]
     before = numbers(world)
 
-    rebuild_letters(world)
+    rebuild_of(world.table(NUMBERS)).perform()
 
     assert (before, numbers(world)) == ([0, 1], [0, 1, 7])
 
@@ -287,31 +254,19 @@ def test_a_rebuild_that_parts_a_renamed_column_does_not_bring_the_value_back(wor
     renamed = record({"name": "number", "type": "long", "aliases": ["n"]})
     world.registry.register("orders-value", renamed)
     world.values.append(framed(2, renamed, {"number": 2}))
-    assert drained(world, LETTERS) == ["rename n to number"]
-    assert erasure(world, LETTERS, rows_of(world), "1", "number").perform().rows == 1
+    assert drained(world, NUMBERS) == ["rename n to number"]
+    assert erasure(world, NUMBERS, numbers_of(world), "1", "number").perform().rows == 1
     both = record(a_field("n", ["null", "long"]), a_field("number", ["null", "long"]))
     world.registry.register("orders-value", both)
 
-    rebuild_letters(world)
+    rebuild_of(world.table(NUMBERS)).perform()
 
-    rows = rows_of(world).current.scan().to_arrow().to_pylist()
+    rows = numbers_of(world).current.scan().to_arrow().to_pylist()
     assert 1 not in [row[name] for row in rows for name in ("n", "number") if name in row]
 
 
-def rebuild_letters(world: World) -> None:
-    built = RebuildLake(world.lake, (LETTERS.identifier, LETTERS.dead_letters_identifier))
-    clients = replace(world.table(LETTERS).clients, topics=cast(Any, world.topics))
-    Rebuild(LETTERS, clients, built, "r", lambda seconds: None, lambda: 0.0, lambda progress: None).perform()
-
-
-def rows_of(world: World) -> TableView:
-    view = world.lake.load(LETTERS.identifier)
-    assert view is not None
-    return view
-
-
 def numbers(world: World) -> list[int]:
-    rows = rows_of(world).current.scan().to_arrow()
+    rows = numbers_of(world).current.scan().to_arrow()
     return sorted(rows["number"].to_pylist())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -13,25 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 from changelogs import SENT, Changelog, Sent
 from deduplicated import Duplicates
+from erased_tables import erase
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyed_letters import BY_TIME, KEY, KEY_ID, LateKeys
 from ordered_changelogs import OrderedChangelog
 from rebuilt_tables import rebuild
-from values_of_tables import NOW
 from whole_batches import framed
 
-from frazil.adapters.iceberg.sought_value import sought_in
-from frazil.forget.perform import Erased, Erasure
+from frazil.forget.perform import Erased
 from frazil.materialize.outcome import Again
 from frazil.materialize.state import standing
 from frazil.proof.verification import FindingKind
 from tests.sampling import examples
-
-
-def erase(log: Changelog, text: str, column: str = "kafka_key") -> Erased:
-    sought = sought_in(log.view, column, text)
-    return Erasure(log.world.lake, log.spec, sought, "tester", lambda: NOW, lambda: uuid.uuid4().hex).perform()
 
 
 def forgotten(log: Changelog) -> int:
@@ -68,8 +61,7 @@ def test_an_older_dead_letter_does_not_take_the_place_of_an_erased_row(tmp_path:
     log.send(("ann", 1, 1), late=True)
     log.send(("ann", 2, 2), ("bob", 5, 2))
     log.catch_up()
-    sought = sought_in(log.view, "n", "2")
-    Erasure(log.world.lake, log.spec, sought, "tester", lambda: NOW, lambda: uuid.uuid4().hex).perform()
+    erase(log, "2", "n")
     log.fix()
 
     result = log.replay()
@@ -85,8 +77,7 @@ def test_an_older_dead_letter_stays_after_a_rebuild_that_lacks_the_erased_record
     log.send(("ann", 2, 1), ("bob", 5, 1))
     log.world.records[0].append((framed(KEY_ID, KEY, {"id": "ann"}), b"broken", 1))
     log.catch_up()
-    sought = sought_in(log.view, "n", "2")
-    Erasure(log.world.lake, log.spec, sought, "tester", lambda: NOW, lambda: uuid.uuid4().hex).perform()
+    erase(log, "2", "n")
     log.world.compacted.add((0, 1))
     rebuild(cast(Any, log)).perform()
     log.fix()
@@ -104,9 +95,7 @@ def test_a_row_is_erased_beside_days_after_the_year_9999(tmp_path: Path) -> None
     log.send(("ann", 1, 1), ("bob", 2, 1_772_366_400_000_000))
     log.catch_up()
 
-    done = Erasure(
-        log.world.lake, log.spec, sought_in(log.view, "n", "1"), "tester", lambda: NOW, lambda: uuid.uuid4().hex
-    ).perform()
+    done = erase(log, "1", "n")
 
     assert done.rows == 1
     assert [key for key, *_ in log.stored()] == ["bob"]
