@@ -167,14 +167,14 @@ class _Running:
         return done, failed
 
     def maintain(self, spec: TableSpec) -> MaintenanceResult:
-        """Return what a driver did, again as long as there is more to do, or else what this process did."""
+        """Return what a driver did, again as long as it gets on with more to do, or else what this process did."""
         from frazil.materialize.maintenance.request import MaintenanceResult, ask  # noqa: PLC0415
 
         done, answered = MaintenanceResult(), False
         while (found := self._by_driver(spec, time.monotonic() if answered else self.began)) is not None:
             done, answered = done + found, True
-            if not done.more or done.error is not None or self._is_over():
-                return done
+            if not done.more or done.error is not None or not found.files or self._is_over():
+                return done  # without files, others commit all the time
             request = self.requests[spec.identifier] = self._new_request()
             ask(self.lake, spec.identifier, request)
         return done + self._alone(spec)

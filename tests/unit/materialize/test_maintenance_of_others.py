@@ -16,6 +16,7 @@ from frazil.adapters.iceberg.lake import IcebergLake
 from frazil.cli.maintain import _Asked, _Running
 from frazil.maintain import expiring
 from frazil.materialize.maintenance.preview import preview
+from frazil.materialize.maintenance.request import MaintenanceResult
 from frazil.model.errors import ForeignTableError, FormatVersionError
 
 
@@ -85,3 +86,16 @@ def test_an_error_of_one_table_leaves_out_no_other(tmp_path: Path) -> None:
 
     assert done[orders.spec.identifier].files == 4
     assert [type(each) for each in failed] == [ForeignTableError]
+
+
+def test_a_driver_that_gives_up_is_not_asked_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others commit all the time: it has more to do, and has rewritten no file."""
+    orders, answers = Orders(tmp_path), iter([MaintenanceResult(files=2, more=True), MaintenanceResult(more=True)])
+    orders.batches(1)
+    running = _Running(orders.world.lake, cast(Any, None), _Asked(True, True, None, wait=1), tmp_path, None)
+    monkeypatch.setattr(_Running, "_by_driver", lambda *given: next(answers))
+    monkeypatch.setattr(_Running, "_new_request", lambda running: asked())
+
+    done = running.maintain(orders.spec)
+
+    assert (done.files, done.more, [*answers]) == (2, True, [])
